@@ -284,14 +284,26 @@ def average(plans: Sequence[Plan]) -> Plan:
     outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
     if len(outputs) == 1:
         return Plan(plans[0].window, plans[0].channels, tuple(steps))
-    mean = ""
-    for index, (output, count) in enumerate(outputs.items()):
-        share = np.full((1, 1), count / len(plans), _number(plans[0]))
+    shares = [np.full((1, 1), number / len(plans), _number(plans[0])) for number in outputs.values()]
+    for index, (output, share) in enumerate(zip(outputs, shares, strict=True)):
         steps.append(Step("dense", (output,), f"share.{index}", {"weight": share}))
-        if index:
-            steps.append(Step("add", (mean, f"share.{index}"), f"mean.{index}"))
-        mean = steps[-1].output
-    return Plan(plans[0].window, plans[0].channels, tuple(steps))
+    return _summed(plans[0], steps, [f"share.{index}" for index in range(len(shares))])
+
+
+def add_plans(plans: Sequence[Plan]) -> Plan:
+    """The plan whose output is the sum of these plans' outputs; steps that are the same are done once."""
+    steps: list[Step] = []
+    outputs = [_join(steps, plan, index) for index, plan in enumerate(plans)]
+    return _summed(plans[0], steps, outputs)
+
+
+def _summed(plan: Plan, steps: Sequence[Step], outputs: Sequence[str]) -> Plan:
+    """Steps like those of `plan`, and the sum of these values."""
+    total, added = outputs[0], []
+    for index, output in enumerate(outputs[1:], start=1):
+        added.append(Step("add", (total, output), f"sum.{index}"))
+        total = f"sum.{index}"
+    return Plan(plan.window, plan.channels, (*steps, *added))
 
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:

@@ -17,12 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from scare.calibrator.plan import Plan
+from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
-from scare.models.selection import Selection, SelectionRules, Solution
-from scare.windowing.training_examples import DesignMatrix
+from scare.models.selection import Design, Solution
+from scare.windowing.examples import DesignMatrix
 
-LazyDesignMatrix = Callable[[], DesignMatrix]  # computed when it is called
 # evaluates a function of features at all training examples, in order
 EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]
 
@@ -57,10 +56,8 @@ class Network(eqx.Module):
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
-    def select_linear(
-        self, train: LazyDesignMatrix, validation: LazyDesignMatrix, rules: SelectionRules
-    ) -> Selection | None:
-        """Select the linear model that the network starts at; None if it starts at random."""
+    def design(self, data: DesignMatrix) -> Design | None:
+        """The columns of the linear model that the network starts at; None if it starts at random."""
         return None
 
     def start(self, solution: Solution) -> Self:
@@ -71,8 +68,12 @@ class Network(eqx.Module):
         """The linear start as a plan, without the network."""
         raise NotImplementedError
 
-    def blend(self, start: Self, share: float) -> Self:
-        """Blend with the start: (1 − share) · its output + share · this network's output."""
+    def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
+        """Steps that end in the flat features, and what each of these must still be multiplied by [rows·channels]."""
+        raise NotImplementedError
+
+    def added_to(self, linear: Self, start: Self, share: float) -> Self:
+        """The network `linear` plus a share of what this network adds to its start."""
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:

@@ -28,9 +28,10 @@ from scare.layers.feed_forward import FeedForward, LayerNorm
 from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages
 from scare.layers.heads import FlatHead, TwoStepHead, count_products, product_steps, products
 from scare.layers.softmax_attention import SoftmaxAttention
-from scare.models.contract import LazyDesignMatrix, Network
-from scare.models.selection import Selection, SelectionRules, Solution, select
+from scare.models.contract import Network
+from scare.models.selection import Design, Solution
 from scare.records import Count
+from scare.windowing.examples import DesignMatrix
 
 KEY_WIDTH = 8  # of a head of softmax attention
 
@@ -309,14 +310,12 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def select_linear(
-        self, train: LazyDesignMatrix, validation: LazyDesignMatrix, rules: SelectionRules
-    ) -> Selection | None:
-        """Select on the columns that skip and curve read."""
+    def design(self, data: DesignMatrix) -> Design | None:
+        """The columns of skip and curve."""
         if self.skip is None:
             return None
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
-        return select(train(), validation(), self._newest, extra, rules)
+        return Design(data, self._newest, extra)
 
     def start(self, solution: Solution) -> Self:
         """Set skip and curve to the solution; the head is zero."""
@@ -327,15 +326,21 @@ class ScareNetwork(Network):
         started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (straight, jnp.asarray(bias, number)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
-    def blend(self, start: Self, share: float) -> Self:
-        """Blend the parameters in which the output is linear; the head of the start is zero."""
+    def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
+        """Steps that end in the flat features, and what each of these must still be multiplied by [rows·channels]."""
+        steps, source, scale = self._feature_steps()
+        return (*steps, Step("flatten", (source,), "features")), np.repeat(scale, self.channels)
+
+    def added_to(self, linear: Self, start: Self, share: float) -> Self:
+        """`linear` plus a share of what this network adds to its start; the heads of both are zero."""
         assert isinstance(self.head, FlatHead)  # no other starts at zero
 
-        def linear(network: ScareNetwork) -> list[Array]:
+        def straight(network: ScareNetwork) -> list[Array]:
             return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]
 
-        mixed = [before + share * (now - before) for before, now in zip(linear(start), linear(self), strict=True)]
-        return eqx.tree_at(lambda n: [n.head.weight, *linear(n)], self, [share * self.head.weight, *mixed])
+        parts = zip(straight(linear), straight(start), straight(self), strict=True)
+        total = [result + share * (now - before) for result, before, now in parts]
+        return eqx.tree_at(lambda n: [n.head.weight, *straight(n)], self, [share * self.head.weight, *total])
 
     def refresh(self, features: Array, key: Array) -> Self:
         """Hash attention fits its hash anew; a support set that is never resampled is drawn once."""

@@ -1,46 +1,44 @@
-"""Model selection: from a line to a network, each more complex model taken only if validation shows that it pays.
+"""Model selection: simple models, trees and the network are fitted, judged honestly on validation, and averaged.
 
-    line             the newest reading of the first channel
-    other channels   the newest readings of all channels
-    history          the whole window
-    products with the first channel, added to each of these
-    all products, added to each of these
+    as is          the first channel's newest reading, and that plus an offset
+    linear         ridge regression on the newest reading, on all channels, or on the whole window
+    interactions   the same with products of the newest readings
+    devices        the newest readings of all channels, with an offset and a slope of each device's own
+    drift          the same with an offset that moves in steps over the training period; its last value is kept
+    trees          gradient-boosted trees on what `drift` leaves over (`training.trees`)
+    network        what a network adds to the mean of the linear families, where it starts
 
-Each candidate is a ridge regression at its best penalty; the first two are ordinary least squares. A candidate is
-admitted if it lowers the validation error clearly, or a little but significantly (z-score over blocks of time). The
-admitted models are combined by non-negative least squares (stacking, weights that sum to 1) into one linear model of
-the same columns, so a mix costs nothing on a board. It is the network's start. `BlendWeight` says how much of the
-result is then the network's, `describe_outcome` what is shipped: the raw reading, an offset, a line, a ridge
-regression or a network.
+A family offers variants (a penalty, a structure, a checkpoint), of which validation chooses one. A choice flatters
+itself on the rows it was made on, so the error of a family is cross-fitted: validation is cut into contiguous blocks,
+and each block is scored with the variant that is best on the others. The result is the mean of all families whose error
+is within a tolerance of the lowest: near-ties are averaged, not decided. Linear families, `as is` among them, are
+`Linear`; their mean is again one linear model of the same columns, so averaging costs nothing on a board.
+docs/decisions/selection.md has what was tried.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
-from scare.calibrator.linear import line_weights
-from scare.calibrator.plan import Plan
-from scare.errors import UsageError
 from scare.records import Count
-from scare.windowing.training_examples import DesignMatrix
+from scare.windowing.examples import DesignMatrix
+from scare.windowing.scaling import DeviceEffect, Scaling
 
-CANDIDATES = ("line", "other channels", "history", "products with the first channel", "all products")
-# Two candidates have no more coefficients than channels: a penalty chosen on validation would only flatten the line.
-UNPENALISED = CANDIDATES[:2]
+AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
+TREES, NETWORK = "trees", "network"
+RAW, OFFSET, LINE = "raw", "offset", "line"  # variants that are shipped under their own names
+# A regression with no more coefficients than channels: a penalty chosen on validation would only flatten the line.
+UNPENALISED = (LINE, "other channels")
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression, per example
-SUM_WEIGHT = 1e3  # penalty weight of the constraint sum(shares) = 1
+DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
+EVIDENCE_ROUNDS = 30
+FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
+FEWEST_EFFECTIVE = 20  # independent rows assumed at least
 BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
 TINY = 1e-30
-RAW, OFFSET, LINE, RIDGE, NETWORK = "raw", "offset", "line", "ridge", "network"
-SUMMARIES = {
-    RAW: "No correction is better than the sensor's own value on validation: exported as it is.",
-    OFFSET: "The sensor's own value plus an offset is as good as any other correction: exported as an offset.",
-    LINE: "A linear regression is as good as anything more complex here: exported as a line.",
-    RIDGE: "The network is not clearly better than a ridge regression: exported as a ridge regression.",
-}
 
 Solution = tuple[np.ndarray, float]  # weights [columns], bias
 Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
@@ -48,214 +46,254 @@ Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to fu
 
 @dataclass(frozen=True)
 class SelectionRules:
-    """What a more complex model must gain: improvements of the validation error, as shares of it."""
+    """How families are judged and averaged."""
 
-    clear_improvement: float = field(default=0.08, metadata={"was": "clear_fall"})  # admits a candidate
-    # admits a candidate if it is significant
-    significant_improvement: float = field(default=0.03, metadata={"was": "sure_fall"})
-    # standard errors from zero, over the blocks, that count as significant
-    z_score: float = field(default=1.64, metadata={"was": "sureness"})
-    blocks: Count = 12
-    network_from: float = 0.03  # a network that lowers the error by less has no share in the result
-    network_full: float = 0.08  # one that lowers it by so much has all of it
-    # a smaller share counts as none: a board would run a network for little
-    min_share: float = field(default=0.3, metadata={"was": "least_share"})
-    # the raw reading is preferred up to this much more error
-    raw_margin: float = field(default=0.0, metadata={"was": "plain_margin"})
-
-    def __post_init__(self) -> None:
-        if not self.network_full > self.network_from:
-            raise UsageError(f"network_full must be above network_from, {self.network_from:g}")
-
-    def share(self, blend: float, improvement: float) -> float:
-        """The network's share in the result, if its best blend lowers the error of its start by `improvement`.
-
-        >>> rules = SelectionRules()
-        >>> rules.share(0.8, improvement=0.055), rules.share(0.5, improvement=0.055), rules.share(1.0, improvement=0.2)
-        (0.4, 0.0, 1.0)
-        """
-        ramp = (improvement - self.network_from) / (self.network_full - self.network_from)
-        share = blend * min(max(ramp, 0.0), 1.0)
-        return share if share >= self.min_share else 0.0
+    tolerance: float = 0.15  # a family whose error is higher than the lowest by more than this share is left out
+    blocks: Count = 4  # contiguous parts of validation; each is scored by a choice made on the others
+    trees: bool = True  # whether trees are a family
+    refit: bool = True  # whether what was chosen is fitted again to training and validation together
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A model that was tried: its validation error, and how much lower that is than of the mix before it."""
+class Linear:
+    """A linear model of the columns, with what it adds for known devices."""
 
-    name: str
-    rmse: float
-    improvement: float
-    z_score: float
-    admitted: bool
+    weights: np.ndarray  # [columns]
+    bias: float
+    effects: Mapping[str, DeviceEffect] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class Selection:
-    """What was tried, and the mix of what was admitted; errors in standard deviations of the target."""
-
-    candidates: tuple[Candidate, ...]
-    solution: Solution
-    rmse: float
-
-
-def select(
-    train: DesignMatrix, validation: DesignMatrix, newest: int, extra: Extra | None, rules: SelectionRules
-) -> Selection:
-    """Select linear models on columns of the features [n, rows, channels] and, if given, `extra` columns.
-
-    >>> x = np.random.default_rng(0).normal(size=(600, 4, 2))
-    >>> data = DesignMatrix(x, 2 * x[:, -1, 0] - x[:, -1, 1] + 3, np.arange(600.0))
-    >>> selection = select(data, data, -1, None, SelectionRules())
-    >>> [(candidate.name, candidate.admitted) for candidate in selection.candidates]
-    [('line', True), ('other channels', True), ('history', False)]
-    >>> np.round(selection.solution[0], 2), round(selection.solution[1], 2)
-    (array([ 0.,  0.,  0.,  0.,  0.,  0.,  2., -1.]), 3.0)
-    """
-    columns, targets = (np.concatenate(part) for part in zip(*_batches(validation, extra), strict=True))
-    moments = Moments.from_batches(_batches(train, extra), columns.shape[1])
-    borders = np.quantile(validation.times, np.arange(1, rules.blocks) / rules.blocks)
-    blocks = np.searchsorted(borders, validation.times, side="right")  # of each row, as many rows in each
-
-    def squares(solution: Solution) -> np.ndarray:
-        return np.square(columns @ solution[0] + solution[1] - targets)
-
-    def rmse(solution: Solution) -> float:
-        return float(np.sqrt(squares(solution).mean()))
-
-    candidates: list[Candidate] = []
-    admitted: list[Solution] = []
-    mixed: Solution = np.zeros(columns.shape[1]), moments.target_mean
-    for name, structures in _structures(train.features.shape[1:], newest, columns.shape[1]).items():
-        penalties = PENALTIES[:1] if name in UNPENALISED else PENALTIES
-        solutions = [min((moments.solve(one, inputs) for one in penalties), key=rmse) for inputs in structures]
-        best = min(solutions, key=rmse)
-        improvement, z_score = _improvement(squares(mixed), squares(best), blocks)
-        significant = improvement >= rules.significant_improvement and z_score >= rules.z_score
-        is_admitted = not admitted or improvement >= rules.clear_improvement or significant
-        candidates.append(Candidate(name, rmse(best), improvement, z_score, is_admitted))
-        if is_admitted:
-            admitted += solutions
-            mixed = mix(admitted, columns, targets)
-    return Selection(tuple(candidates), mixed, rmse(mixed))
-
-
-def mix(solutions: Sequence[Solution], columns: np.ndarray, targets: np.ndarray) -> Solution:
-    """Stack solutions: their mean by non-negative shares that sum to 1, with the least error on `columns` [n, size]."""
-    outputs = np.stack([columns @ weights + bias for weights, bias in solutions], axis=1)
-    small = np.linalg.qr(np.column_stack([outputs, targets])).R  # the same problem in as many rows as columns
-    one = SUM_WEIGHT * float(np.linalg.norm(small))
-    system = np.vstack([small[:, :-1], np.full(len(solutions), one)])
-    shares, _ = nnls(system, np.append(small[:, -1], one))
-    shares /= shares.sum()
-    weights = np.sum([share * weights for share, (weights, _) in zip(shares, solutions, strict=True)], axis=0)
-    return weights, float(sum(share * bias for share, (_, bias) in zip(shares, solutions, strict=True)))
-
-
-def _structures(shape: tuple[int, ...], newest: int, columns: int) -> dict[str, list[np.ndarray]]:
-    """The columns that each candidate's models read; models that read no more than an earlier one are left out."""
-    rows, channels = shape
-    window = np.arange(rows * channels)
-    latest = window.reshape(rows, channels)[newest]
-    products = np.arange(rows * channels, columns)
-    linear = [latest[:1], latest, window]
-    with_first = [np.concatenate([inputs, products[:channels]]) for inputs in linear]
-    with_all = [np.concatenate([inputs, products]) for inputs in linear[1:]]
-    new: dict[str, list[np.ndarray]] = {}
-    for name, structures in zip(CANDIDATES, [*([inputs] for inputs in linear), with_first, with_all], strict=True):
-        known = [inputs for earlier in new.values() for inputs in earlier]
-        new[name] = [inputs for inputs in structures if not any(np.array_equal(inputs, other) for other in known)]
-    return {name: structures for name, structures in new.items() if structures}
-
-
-def _improvement(before: np.ndarray, after: np.ndarray, blocks: np.ndarray) -> tuple[float, float]:
-    """By which share the RMSE falls, given squared errors [n], and its z-score over the blocks."""
-    counts = np.bincount(blocks)
-    gains = (np.bincount(blocks, before - after) / np.maximum(counts, 1))[counts > 0]
-    error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
-    return 1.0 - float(np.sqrt(after.mean() / before.mean())), float(gains.mean() / max(error, TINY))
-
-
-@dataclass(frozen=True)
-class RawBaseline:
-    """The raw reading, and the raw reading plus an offset: validation RMSEs in the target's unit."""
-
-    offset: float
-    errors: Mapping[str, float]
+    @property
+    def solution(self) -> Solution:
+        """Weights and bias."""
+        return self.weights, self.bias
 
     @staticmethod
-    def fit(train: np.ndarray, validation: np.ndarray) -> "RawBaseline":
-        """From reference minus reading of each training and validation row; the offset is the mean in training."""
-        offset = float(train.mean())
-        return RawBaseline(offset, {RAW: _rms(validation), OFFSET: _rms(validation - offset)})
+    def mean(models: Sequence["Linear"], shares: Sequence[float]) -> "Linear":
+        """The sum of models, each times its share; a device that a model does not know has no effect in it."""
+        effects: dict[str, DeviceEffect] = {}
+        for model, share in zip(models, shares, strict=True):
+            for device, (offset, slope) in model.effects.items():
+                before = effects.get(device, DeviceEffect(0.0, 0.0))
+                effects[device] = DeviceEffect(before.offset + share * offset, before.slope + share * slope)
+        weights = np.sum([share * model.weights for model, share in zip(models, shares, strict=True)], axis=0)
+        return Linear(weights, sum(share * m.bias for m, share in zip(models, shares, strict=True)), effects)
 
 
 @dataclass(frozen=True)
-class BlendWeight:
-    """Blend weight of the ensemble against its linear start, with validation RMSEs (scaled).
+class Design:
+    """Examples as the columns that linear families are fitted to: features, then `extra` columns of them."""
 
-    `improvement` is by how much the best share would lower the error of the start, to `best_rmse`. The share is cut if
-    that is little: a few days of co-location are few independent examples, however many minutes they have.
+    data: DesignMatrix
+    newest: int  # the row of the features that is the newest reading
+    extra: Extra | None = None
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """[n, rows·channels + more]."""
+        return np.concatenate([columns for columns, _ in batches(self.data, self.extra)])
+
+    @cached_property
+    def moments(self) -> "Moments":
+        """Of all columns."""
+        return Moments.from_batches(batches(self.data, self.extra), self.size)
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        few = self.data.features[:1]
+        more = self.extra(few).shape[1] if self.extra else 0
+        return int(np.prod(few.shape[1:])) + more
+
+    @property
+    def latest(self) -> np.ndarray:
+        """Numbers of the columns with the newest readings [channels]."""
+        rows, channels = self.data.features.shape[1:]
+        return np.arange(rows * channels).reshape(rows, channels)[self.newest]
+
+    @property
+    def first(self) -> np.ndarray:
+        """The newest reading of the first channel, scaled [n]."""
+        return self.data.features[:, self.newest, 0].astype(np.float64)
+
+    def predict(self, model: Linear) -> np.ndarray:
+        """Outputs of a linear model, device effects included [n]."""
+        known = sorted(model.effects)
+        table = np.array([*(model.effects[device] for device in known), (0.0, 0.0)])
+        place = {device: number for number, device in enumerate(known)}
+        which = np.array([place.get(device, len(known)) for device in self.data.names])[self.data.devices]
+        return self.columns @ model.weights + model.bias + table[which, 0] + table[which, 1] * self.first
+
+
+FitLinear = Callable[[Design], Linear]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A family after selection: the variant chosen, and its cross-fitted outputs on validation, scaled [n]."""
+
+    family: str
+    variant: str
+    outputs: np.ndarray
+    fit: FitLinear | None = None  # fits the variant again; None for trees and network
+    linear: Linear | None = None  # as fitted to training
+
+    def rmse(self, targets: np.ndarray) -> float:
+        """Cross-fitted error, in standard deviations of the target."""
+        return float(np.sqrt(np.square(self.outputs - targets).mean()))
+
+
+def cross_fit(outputs: np.ndarray, targets: np.ndarray, times: np.ndarray, blocks: int) -> tuple[int, np.ndarray]:
+    """Choose one of the variants with these outputs [variants, n]; its number, and honest outputs [n].
+
+    Each contiguous block of rows takes the outputs of the variant with the lowest error on the other blocks.
+
+    >>> targets = np.array([0.0, 0.0, 1.0, 1.0])
+    >>> cross_fit(np.array([[0.0, 0.0, 0.0, 0.0], [0.9, 0.9, 0.9, 0.9]]), targets, np.arange(4.0), blocks=2)
+    (0, array([0.9, 0.9, 0. , 0. ]))
     """
-
-    share: float
-    improvement: float
-    best_rmse: float
-    rmse: float  # of the result
-
-    @staticmethod
-    def fit(outputs: np.ndarray, start: np.ndarray | None, targets: np.ndarray, rules: SelectionRules) -> "BlendWeight":
-        """Weigh the members' mean outputs against their start's, all [n]; without a start the share is 1."""
-        if start is None:
-            rmse = _rms(outputs - targets)
-            return BlendWeight(1.0, 0.0, rmse, rmse)
-        missing, learned = targets - start, outputs - start
-        best_share = float(np.clip(learned @ missing / max(learned @ learned, TINY), 0.0, 1.0))
-        best_rmse = _rms(missing - best_share * learned)
-        improvement = 1 - best_rmse / max(_rms(missing), TINY)
-        share = rules.share(best_share, improvement)
-        return BlendWeight(share, improvement, best_rmse, _rms(missing - share * learned))
+    errors = np.square(outputs - targets)
+    best = int(np.argmin(errors.mean(axis=1)))
+    borders = np.quantile(times, np.arange(1, blocks) / blocks)
+    block = np.searchsorted(borders, times, side="right")
+    honest = outputs[best].copy()
+    for number in range(blocks):
+        inside = block == number
+        if inside.any() and not inside.all():
+            honest[inside] = outputs[int(np.argmin(errors[:, ~inside].mean(axis=1)))][inside]
+    return best, honest
 
 
-def describe_outcome(
-    selection: Selection, weight: BlendWeight, plan: Plan, raw: RawBaseline | None, unit: float, rules: SelectionRules
-) -> dict[str, Any]:
-    """Facts: what is to be shipped (`outcome`), every candidate, the network's share, and a one-sentence summary.
+def fit_families(train: Design, validation: Design, scaling: Scaling | None, rules: SelectionRules) -> list[Fitted]:
+    """Fit every linear family that the data allow to training, and choose its variant on validation.
 
-    `unit` is the scale of the target: how much of its unit a scaled error of 1 is.
+    `scaling` is None if the first channel's unit is not the target's: then no reading is right as it is.
     """
-    errors = raw.errors if raw else {}
-    outcome = min(errors, key=errors.__getitem__, default=RAW)  # the first of equals
-    if not errors or errors[outcome] > (1 + rules.raw_margin) * weight.rmse * unit:
-        outcome = NETWORK if weight.share else RIDGE if line_weights(plan) is None else LINE
-    share = weight.share if outcome == NETWORK else 0.0
-    # the raw reading is compared last: whether it is no worse than what came out
-    candidates: list[dict[str, Any]] = [
-        {"candidate": name, "rmse": _short(error), "admitted": name == outcome} for name, error in errors.items()
-    ]
-    for one in selection.candidates:
-        measured = {"rmse": one.rmse * unit, "improvement": one.improvement, "z_score": one.z_score}
-        numbers = {name: _short(number) for name, number in measured.items()}
-        candidates.append({"candidate": one.name, **numbers, "admitted": one.admitted})
-    gained = {"rmse": _short(weight.best_rmse * unit), "improvement": _short(weight.improvement)}
-    candidates.append({"candidate": NETWORK, **gained, "admitted": share > 0})
-    summary = SUMMARIES[outcome] if outcome != NETWORK else _summarise_network(share, weight.improvement)
-    return {"outcome": outcome, "selection": candidates, "network_share": _short(share), "summary": summary}
+    families = []
+    for family, variants in linear_variants(train, scaling).items():
+        models = [fit(train) for fit in variants.values()]
+        outputs = np.stack([validation.predict(model) for model in models])
+        best, honest = cross_fit(outputs, validation.data.targets, validation.data.times, rules.blocks)
+        name = list(variants)[best]
+        families.append(Fitted(family, name, honest, variants[name], models[best]))
+    return families
 
 
-def _summarise_network(share: float, improvement: float) -> str:
-    percent = round(100 * share)
-    parts = f"{percent} % network" + (f", {100 - percent} % linear" if percent < 100 else "")
-    return f"The network lowers the error of the best linear model by {100 * improvement:.0f} %; the result is {parts}."
+def shares_of(families: Sequence[Fitted], targets: np.ndarray, tolerance: float) -> list[float]:
+    """Equal shares for all families within the tolerance of the lowest error, none for the others."""
+    errors = [family.rmse(targets) for family in families]
+    used = [error <= (1 + tolerance) * min(errors) for error in errors]
+    return [one / sum(used) for one in used]
 
 
-def _rms(errors: np.ndarray) -> float:
-    return float(np.sqrt(np.square(errors).mean()))
+def linear_variants(train: Design, scaling: Scaling | None) -> dict[str, dict[str, FitLinear]]:
+    """The variants of each linear family, by names, as functions that fit them."""
+    latest, size = train.latest, train.size
+    channels, window = len(latest), np.arange(train.data.features[0].size)
+    products = np.arange(len(window), size)
+    linear = {LINE: latest[:1], "other channels": latest, "history": window}
+    if channels == 1:
+        del linear["other channels"]
+    if len(window) == channels:
+        linear = {name: inputs for name, inputs in linear.items() if name != "history"}
+    crossed = {
+        f"{name} and products with {what}": np.concatenate([inputs, products[:count]])
+        for what, count in (("the first channel", channels), ("each other", len(products)))
+        for name, inputs in linear.items()
+        if len(products) and (channels > 1 or what == "the first channel")
+    }
+
+    def ridge(inputs: np.ndarray, penalty: float) -> FitLinear:
+        return lambda design: Linear(*design.moments.solve(penalty, inputs))
+
+    def all_ridges(structures: Mapping[str, np.ndarray]) -> dict[str, FitLinear]:
+        return {
+            name if penalty == PENALTIES[0] and name in UNPENALISED else f"{name}, penalty {penalty:g}": ridge(
+                inputs, penalty
+            )
+            for name, inputs in structures.items()
+            for penalty in (PENALTIES[:1] if name in UNPENALISED else PENALTIES)
+        }
+
+    variants: dict[str, dict[str, FitLinear]] = {}
+    if scaling is not None:
+        variants[AS_IS] = {
+            RAW: lambda design: as_is(design, scaling, with_offset=False),
+            OFFSET: lambda design: as_is(design, scaling, with_offset=True),
+        }
+    variants[LINEAR] = all_ridges(linear)
+    if crossed:
+        variants[INTERACTIONS] = all_ridges(crossed)
+    if len(np.unique(train.data.devices)) > 1:  # one device's own offset could not be told from the bias
+        variants[DEVICES] = {DEVICES: lambda design: fit_effects(design, steps=1)[0]}
+    variants[DRIFT] = {DRIFT: lambda design: fit_effects(design, steps=DRIFT_STEPS)[0]}
+    return variants
 
 
-def _short(number: float) -> float:
-    """Six significant digits."""
-    return float(f"{number:.6g}")
+def as_is(design: Design, scaling: Scaling, with_offset: bool) -> Linear:
+    """The first channel's newest reading in its own unit, plus the mean difference to the reference if asked for."""
+    center, scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
+    fleet = float(scaling.fleet.center[0]), float(scaling.fleet.scale[0])
+    effects = {
+        device: DeviceEffect((own.center[0] - fleet[0]) / scale, (own.scale[0] - fleet[1]) / scale)
+        for device, own in scaling.devices.items()
+    }
+    weights = np.zeros(design.size)
+    weights[design.latest[0]] = fleet[1] / scale
+    reading = Linear(weights, (fleet[0] - center) / scale, effects)
+    if not with_offset:
+        return reading
+    return Linear(weights, reading.bias + float((design.data.targets - design.predict(reading)).mean()), effects)
+
+
+def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
+    """Fit the newest readings with device effects and an offset that may change `steps` - 1 times.
+
+    Effects and changes are shrunk to zero: each group has a normal prior whose variance has the most evidence (MacKay
+    1992). Successive errors are alike, so n rows count as n (1 - r) / (1 + r), r their autocorrelation. Later rows keep
+    the last offset, as rows to come do. The residuals [n] are those of each row with the offset of its own time.
+    """
+    data, latest = design.data, design.latest
+    newest = data.features[:, design.newest].astype(np.float64)
+    known = np.unique(data.devices)
+    own = (data.devices[:, None] == known).astype(np.float64) if len(known) > 1 else np.empty((len(newest), 0))
+    moments = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
+    changes = (data.times[:, None] >= moments).astype(np.float64)
+    parts = [np.ones((len(newest), 1)), newest, own, own * newest[:, :1], changes]
+    borders = np.cumsum([0, *(part.shape[1] for part in parts)])
+    columns = np.concatenate(parts, axis=1)
+    groups = [np.arange(start, stop) for start, stop in zip(borders[2:-1], borders[3:], strict=True) if stop > start]
+    found = _most_evidence(columns, data.targets.astype(np.float64), groups, np.lexsort((data.times, data.devices)))
+    bias, slopes, offsets, own_slopes, later = (found[a:b] for a, b in zip(borders, borders[1:], strict=False))
+    weights = np.zeros(design.size)
+    weights[latest] = slopes
+    pairs = zip(known, offsets, own_slopes, strict=True) if len(known) > 1 else ()
+    effects = {data.names[number]: DeviceEffect(float(a), float(b)) for number, a, b in pairs}
+    return Linear(weights, float(bias[0] + later.sum()), effects), data.targets - columns @ found
+
+
+def _most_evidence(columns: np.ndarray, targets: np.ndarray, groups: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Coefficients of a regression in which each group of columns has a normal prior, fitted by its evidence.
+
+    `order` puts the rows of each device one after another, oldest first.
+    """
+    count = len(targets)
+    gram, moment = columns.T @ columns, columns.T @ targets
+    variance = np.full(columns.shape[1], FREE_VARIANCE)
+    for group in groups:
+        variance[group] = 0.1
+    noise, effective = max(0.3 * float(targets.var()), TINY), float(count)
+    for _ in range(EVIDENCE_ROUNDS):
+        precision = effective / count / noise
+        covariance = np.linalg.inv(precision * gram + np.diag(1 / variance))
+        found = precision * (covariance @ moment)
+        errors = (targets - columns @ found)[order]
+        noise = max(float(np.square(errors).mean()), 1e-9)
+        similar = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
+        effective = max(count * (1 - similar) / (1 + similar), min(count, FEWEST_EFFECTIVE))
+        for group in groups:
+            spread = np.square(found[group]).sum() + np.trace(covariance[np.ix_(group, group)])
+            variance[group] = max(float(spread) / len(group), 1e-8)
+    return found
 
 
 @dataclass(frozen=True)
@@ -296,7 +334,7 @@ def fit_ridge(train: DesignMatrix, validation: DesignMatrix, newest: int) -> Sol
     Weights [rows·channels] and bias.
 
     >>> x = np.random.default_rng(0).normal(size=(500, 4, 1))
-    >>> data = DesignMatrix(x, 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0))
+    >>> data = DesignMatrix(x, 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0), np.zeros(500, int), ("",))
     >>> weights, bias = fit_ridge(data, data, newest=-1)
     >>> np.round(weights, 2), round(bias, 2)
     (array([ 0., -1.,  0.,  2.]), 3.0)
@@ -304,9 +342,9 @@ def fit_ridge(train: DesignMatrix, validation: DesignMatrix, newest: int) -> Sol
     _, rows, channels = train.features.shape
     window = np.arange(rows * channels)
     choices = [window] if rows == 1 else [window.reshape(rows, channels)[newest], window]
-    moments = Moments.from_batches(_batches(train), rows * channels)
+    moments = Moments.from_batches(batches(train), rows * channels)
     solutions = [moments.solve(penalty, inputs) for inputs in choices for penalty in PENALTIES]
-    return solutions[int(np.argmin(squared_errors(_batches(validation), solutions)))]
+    return solutions[int(np.argmin(squared_errors(batches(validation), solutions)))]
 
 
 def squared_errors(batches: Iterable[tuple[np.ndarray, np.ndarray]], solutions: list[Solution]) -> np.ndarray:
@@ -316,7 +354,7 @@ def squared_errors(batches: Iterable[tuple[np.ndarray, np.ndarray]], solutions: 
     return np.sum(errors, axis=0)
 
 
-def _batches(data: DesignMatrix, extra: Extra | None = None) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+def batches(data: DesignMatrix, extra: Extra | None = None) -> Iterable[tuple[np.ndarray, np.ndarray]]:
     """Columns [n, rows·channels + more] and targets [n], at most `BATCH_ROWS` at a time."""
     for start in range(0, len(data.targets), BATCH_ROWS):
         part = data.features[start : start + BATCH_ROWS]

@@ -1,9 +1,10 @@
 """Extrapolation: the training range of each channel, and how the output continues beyond it.
 
 A plan that extrapolates about linearly by itself may do so. A sweep finds out: the first channel steps beyond the
-training range, at every age of the step. If the output rises each time, and not too steeply, the channel is clamped
-only far out; otherwise at the end of the range, with a linear slope beyond. docs/decisions/training_range.md has what
-either costs.
+training range, at every age of the step. If the output moves each time in the direction in which the target does, and
+not too steeply, the channel is clamped only far out; otherwise at the end of the range, with a linear slope beyond.
+Where validation has enough rows beyond the clamps, their errors decide instead between clamped and free.
+docs/decisions/training_range.md has what either costs.
 """
 
 from collections.abc import Sequence
@@ -26,15 +27,40 @@ SWEPT_WINDOWS = 32
 STRIDES = (0.0, 0.1, 0.4, 1.0)  # of the sweep, as shares of the way from the range to where it is clamped
 TAIL = 0.8  # quantile of the first channel above which the slope is fitted
 MOST_WINDOWS = 2000  # for a slope or the lowest output
+FEWEST_CLAMPED, MIN_CLAMPED = 50, 0.02  # validation rows beyond the clamps, and their share, that decide about clamping
 
 
-def with_training_range(calibrator: Calibrator, readings: Sequence[Readings], examples: Examples) -> Calibrator:
-    """Add the training range of these readings to a calibrator; `examples` are their windows as it reads them."""
+def with_training_range(
+    calibrator: Calibrator, readings: Sequence[Readings], examples: Examples, free: bool = False
+) -> Calibrator:
+    """Add the training range of these readings to a calibrator; `examples` are their windows as it reads them.
+
+    If `free`, every channel is clamped only far out, where a broken sensor would be.
+    """
     training_range = fit_training_range(scaled_rows(readings, calibrator.inputs), calibrator.window)
-    training_range = _clamp_by_sweep(training_range, calibrator, examples)
+    if free:
+        low, high = np.array(training_range.low), np.array(training_range.high)
+        clamp_low, clamp_high = low - FAR * (high - low), high + FAR * (high - low)
+        training_range = replace(training_range, clamp_low=tuple(clamp_low), clamp_high=tuple(clamp_high))
+    else:
+        training_range = _clamp_by_sweep(training_range, calibrator, examples)
     slope, lower_bound = _slope(calibrator.plan, examples), _lower_bound(calibrator.plan, examples)
     training_range = replace(training_range, slope=slope, lower_bound=lower_bound)
     return replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range))
+
+
+def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Examples) -> bool:
+    """Whether validation rows that the clamps of `calibrator` change are enough, and better calibrated by `free`."""
+    training_range = calibrator.inputs.training_range
+    assert training_range is not None
+    newest = validation.series[validation.ends]
+    changed = (training_range.clamp(newest) != newest).any(axis=1)
+    if changed.sum() < max(FEWEST_CLAMPED, MIN_CLAMPED * len(changed)):
+        return False
+    windows, targets = validation.windows(np.flatnonzero(changed)), validation.targets[changed]
+    wanted = calibrator.inputs.scaling.target.invert(targets.astype(np.float64)[:, None])[:, 0]
+    clamped_error, free_error = (np.square(one.compute(windows) - wanted).mean() for one in (calibrator, free))
+    return bool(free_error < clamped_error)
 
 
 def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, float]:
@@ -63,9 +89,9 @@ def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examp
     lowest, highest = _limits(calibrator.inputs)
     far = max(low - FAR * (high - low), min(low, lowest)), min(high + FAR * (high - low), max(high, highest))
     windows, spread = examples.windows(examples.spread(SWEPT_WINDOWS)), float(_first(examples).std())
-    steepest = STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
+    steepest = _direction(examples) * STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
     below, above = (
-        end if _rises(calibrator.plan, windows, start, end, steepest) else start
+        end if _goes_on(calibrator.plan, windows, start, end, steepest) else start
         for start, end in zip((low, high), far, strict=True)
     )
     return replace(
@@ -84,8 +110,11 @@ def _limits(inputs: Inputs) -> tuple[float, float]:
     return float(min(ends[0])), float(max(ends[1]))
 
 
-def _rises(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: float) -> bool:
-    """Whether outputs rise, not too steeply, as the first channel steps out of the range, at every age of a step."""
+def _goes_on(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: float) -> bool:
+    """Whether outputs keep moving as the first channel steps out of the range, at every age of a step.
+
+    `steepest` is the largest slope allowed; outputs must fall where it is negative.
+    """
     levels = start + (end - start) * np.array(STRIDES)
     for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
         outputs = []
@@ -93,18 +122,21 @@ def _rises(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: 
             stepped = windows.copy()
             stepped[:, -age:, 0] = level
             outputs.append(run(plan, stepped))
-        rises = np.diff(np.stack(outputs), axis=0)
-        limit = steepest * np.diff(levels)[:, None]  # negative below the range
-        if not ((rises >= np.minimum(limit, 0) - FLAT * np.abs(limit)) & (rises <= np.maximum(limit, 0))).all():
+        limit = steepest * np.diff(levels)[:, None]  # negative where outputs must fall
+        moves = np.sign(limit) * np.diff(np.stack(outputs), axis=0)
+        if not ((moves >= -FLAT * np.abs(limit)) & (moves <= np.abs(limit))).all():
             return False
     return end != start
 
 
 def _slope(plan: Plan, examples: Examples) -> float:
-    """Slope of the target on the part of the first channel above a clamp, fitted to the upper part of training."""
-    line = line_weights(plan)
+    """Slope of the target on the part of the first channel above a clamp, fitted to the upper part of training.
+
+    Zero if it contradicts the direction in which the target moves with the first channel.
+    """
+    line, direction = line_weights(plan), _direction(examples)
     if line is not None:
-        return max(0.0, float(line[0]))
+        return direction * max(0.0, direction * float(line[0]))
     first = _first(examples)
     clamp = np.quantile(first, TAIL)
     above = np.flatnonzero(first > clamp)
@@ -114,15 +146,21 @@ def _slope(plan: Plan, examples: Examples) -> float:
     windows = examples.windows(which)
     beyond = windows[:, -1, 0] - clamp
     np.minimum(windows[..., 0], clamp, out=windows[..., 0])
-    return max(0.0, float(beyond @ (examples.targets[which] - run(plan, windows)) / (beyond @ beyond)))
+    slope = float(beyond @ (examples.targets[which] - run(plan, windows)) / (beyond @ beyond))
+    return direction * max(0.0, direction * slope)
 
 
 def _lower_bound(plan: Plan, examples: Examples) -> float | None:
     """Lowest output or reference of training, if the target rises with the first channel."""
-    first, targets = _first(examples), examples.targets
-    if (first - first.mean()) @ (targets - targets.mean()) <= 0:
+    if _direction(examples) < 0:
         return None
-    return float(min(targets.min(), run(plan, examples.windows(examples.spread(MOST_WINDOWS))).min()))
+    return float(min(examples.targets.min(), run(plan, examples.windows(examples.spread(MOST_WINDOWS))).min()))
+
+
+def _direction(examples: Examples) -> float:
+    """1 if the target rises with the first channel, -1 if it falls."""
+    first, targets = _first(examples), examples.targets
+    return -1.0 if (first - first.mean()) @ (targets - targets.mean()) < 0 else 1.0
 
 
 def _first(examples: Examples) -> np.ndarray:

@@ -4,7 +4,7 @@
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
 it, and no window is cut out that a step does not need. A network that starts at a linear solution (`models.selection`)
-keeps that start, to be blended with it later.
+keeps that start: what it adds to it may be added to another linear model later.
 
 A model may train in phases (`models.contract`: `enter`, `loss`, `moving`). Only a checkpoint of the last phase can be
 kept: before, some of its parts have not been trained, and nothing but the end of a phase is scored.
@@ -22,14 +22,13 @@ import numpy as np
 import optax
 from jax import Array
 
-from scare.calibrator.plan import Plan
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.models import Network
-from scare.models.selection import Selection, SelectionRules
+from scare.models.selection import Solution
 from scare.training.data import Gather, make_gather
 from scare.training.recipe import Recipe, TrainingSettings
-from scare.windowing.training_examples import Examples, design_matrix
+from scare.windowing.examples import Examples
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
@@ -65,39 +64,26 @@ class TrainingState(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a network started: the selected linear model as a network, and its validation outputs, scaled."""
-
-    selection: Selection
-    network: Network
-    outputs: np.ndarray
-
-
-@dataclass(frozen=True)
 class Trained:
-    """The best network of a training run, its validation outputs (scaled), and its start if it has one.
+    """The best network of a training run, where it started, and outputs for all validation windows, scaled.
 
-    `averaged`: the weights are a running mean.
+    `checkpoints` [checkpoints, n] are the outputs of every network that could have been kept; `averaged` says whether
+    the best is a running mean of weights.
     """
 
     network: Network
-    outputs: np.ndarray
-    start: Start | None
+    start: Network
+    checkpoints: np.ndarray
     interrupted: bool
     averaged: bool = False
-
-    def plan(self, share: float = 1.0) -> Plan:
-        """The network as a plan, with this share in the result; the rest is its start's."""
-        if self.start is None:
-            return self.network.plan()
-        blended = self.network.blend(self.start.network, share)
-        return blended.plan() if share else blended.start_plan()
 
 
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, the best kept."""
 
-    def __init__(self, recipe: Recipe, examples: Examples, held_out: Examples, unit: float) -> None:
+    def __init__(
+        self, recipe: Recipe, examples: Examples, held_out: Examples, unit: float, solution: Solution | None = None
+    ) -> None:
         self.settings, self.unit = recipe.settings, unit
         self.order = np.random.default_rng(self.settings.seed)
         build_key, self.key = jax.random.split(jax.random.key(self.settings.seed))
@@ -107,12 +93,10 @@ class Trainer:
         self.gather, self.references = make_gather(examples, network), examples.targets
         self.validation_gather, self.validation_targets = make_gather(held_out, network), held_out.targets
         self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
-        self.start = self._start(network, examples, held_out, recipe.rules)
-        self.network = network if self.start is None else self.start.network
+        self.start = network if solution is None else network.start(solution)
         self.remaining = np.empty(0, np.int64)  # example numbers not yet used in this pass
-        self.best: tuple[Network, np.ndarray] | None = None
-        if self.start is not None:
-            self.best = self.start.network, self.start.outputs
+        self.best = None if solution is None else self.start
+        self.checkpoints: list[np.ndarray] = []
         self.best_rmse, self.frozen = float("inf"), False
         self.averaged = False  # whether the best is a running mean
 
@@ -126,20 +110,11 @@ class Trainer:
                 raise
             interrupted = True
         assert self.best is not None  # a round without a finite error has been refused
-        return Trained(*self.best, self.start, interrupted, self.averaged)
-
-    def _start(self, network: Network, examples: Examples, held_out: Examples, rules: SelectionRules) -> Start | None:
-        """The network at its linear solution, if it has one."""
-        selection = network.select_linear(
-            lambda: design_matrix(examples, network.basis), lambda: design_matrix(held_out, network.basis), rules
-        )
-        if selection is None:
-            return None
-        started = network.start(selection.solution)
-        return Start(selection, started, self._outputs(started))
+        checkpoints = np.stack(self.checkpoints or [self._outputs(self.best)])
+        return Trained(self.best, self.start, checkpoints, interrupted, self.averaged)
 
     def _run(self, report: Report | None) -> None:
-        state, done, number, started = self._enter(0, self.network, self.key), 0, 0, time.perf_counter()
+        state, done, number, started = self._enter(0, self.start, self.key), 0, 0, time.perf_counter()
         for phase, rounds in enumerate(self.phases):
             if phase:
                 state = self._enter(phase, self.latest, state.key)
@@ -202,8 +177,10 @@ class Trainer:
         outputs = [self._outputs(candidate) for _, candidate in candidates]
         best = int(np.argmin([self._rmse(output) for output in outputs]))
         (mean, self.latest), rmse = candidates[best], self._rmse(outputs[best])
+        if last:
+            self.checkpoints.append(outputs[best])
         if last and rmse < self.best_rmse:
-            self.best, self.best_rmse, self.averaged = (self.latest, outputs[best]), rmse, mean
+            self.best, self.best_rmse, self.averaged = self.latest, rmse, mean
         if self._freezes_after(done):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))

@@ -7,6 +7,7 @@ Only past readings are used, never later ones.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,16 @@ def robust(values: np.ndarray) -> Affine:
 METHODS: dict[str, Callable[[np.ndarray], Affine]] = {"constant": constant, "standard": standard, "robust": robust}
 
 
+class DeviceEffect(NamedTuple):
+    """What a device adds to the scaled output: an offset, and a slope of the newest scaled reading of channel 0."""
+
+    offset: float
+    slope: float
+
+
+NO_EFFECT = DeviceEffect(0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Scaling of each device's channels and of the target; part of the calibrator."""
@@ -67,6 +78,11 @@ class Scaling:
     target: Affine
     devices: Mapping[str, Affine] = field(default_factory=dict)
     settle: int = 0  # real readings until a new device has its own scaling; 0 = it keeps the fleet's
+    effects: Mapping[str, DeviceEffect] = field(default_factory=dict)
+
+    def effect(self, device: str) -> DeviceEffect:
+        """Look up what a device adds to the output; nothing if it was not in training."""
+        return self.effects.get(device, NO_EFFECT)
 
     def own(self, first: np.ndarray) -> Affine:
         """Fit a new device's scaling to its first real rows [..., rows, channels]."""

@@ -24,7 +24,7 @@ ROWS = 8192  # windows turned into features at once
 class Examples:
     """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled.
 
-    `times` are in seconds [n], `readings` are unscaled values of the first channel [n].
+    `times` are in seconds [n], `devices` [n] are numbers of `names`.
     """
 
     window: int
@@ -32,7 +32,8 @@ class Examples:
     ends: np.ndarray
     targets: np.ndarray
     times: np.ndarray
-    readings: np.ndarray
+    devices: np.ndarray
+    names: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -40,11 +41,6 @@ class Examples:
     def windows(self, which: np.ndarray) -> np.ndarray:
         """Scaled windows [len(which), window, channels]."""
         return self.series[self.ends[which][:, None] + np.arange(1 - self.window, 1)]
-
-    def reference_minus_reading(self, inputs: Inputs) -> np.ndarray:
-        """Reference minus the unscaled first channel, in the target's unit [n]."""
-        references = inputs.scaling.target.invert(self.targets.astype(np.float64)[:, None])[:, 0]
-        return references - self.readings
 
     def spread(self, count: int) -> np.ndarray:
         """Indices of at most `count` examples, evenly spread."""
@@ -61,6 +57,7 @@ class Examples:
 def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """Collect the usable windows of these readings whose newest row has a reference."""
     series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
+    names = tuple(dict.fromkeys(device.device for device in readings))
     for device in readings:
         values = inputs.select(device)
         for segment in WindowStream(inputs, device.device).segments(device.times, values):
@@ -68,11 +65,12 @@ def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
             rows = segment.rows[wanted]
             series.append(segment.grid.values)
             ends, targets, times = segment.ends[wanted] + start, device.targets[rows], device.times[rows]
-            parts.append(np.stack([ends, targets, times, values[rows, 0]]))
+            parts.append(np.stack([ends, targets, times, np.full(len(rows), names.index(device.device))]))
             start += len(segment.grid.values)
-    ends, targets, times, first = np.concatenate(parts, axis=1)
+    ends, targets, times, devices = np.concatenate(parts, axis=1)
     scaled = inputs.scaling.target.apply(targets[:, None])[:, 0].astype(np.float32)
-    return Examples(inputs.window, np.concatenate(series), ends.astype(np.int64), scaled, times, first)
+    numbers = ends.astype(np.int64), scaled, times, devices.astype(np.int64)
+    return Examples(inputs.window, np.concatenate(series), *numbers, names)
 
 
 class DesignMatrix(NamedTuple):
@@ -81,12 +79,15 @@ class DesignMatrix(NamedTuple):
     features: np.ndarray  # [n, rows, channels]
     targets: np.ndarray  # [n], scaled
     times: np.ndarray  # [n] seconds
+    devices: np.ndarray  # [n] numbers of `names`
+    names: tuple[str, ...]
 
 
 def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
     """Gather at most `most` examples (default: as many as can be stored), evenly spread, for a closed-form fit."""
     which = examples.spread(most or storable(examples, basis))
-    return DesignMatrix(features(examples, which, basis), examples.targets[which], examples.times[which])
+    rows = examples.targets[which], examples.times[which], examples.devices[which]
+    return DesignMatrix(features(examples, which, basis), *rows, examples.names)
 
 
 def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:

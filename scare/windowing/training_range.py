@@ -33,7 +33,7 @@ class TrainingRange:
 
     `whitening` is lower triangular [channels, channels]; a squared Mahalanobis distance is |whitening (row - mean)|²,
     of a row clipped to the range. A plan sees values clamped to `clamp_low` and `clamp_high`; beyond, the scaled output
-    rises by `slope` per unit of the first channel. While the first channel is at or above its mean, the output is
+    changes by `slope` per unit of the first channel. While the first channel is at or above its mean, the output is
     clipped from below at `lower_bound`, the lowest output or reference of training.
 
     >>> training_range = TrainingRange(
@@ -54,7 +54,7 @@ class TrainingRange:
     whitening: tuple[Row, ...]
     limit: Amount  # of a row's squared distance
     slow_limit: Amount  # of its slow mean
-    slope: Amount = 0.0
+    slope: Finite = 0.0  # negative if the target falls with the first channel
     lower_bound: Finite | None = None
 
     def __post_init__(self) -> None:

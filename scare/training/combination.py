@@ -1,0 +1,186 @@
+"""The combination of families that a calibrator is made of: judged on validation once, fitted to any rows again.
+
+    training, validation → families, trees, members → shares        (`combine`: choices are made)
+    rows, choices        → linear models and trees fitted again      (`Combination.plan`: nothing is chosen)
+
+The network is not trained again: what it adds to the linear model where it started is added to that model as it is
+fitted now. Comes from `fit`; `models.selection` has the linear families and how errors are cross-fitted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import jax
+import numpy as np
+
+from scare.calibrator.passes import add_plans, average, fold
+from scare.calibrator.plan import Plan
+from scare.models.selection import (
+    DRIFT_STEPS,
+    NETWORK,
+    TREES,
+    Design,
+    Fitted,
+    Linear,
+    cross_fit,
+    fit_effects,
+    fit_families,
+    shares_of,
+)
+from scare.training.loop import Progress, Report, Trained, Trainer
+from scare.training.recipe import Recipe
+from scare.training.trees import fit_trees, outside_share
+from scare.windowing.examples import DesignMatrix, Examples, design_matrix
+from scare.windowing.scaling import DeviceEffect, Scaling
+
+MOST_OUTSIDE = 0.1  # of validation rows: with more, trees are not switched off beyond the readings of training
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Families with their shares in the result, and all that is needed to fit them to other rows.
+
+    `start` has the families that the network started at, in equal shares. Without families, the network is all.
+    """
+
+    families: tuple[Fitted, ...]
+    shares: tuple[float, ...]
+    members: tuple[Trained, ...]
+    start: tuple[Fitted, ...] = ()
+    guarded: bool = True  # whether trees are switched off beyond the readings of training
+    targets: np.ndarray = field(default_factory=lambda: np.empty(0))  # of validation, scaled
+
+    @property
+    def used(self) -> dict[str, float]:
+        """The share of each family that has one."""
+        names = (family.family for family in self.families)
+        return {name: share for name, share in zip(names, self.shares, strict=True) if share}
+
+    @property
+    def network_share(self) -> float:
+        """The share of the network; all, if nothing was compared with it."""
+        return self.used.get(NETWORK, 0.0) if self.families else 1.0
+
+    def plan(self, examples: Examples) -> tuple[Plan, Mapping[str, DeviceEffect]]:
+        """Fit what has a share to these examples; the plan of the result, and what known devices add to it."""
+        if not self.families:
+            return _rounded(average([member.network.plan() for member in self.members])), {}
+        network = self.members[0].start
+        design = network.design(design_matrix(examples, network.basis))
+        assert design is not None
+        parts = [(family.fit, share) for family, share in zip(self.families, self.shares, strict=True) if family.fit]
+        parts += [(family.fit, self.network_share / len(self.start)) for family in self.start]
+        fitted = [(fit(design), share) for fit, share in parts if fit and share]
+        trees, share = None, self.used.get(TREES, 0.0)
+        if share:
+            drift, residuals = fit_effects(design, DRIFT_STEPS)
+            trees = fit_trees(flat(design.data), residuals, examples.series.shape[1], self.guarded)
+            fitted.append((drift, share))
+        total = Linear.mean([model for model, _ in fitted], [part for _, part in fitted])
+        plan = self._network_plan(total)
+        if trees is not None:
+            steps, scale = network.feature_steps()
+            correction = (*steps, trees.step(steps[-1].output, scale, share))
+            plan = add_plans([plan, Plan(plan.window, plan.channels, correction)])
+        return _rounded(plan), total.effects
+
+    def _network_plan(self, total: Linear) -> Plan:
+        """The linear model, and what the members add to their starts."""
+        if not self.network_share:
+            return self.members[0].start.start(total.solution).start_plan()
+        return average(
+            [
+                member.network.added_to(member.start.start(total.solution), member.start, self.network_share).plan()
+                for member in self.members
+            ]
+        )
+
+
+def combine(
+    recipe: Recipe, examples: Examples, held_out: Examples, scaling: Scaling, same_unit: bool, report: Report | None
+) -> Combination:
+    """Fit every family to training, judge it on validation, and choose shares."""
+    unit, rules = float(scaling.target.scale[0]), recipe.rules
+    network = recipe.model.build(recipe.window, examples.series.shape[1], jax.random.key(recipe.settings.seed))
+    design = network.design(design_matrix(examples, network.basis))
+    validation = network.design(design_matrix(held_out, network.basis))
+    if design is None or validation is None:
+        return Combination((), (), tuple(train_members(recipe, examples, held_out, unit, None, report)))
+    families = fit_families(design, validation, scaling if same_unit else None, rules)
+    targets = validation.data.targets
+    shares = shares_of(families, targets, rules.tolerance)
+    start = [family for family, share in zip(families, shares, strict=True) if share]
+    solution = Linear.mean([_linear(family) for family in start], [1 / len(start)] * len(start))
+    guarded = True
+    if rules.trees and network.basis is not None:
+        family, guarded = _fit_trees(design, validation, families)
+        families.append(family)
+    without = [_without_effects(part, solution) for part in (examples, held_out)]
+    members = train_members(recipe, *without, unit, solution, report)
+    rows = held_out.spread(len(targets))
+    added = held_out.targets - without[1].targets
+    honest = [
+        cross_fit(member.checkpoints[:, rows], without[1].targets[rows], held_out.times[rows], rules.blocks)[1]
+        for member in members
+    ]
+    families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + added[rows]))
+    shares = shares_of(families, targets, rules.tolerance)
+    return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
+
+
+def train_members(
+    recipe: Recipe, examples: Examples, held_out: Examples, unit: float, start: Linear | None, report: Report | None
+) -> list[Trained]:
+    """Train each member of the ensemble with a seed of its own; an interruption leaves the later ones out."""
+    members: list[Trained] = []
+    count = recipe.settings.members
+    while len(members) < count and not (members and members[-1].interrupted):
+        settings = replace(recipe.settings, seed=recipe.settings.seed + len(members))
+        solution = start.solution if start else None
+        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution)
+        members.append(trainer.run(_report_member(report, len(members), count)))
+    return members
+
+
+def flat(data: DesignMatrix) -> np.ndarray:
+    """Features [n, rows·channels]."""
+    return data.features.reshape(len(data.features), -1)
+
+
+def _fit_trees(design: Design, validation: Design, families: Sequence[Fitted]) -> tuple[Fitted, bool]:
+    """Trees on what `drift` leaves over, and whether they are switched off beyond the readings of training."""
+    channels, (drift, residuals) = design.data.features.shape[2], fit_effects(design, DRIFT_STEPS)
+    guarded = outside_share(flat(validation.data), flat(design.data), channels) <= MOST_OUTSIDE
+    trees = fit_trees(flat(design.data), residuals, channels, guarded)
+    return Fitted(TREES, TREES, validation.predict(drift) + trees.predict(flat(validation.data))), guarded
+
+
+def _linear(family: Fitted) -> Linear:
+    assert family.linear is not None
+    return family.linear
+
+
+def _without_effects(examples: Examples, start: Linear) -> Examples:
+    """Examples whose targets lack what each device adds: a network sees no device."""
+    effects = np.array([start.effects.get(name, (0.0, 0.0)) for name in examples.names]).reshape(-1, 2)
+    offset, slope = effects[examples.devices].T
+    added = offset + slope * examples.series[examples.ends, 0]
+    return replace(examples, targets=(examples.targets - added).astype(np.float32))
+
+
+def _rounded(plan: Plan) -> Plan:
+    return fold(plan).astype(np.float32)
+
+
+def _report_member(report: Report | None, member: int, count: int) -> Report | None:
+    """Report the progress of one member as progress of all."""
+    if report is None or count == 1:
+        return report
+
+    def report_all(state: Progress) -> None:
+        later = (count - 1 - member) * state.seconds_left * state.rounds / max(1, state.rounds - state.round)
+        seconds = state.seconds_left + later
+        number, rounds = state.round + member * state.rounds, state.rounds * count
+        report(replace(state, round=number, rounds=rounds, seconds_left=seconds))
+
+    return report_all

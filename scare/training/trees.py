@@ -1,0 +1,106 @@
+"""Small gradient-boosted trees on what a linear model leaves over.
+
+Every tree is perfect: `DEPTH` comparisons lead to one of 2^DEPTH leaves, so that each value costs the same number of
+instructions on a board. A shorter branch is padded with comparisons that always go left. Beyond the newest readings of
+training a tree can only repeat its outermost leaf; there the trees are switched off, and the linear model answers alone.
+Comes from `fit`, goes to a plan as the kernel `trees`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scare.calibrator.plan import Step
+from scare.kernels import KERNELS
+
+ROUNDS, RATE, DEPTH, SEED = 100, 0.1, 3, 0
+LEAF_SHARE, FEWEST_ROWS, MOST_ROWS = 50, 20, 200  # rows of a leaf: a 50th of all, within these bounds
+EDGE = 0.5  # percent of the newest readings on each side beyond which trees are switched off
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Trees on flat features [n, features], of which the first are the newest readings."""
+
+    feature: np.ndarray  # [trees, 2^DEPTH - 1]
+    threshold: np.ndarray  # the same: above it a row goes right
+    leaf: np.ndarray  # [trees, 2^DEPTH]
+    low: np.ndarray  # [channels], or [0] if the trees are never switched off
+    high: np.ndarray
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Outputs [n]."""
+        return np.asarray(KERNELS["trees"].run(features, vars(self), {}))[:, 0]
+
+    def step(self, source: str, scale: np.ndarray, share: float) -> Step:
+        """Trees with a share in the result, on a value that is the flat features divided by `scale`."""
+        number = np.float32
+        weights = {
+            "feature": self.feature,
+            "threshold": (self.threshold / scale[self.feature]).astype(number),
+            "leaf": (share * self.leaf).astype(number),
+            "low": (self.low / scale[: len(self.low)]).astype(number),
+            "high": (self.high / scale[: len(self.high)]).astype(number),
+        }
+        return Step("trees", (source,), "trees", weights)
+
+
+def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarded: bool) -> Trees:
+    """Fit trees to residuals [n] of flat features [n, features]; the first `channels` are the newest readings."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    fewest = int(np.clip(len(residuals) / LEAF_SHARE, FEWEST_ROWS, MOST_ROWS))
+    boosting = HistGradientBoostingRegressor(
+        max_iter=ROUNDS,
+        learning_rate=RATE,
+        max_leaf_nodes=2**DEPTH,
+        max_depth=DEPTH,
+        min_samples_leaf=fewest,
+        early_stopping=False,
+        random_state=SEED,
+    )
+    with threadpool_limits(1):  # its threads wait for each other, long on a busy machine
+        boosting.fit(features, residuals)
+    grown = [_perfect(stage[0].nodes) for stage in boosting._predictors]
+    feature, threshold, leaf = (np.stack(parts) for parts in zip(*grown, strict=True))
+    leaf[0] += float(boosting._baseline_prediction.ravel()[0])
+    low, high = np.empty(0), np.empty(0)
+    if guarded:
+        low, high = np.percentile(features[:, :channels], [EDGE, 100 - EDGE], axis=0)
+    return Trees(feature, threshold, leaf, low, high)
+
+
+def outside_share(features: np.ndarray, seen: np.ndarray, channels: int) -> float:
+    """Which share of the rows of features lies where trees fitted to `seen` would be switched off."""
+    low, high = np.percentile(seen[:, :channels], [EDGE, 100 - EDGE], axis=0)
+    newest = features[:, :channels]
+    return float(((newest < low) | (newest > high)).any(axis=1).mean())
+
+
+def _perfect(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Feature and threshold of each comparison, and leaves, of one fitted tree padded to `DEPTH`."""
+    inner = 2**DEPTH - 1
+    feature, threshold, leaf = np.zeros(inner, np.int32), np.full(inner, np.inf), np.zeros(inner + 1)
+    places = [(0, 0)]  # of a node in the perfect tree, and among the fitted nodes
+    while places:
+        place, number = places.pop()
+        node = nodes[number]
+        if place >= inner:
+            leaf[place - inner] = node["value"]
+        elif node["is_leaf"]:
+            places += [(2 * place + 1, number), (2 * place + 2, number)]
+        else:
+            feature[place] = node["feature_idx"]
+            # rounded down, a float32 compares with every float32 as the threshold does
+            threshold[place] = _round_down(node["num_threshold"])
+            places += [(2 * place + 1, node["left"]), (2 * place + 2, node["right"])]
+    largest = float(np.finfo(np.float32).max)
+    return feature, np.minimum(threshold, largest), leaf
+
+
+def _round_down(number: float) -> float:
+    """The largest float32 that is not above a number."""
+    rounded = np.float32(number)
+    return float(np.nextafter(rounded, np.float32(-np.inf)) if rounded > number else rounded)
