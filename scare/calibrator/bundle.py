@@ -19,7 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +42,7 @@ from scare.files import replacing
 from scare.kernels import FLOAT_KERNELS
 from scare.records import Count, Finite, Name, Positive, Whole, convert, is_printable
 from scare.windowing.inputs import Inputs
-from scare.windowing.scaling import METHODS, Affine, Scaling
+from scare.windowing.scaling import METHODS, Affine, DeviceEffect, Scaling
 from scare.windowing.training_range import TrainingRange
 from scare.windowing.windows import GapPolicy
 
@@ -161,6 +161,9 @@ class TargetScaleSchema:
     scale: Positive
 
 
+EffectSchema = tuple[Finite, Finite]  # offset and slope of a `DeviceEffect`
+
+
 @dataclass(frozen=True)
 class ScalingSchema:
     """A scaling without its arrays."""
@@ -169,6 +172,7 @@ class ScalingSchema:
     devices: tuple[Name, ...]
     settle: Annotated[int, Ge(0), Le(1 << 30)]
     target: TargetScaleSchema
+    effects: Mapping[Name, EffectSchema] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -310,6 +314,7 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
             "method": scaling.method,
             "devices": list(scaling.devices),
             "settle": scaling.settle,
+            **({"effects": {name: list(one) for name, one in scaling.effects.items()}} if scaling.effects else {}),
             "target": target,
         },
         "step_seconds": inputs.step_seconds,
@@ -510,9 +515,10 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
             raise ValueError("the scaling is not finite and positive")
     fleet, *own = (Affine(*pair) for pair in zip(center, scale, strict=True))
     devices = dict(zip(scaling.devices, own, strict=True))
+    effects = {name: DeviceEffect(*one) for name, one in scaling.effects.items()}
     return Inputs(
         schema.channels,
-        Scaling(scaling.method, fleet, target, devices, scaling.settle),
+        Scaling(scaling.method, fleet, target, devices, scaling.settle, effects),
         schema.step_seconds,
         plan.window,
         schema.policy,

@@ -14,15 +14,18 @@ import polars as pl
 from scare.calibrator import bundle
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals, derive_intervals
+from scare.calibrator.passes import fold, with_effect
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import NO_VALUE, Flag
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
 from scare.windowing.inputs import Inputs, WindowStream
-from scare.windowing.live_windows import LiveWindows
-from scare.windowing.windows import Grid
+from scare.windowing.live import LiveWindows
+from scare.windowing.scaling import NO_EFFECT
 
+# offset and slope of a `DeviceEffect`, of one device or of each row's
+Effect = tuple[float | np.ndarray, float | np.ndarray]
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 ROW = " row"  # no name in a header begins with a space
 
@@ -165,23 +168,32 @@ class Calibrator:
         if not np.isfinite(usable).all():
             return float("nan")
         affine = self.inputs.scaling.known(device) or self.inputs.scaling.fleet
-        return float(self.compute(affine.apply(usable)[None].astype(np.float32))[0])
+        scaled = affine.apply(usable)[None].astype(np.float32)
+        return float(self.compute(scaled, effect=self.inputs.scaling.effect(device))[0])
 
-    def compute(self, scaled: np.ndarray, choice: Choice | BatchChoice | None = None) -> np.ndarray:
+    def compute(
+        self, scaled: np.ndarray, choice: Choice | BatchChoice | None = None, effect: Effect = NO_EFFECT
+    ) -> np.ndarray:
         """Calibrate scaled windows [n, window, channels]: values in the target's unit [n].
 
-        The plan sees the windows clamped to the training range, if that is known. `choice` is as in `plan.run`.
+        The plan sees the windows clamped to the training range, if that is known. `choice` is as in `plan.run`;
+        `effect` is what the windows' device adds to the plan's output, or what each window's device does.
         """
         training_range = self.inputs.training_range
         clamped = training_range.clamp(scaled) if training_range else scaled
-        return self.compute_clamped(clamped, scaled[:, -1, 0], choice)
+        return self.compute_clamped(clamped, scaled[:, -1, 0], choice, effect)
 
     def compute_clamped(
-        self, clamped: np.ndarray, first: np.ndarray, choice: Choice | BatchChoice | None = None
+        self,
+        clamped: np.ndarray,
+        first: np.ndarray,
+        choice: Choice | BatchChoice | None = None,
+        effect: Effect = NO_EFFECT,
     ) -> np.ndarray:
         """Like `compute`, for windows already clamped; `first` is the unclamped newest value of channel 0 [n]."""
+        offset, slope = effect
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes NaN below
-            outputs = run(self.plan, clamped, choice).astype(np.float64)
+            outputs = run(self.plan, clamped, choice).astype(np.float64) + offset + slope * clamped[:, -1, 0]
             if self.inputs.training_range is not None:
                 outputs = self.inputs.training_range.extrapolate(outputs, first)
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
@@ -199,6 +211,13 @@ class Calibrator:
 
     def _floored(self, values: np.ndarray) -> np.ndarray:
         return values if self.floor is None else np.maximum(values, self.floor)
+
+    def for_device(self, device: str) -> "Calibrator":
+        """With what a device adds to the output as a part of the plan; other devices' effects are dropped."""
+        effect, scaling = self.inputs.scaling.effect(device), replace(self.inputs.scaling, effects={})
+        plan = fold(with_effect(self.plan, *effect)) if any(effect) else self.plan
+        changed = replace(self, plan=plan, inputs=replace(self.inputs, scaling=scaling))
+        return replace(changed, golden=replace(self.golden, numbers=changed.compute(self.golden.windows)))
 
     def cost(self) -> Cost:
         """Count what one reading costs; branches are weighted as the validation windows choose them."""
@@ -271,7 +290,7 @@ class Stream:
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._feed, self._choice = calibrator, WindowStream(calibrator.inputs, device), Choice()
-        self._history = 0
+        self._history, self._effect = 0, calibrator.inputs.scaling.effect(device)
 
     def push(self, times: np.ndarray, values: np.ndarray) -> CalibratedRows:
         """Calibrate rows at `times` (seconds) with `values` [rows, channels]."""
@@ -290,7 +309,7 @@ class Stream:
         for start in range(0, len(ends), CHUNK):
             part = ends[start : start + CHUNK]
             windows, first = clamped.windows(part), grid.values[part, 0]
-            values[start : start + CHUNK] = self._calibrator.compute_clamped(windows, first, self._choice)
+            values[start : start + CHUNK] = self._calibrator.compute_clamped(windows, first, self._choice, self._effect)
         return values
 
     def state(self) -> dict[str, np.ndarray]:
@@ -309,13 +328,16 @@ class Live:
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
         self._calibrator, self._windows, self._choice = calibrator, LiveWindows(calibrator.inputs, [device]), Choice()
+        self._effect = calibrator.inputs.scaling.effect(device)
 
     def push(self, time: float, row: np.ndarray) -> CalibratedReading:
         """Calibrate the reading at `time` (seconds)."""
         windows, flags = self._windows.push_one(time, row)
         if flags[0] & Flag.RESTART:
             self._choice = Choice()
-        values = self._calibrator.compute(windows, self._choice) if len(windows) else np.full(1, np.nan)
+        values = np.full(1, np.nan)
+        if len(windows):
+            values = self._calibrator.compute(windows, self._choice, self._effect)
         value, low, high, flags = self._calibrator.add_intervals(values, flags)
         return CalibratedReading(float(value[0]), float(low[0]), float(high[0]), Flag(int(flags[0])))
 

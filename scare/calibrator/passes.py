@@ -355,6 +355,21 @@ def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
     return replace(plan, steps=(*plan.steps[:-1], *added[0], *added[1], chosen))
 
 
+def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
+    """The plan plus an offset and a slope of the newest reading of the first channel.
+
+    >>> plan = Plan(3, 1, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.ones((1, 1))})))
+    >>> [step.kernel for step in with_effect(plan, 0.5, 0.1).steps]
+    ['newest', 'dense', 'newest', 'dense', 'add']
+    """
+    weight, bias = np.zeros((plan.channels, 1), np.float32), np.array([offset], np.float32)
+    weight[0] = slope
+    newest = Step("newest", (INPUT,), "device.now")
+    own = Step("dense", ("device.now",), "device.own", {"weight": weight, "bias": bias})
+    total = Step("add", (plan.steps[-1].output, "device.own"), "device.sum")
+    return replace(plan, steps=(*plan.steps, newest, own, total))
+
+
 def as_shipped(plan: Plan) -> Plan:
     """Remove the learned correction, if there is one."""
     kept = tuple(step for step in plan.steps if not step.output.startswith(PREFIX))

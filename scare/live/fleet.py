@@ -270,7 +270,7 @@ class DeviceGroup:
 
     def _compute(self, at: np.ndarray, windows: np.ndarray) -> np.ndarray:
         choices = BatchChoice(self._choices["deep"][at], self._choices["left"][at])
-        values = self.calibrator.compute(windows, choices)
+        values = self.calibrator.compute(windows, choices, self._windows.effects(at))
         self._choices["deep"][at], self._choices["left"][at] = choices.deep, choices.left
         return values
 

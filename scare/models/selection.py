@@ -19,6 +19,7 @@ docs/decisions/selection.md has what was tried.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,17 @@ from scare.windowing.scaling import DeviceEffect, Scaling
 
 AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
 TREES, NETWORK = "trees", "network"
-RAW, OFFSET, LINE = "raw", "offset", "line"  # variants that are shipped under their own names
+RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes, besides trees and network
+LABELS = {
+    RAW: "the sensor reading as it is",
+    OFFSET: "the sensor reading plus an offset",
+    LINEAR: "a linear regression",
+    INTERACTIONS: "a regression with interactions",
+    DEVICES: "a regression with device effects",
+    DRIFT: "a regression with drift",
+    TREES: "gradient-boosted trees",
+    NETWORK: "the network",
+}
 # A regression with no more coefficients than channels: a penalty chosen on validation would only flatten the line.
 UNPENALISED = (LINE, "other channels")
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression, per example
@@ -229,6 +240,54 @@ def linear_variants(train: Design, scaling: Scaling | None) -> dict[str, dict[st
     return variants
 
 
+def describe_selection(
+    families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray, unit: float, is_line: bool
+) -> dict[str, Any]:
+    """Facts: what is shipped (`outcome`), every family with its error and share, and a summary in a sentence or two.
+
+    `unit` is the scale of the target: how much of its unit a scaled error of 1 is.
+    """
+    errors = [unit * family.rmse(targets) for family in families]
+    used = [family for family, share in zip(families, shares, strict=True) if share]
+    rows = [
+        {
+            "candidate": family.family,
+            "variant": family.variant,
+            "rmse": _short(error),
+            "admitted": share > 0,
+            "share": _short(share),
+        }
+        for family, error, share in zip(families, errors, shares, strict=True)
+    ]
+    names = {family.family for family in used}
+    if names == {AS_IS}:
+        outcome = used[0].variant
+    else:
+        outcome = NETWORK if NETWORK in names else TREES if TREES in names else LINE if is_line else RIDGE
+    network = sum(share for family, share in zip(families, shares, strict=True) if family.family == NETWORK)
+    return {
+        "outcome": outcome,
+        "selection": rows,
+        "network_share": _short(network),
+        "summary": _summarise(used, outcome),
+    }
+
+
+def _summarise(used: Sequence[Fitted], outcome: str) -> str:
+    """What the result is."""
+    names = [LABELS[family.variant if family.family == AS_IS else family.family] for family in used]
+    if len(names) == 1:
+        return f"The result is {names[0]}: no other model comes close to it on validation."
+    exported = " They are merged into one linear model." if outcome in (LINE, RIDGE) else ""
+    together = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"The result is the mean of {together}, about equally good on validation.{exported}"
+
+
+def _short(number: float) -> float:
+    """Six significant digits."""
+    return float(f"{number:.6g}")
+
+
 def as_is(design: Design, scaling: Scaling, with_offset: bool) -> Linear:
     """The first channel's newest reading in its own unit, plus the mean difference to the reference if asked for."""
     center, scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
@@ -261,9 +320,9 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     parts = [np.ones((len(newest), 1)), newest, own, own * newest[:, :1], changes]
     borders = np.cumsum([0, *(part.shape[1] for part in parts)])
     columns = np.concatenate(parts, axis=1)
-    groups = [np.arange(start, stop) for start, stop in zip(borders[2:-1], borders[3:], strict=True) if stop > start]
+    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]
     found = _most_evidence(columns, data.targets.astype(np.float64), groups, np.lexsort((data.times, data.devices)))
-    bias, slopes, offsets, own_slopes, later = (found[a:b] for a, b in zip(borders, borders[1:], strict=False))
+    bias, slopes, offsets, own_slopes, later = (found[a:b] for a, b in pairwise(borders))
     weights = np.zeros(design.size)
     weights[latest] = slopes
     pairs = zip(known, offsets, own_slopes, strict=True) if len(known) > 1 else ()
@@ -271,7 +330,9 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     return Linear(weights, float(bias[0] + later.sum()), effects), data.targets - columns @ found
 
 
-def _most_evidence(columns: np.ndarray, targets: np.ndarray, groups: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+def _most_evidence(
+    columns: np.ndarray, targets: np.ndarray, groups: Sequence[np.ndarray], order: np.ndarray
+) -> np.ndarray:
     """Coefficients of a regression in which each group of columns has a normal prior, fitted by its evidence.
 
     `order` puts the rows of each device one after another, oldest first.

@@ -68,9 +68,9 @@ class Combination:
         network = self.members[0].start
         design = network.design(design_matrix(examples, network.basis))
         assert design is not None
-        parts = [(family.fit, share) for family, share in zip(self.families, self.shares, strict=True) if family.fit]
-        parts += [(family.fit, self.network_share / len(self.start)) for family in self.start]
-        fitted = [(fit(design), share) for fit, share in parts if fit and share]
+        weighted = [*zip(self.families, self.shares, strict=True)]
+        weighted += [(family, self.network_share / len(self.start)) for family in self.start]
+        fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
         trees, share = None, self.used.get(TREES, 0.0)
         if share:
             drift, residuals = fit_effects(design, DRIFT_STEPS)
@@ -115,15 +115,14 @@ def combine(
     if rules.trees and network.basis is not None:
         family, guarded = _fit_trees(design, validation, families)
         families.append(family)
-    without = [_without_effects(part, solution) for part in (examples, held_out)]
-    members = train_members(recipe, *without, unit, solution, report)
+    plain, judged = (part.without_effects(solution.effects) for part in (examples, held_out))
+    members = train_members(recipe, plain, judged, unit, solution, report)
     rows = held_out.spread(len(targets))
-    added = held_out.targets - without[1].targets
     honest = [
-        cross_fit(member.checkpoints[:, rows], without[1].targets[rows], held_out.times[rows], rules.blocks)[1]
+        cross_fit(member.checkpoints[:, rows], judged.targets[rows], held_out.times[rows], rules.blocks)[1]
         for member in members
     ]
-    families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + added[rows]))
+    families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + (held_out.targets - judged.targets)[rows]))
     shares = shares_of(families, targets, rules.tolerance)
     return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
 
@@ -158,14 +157,6 @@ def _fit_trees(design: Design, validation: Design, families: Sequence[Fitted]) -
 def _linear(family: Fitted) -> Linear:
     assert family.linear is not None
     return family.linear
-
-
-def _without_effects(examples: Examples, start: Linear) -> Examples:
-    """Examples whose targets lack what each device adds: a network sees no device."""
-    effects = np.array([start.effects.get(name, (0.0, 0.0)) for name in examples.names]).reshape(-1, 2)
-    offset, slope = effects[examples.devices].T
-    added = offset + slope * examples.series[examples.ends, 0]
-    return replace(examples, targets=(examples.targets - added).astype(np.float32))
 
 
 def _rounded(plan: Plan) -> Plan:

@@ -5,7 +5,7 @@ Intervals come from conformal prediction on the errors in training and on valida
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
@@ -14,16 +14,16 @@ import numpy as np
 from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
 from scare.calibrator.intervals import CalibrationErrors, Intervals, fit_intervals
-from scare.calibrator.linear import raw_reading, same_unit
+from scare.calibrator.linear import line_weights, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
-from scare.calibrator.passes import average, fold
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
-from scare.models.selection import NETWORK, OFFSET, BlendWeight, RawBaseline, SelectionRules, describe_outcome
+from scare.models.selection import AS_IS, NETWORK, OFFSET, describe_selection
+from scare.training.combination import Combination, combine
 from scare.training.data import hold_out, prepare_inputs
-from scare.training.extrapolation import flagged_outside, with_training_range
-from scare.training.loop import SCORED, Progress, Report, Trained, Trainer
+from scare.training.extrapolation import flagged_outside, is_better_free, with_training_range
+from scare.training.loop import SCORED, Report
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import training_hours
 from scare.windowing.inputs import Inputs
@@ -77,55 +77,148 @@ def fit(
     train, validation, left_out = _drop_unusable(
         [readings] if isinstance(readings, Readings) else readings, validation, recipe
     )
+    evaluation = evaluate(train, validation, recipe, report)
+    calibrator = evaluation.refit((*train, *validation)) if recipe.rules.refit else evaluation.calibrator
+    return calibrator.with_facts(left_out=list(left_out)) if left_out else calibrator
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was chosen on validation: a calibrator fitted to training alone, and how to fit it to other rows.
+
+    `free` says that every channel is clamped only far out, because validation was better so.
+    """
+
+    recipe: Recipe
+    inputs: Inputs
+    combination: Combination
+    calibrator: Calibrator
+    free: bool
+
+    def refit(self, readings: Sequence[Readings]) -> Calibrator:
+        """Fit what was chosen to these readings; intervals and errors stay those of the evaluation."""
+        before, scaling = self.calibrator, self.inputs.scaling
+        # where devices are scaled apart, one that training did not have has no scaling yet
+        rows = [one for one in readings if not scaling.devices or one.device in scaling.devices]
+        fitted, examples = _fit_bare(self.combination, self.inputs, before.target, rows, self.recipe)
+        fitted = with_training_range(replace(fitted, floor=before.floor), rows, examples, self.free)
+        facts = {
+            **before.facts,
+            "refitted": {
+                "devices": list(dict.fromkeys(one.device for one in rows)),
+                "period": _period(rows),
+                "windows": len(examples),
+                "data_sha256": examples.fingerprint(),
+            },
+        }
+        golden = Sample(before.golden.windows, fitted.compute(before.golden.windows))
+        return replace(
+            fitted,
+            golden=golden,
+            validation=before.validation,
+            facts=facts,
+            intervals=before.intervals,
+            training_hours=training_hours(fitted.inputs, rows),
+        )
+
+
+def evaluate(
+    train: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, report: Report | None = None
+) -> Evaluation:
+    """Fit all candidates to training, choose on validation, and describe what was chosen."""
     inputs, target = prepare_inputs(train, validation, recipe)
     learning = replace(inputs, policy=recipe.learned_from)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
     check_examples(examples, train, learning, "training")
     check_examples(held_out, validation, inputs, "validation")
-    members = train_members(recipe, examples, held_out, float(inputs.scaling.target.scale[0]), report)
-    selected, rmse, outcome = _select(members, inputs, target, examples, held_out, recipe.rules)
-
-    learned, shown = examples, held_out
-    if selected.inputs is not inputs:  # the raw reading has a window of its own
-        learned, shown = (make_examples(part, selected.inputs) for part in (train, validation))
-    calibrator = with_training_range(replace(selected, floor=recipe.floor), train, learned)
-
-    facts = _describe_data(recipe, train, examples, held_out)
-    ties = share_of_ties(calibrator.plan, shown.windows(shown.spread(SCORED)), hash_steps(calibrator.plan))
-    facts |= {} if ties is None else {"hash_ties": ties}
-    facts["validation"] = {"devices": [one.device for one in validation], "period": _period(validation)}
-    facts |= {"left_out": list(left_out)} if left_out else {}
-    facts["validation_rmse"] = round(rmse, 6)
-    facts |= {"interrupted": True} if members[-1].interrupted else {}
-    facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
-    facts["flagged_outside"] = flagged_outside(calibrator.inputs, training=train, validation=validation)
-    if outcome.get("outcome", NETWORK) == NETWORK:
-        trainable = [split_trainable(member.network)[0] for member in members]
-        facts["parameters"] = sum(leaf.size for leaf in jax.tree.leaves(trainable))
-    else:  # a simpler model is named after what it is, and has the parameters of its plan
-        facts |= {"model": outcome["outcome"], "parameters": count(calibrator.plan).weights}
+    combination = combine(recipe, examples, held_out, inputs.scaling, same_unit(inputs.channels[0], target), report)
+    bare, learned = _fit_bare(combination, inputs, target, train, recipe, examples)
+    shown = held_out if bare.inputs.window == inputs.window else make_examples(validation, bare.inputs)
+    shown = shown.without_effects(bare.inputs.scaling.effects)
+    bare = replace(bare, floor=recipe.floor)
+    calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
+    free = is_better_free(calibrator, unclamped, shown)
+    calibrator = unclamped if free else calibrator
     golden, stored = _make_samples(calibrator, shown)
-    return replace(
+    facts = _describe(calibrator, combination, recipe, train, validation, (examples, held_out), shown)
+    calibrator = replace(calibrator, golden=golden, validation=stored, facts=facts)
+    calibrator = replace(
         calibrator,
-        golden=golden,
-        validation=stored,
-        facts=facts | outcome,
         intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
         training_hours=training_hours(calibrator.inputs, train),
     )
+    return Evaluation(recipe, inputs, combination, calibrator, free)
 
 
-def train_members(
-    recipe: Recipe, examples: Examples, held_out: Examples, unit: float, report: Report | None
-) -> list[Trained]:
-    """Train each member of the ensemble with a seed of its own; an interruption leaves the later ones out."""
-    members: list[Trained] = []
-    count = recipe.settings.members
-    while len(members) < count and not (members and members[-1].interrupted):
-        settings = replace(recipe.settings, seed=recipe.settings.seed + len(members))
-        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit)
-        members.append(trainer.run(_report_member(report, len(members), count)))
-    return members
+def _fit_bare(
+    combination: Combination,
+    inputs: Inputs,
+    target: Channel,
+    readings: Sequence[Readings],
+    recipe: Recipe,
+    examples: Examples | None = None,
+) -> tuple[Calibrator, Examples]:
+    """A calibrator of the combination fitted to readings, without training range; and their windows as it reads them.
+
+    Targets of the windows lack what their devices add.
+    """
+    if examples is None:
+        examples = make_examples(readings, replace(inputs, policy=recipe.learned_from))
+    used = combination.used
+    if list(used) == [AS_IS]:
+        variant = next(one.variant for one in combination.families if one.family == AS_IS)
+        bare = raw_reading(inputs, target)
+        windows = make_examples(readings, bare.inputs)
+        if variant == OFFSET:
+            references = _references(bare, windows, np.arange(len(windows)))
+            bare = raw_reading(inputs, target, float((references - windows.series[windows.ends, 0]).mean()))
+        return bare, windows
+    plan, effects = combination.plan(examples)
+    empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
+    scaling = replace(inputs.scaling, effects=effects)
+    calibrator = Calibrator(plan, replace(inputs, scaling=scaling), target, empty, empty)
+    return calibrator, examples.without_effects(effects)
+
+
+def _describe(
+    calibrator: Calibrator,
+    combination: Combination,
+    recipe: Recipe,
+    train: Sequence[Readings],
+    validation: Sequence[Readings],
+    examples: tuple[Examples, Examples],
+    shown: Examples,
+) -> dict[str, Any]:
+    """Facts of recipe, data and selection; nothing that differs between two runs with one seed."""
+    members, unit = combination.members, float(calibrator.inputs.scaling.target.scale[0])
+    facts = {
+        "model": type(recipe.model).__name__.lower(),
+        "preset": recipe.name,
+        "architecture": asdict(recipe.model),  # type: ignore[call-overload]
+        "settings": asdict(recipe.settings),
+        "devices": [one.device for one in train],
+        "period": _period(train),
+        "training_windows": len(examples[0]),
+        "validation_windows": len(examples[1]),
+        "training_data_sha256": examples[0].fingerprint(),
+        "validation": {"devices": [one.device for one in validation], "period": _period(validation)},
+        "flagged_outside": flagged_outside(calibrator.inputs, training=train, validation=validation),
+    }
+    ties = share_of_ties(calibrator.plan, shown.windows(shown.spread(SCORED)), hash_steps(calibrator.plan))
+    facts |= {} if ties is None else {"hash_ties": ties}
+    errors = _join([_errors(calibrator, one, one.device) for one in validation])
+    facts["validation_rmse"] = round(float(np.sqrt(np.square(errors.values - errors.references).mean())), 6)
+    facts |= {"interrupted": True} if members[-1].interrupted else {}
+    facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
+    if combination.families:
+        is_line = line_weights(calibrator.plan) is not None
+        facts |= describe_selection(combination.families, combination.shares, combination.targets, unit, is_line)
+    if facts.get("outcome", NETWORK) == NETWORK:
+        trainable = [split_trainable(member.network)[0] for member in members]
+        facts["parameters"] = sum(leaf.size for leaf in jax.tree.leaves(trainable))
+    else:  # a simpler model is named after what it is, and has the parameters of its plan
+        facts |= {"model": facts["outcome"], "parameters": count(calibrator.plan).weights}
+    return facts
 
 
 def learn_intervals(
@@ -153,47 +246,6 @@ def _drop_unusable(
     return kept[TRAINING], kept["validation"], left_out
 
 
-def _select(
-    members: Sequence[Trained],
-    inputs: Inputs,
-    target: Channel,
-    examples: Examples,
-    held_out: Examples,
-    rules: SelectionRules,
-) -> tuple[Calibrator, float, dict[str, Any]]:
-    """The blended members, or the raw reading if that is no worse; its validation RMSE, and the selection's facts."""
-    unit, start = float(inputs.scaling.target.scale[0]), members[0].start
-    outputs = np.mean([member.outputs for member in members], axis=0)
-    weight = BlendWeight.fit(outputs, start.outputs if start else None, held_out.targets, rules)
-    plan = fold(average([member.plan(weight.share) for member in members])).astype(np.float32)
-    empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
-    calibrator, rmse = Calibrator(plan, inputs, target, empty, empty), unit * weight.rmse
-    if start is None:
-        return calibrator, rmse, {}
-    raw = None
-    if same_unit(inputs.channels[0], target):
-        raw = RawBaseline.fit(examples.reference_minus_reading(inputs), held_out.reference_minus_reading(inputs))
-    facts = describe_outcome(start.selection, weight, plan, raw, unit, rules)
-    if raw is None or facts["outcome"] not in raw.errors:
-        return calibrator, rmse, facts
-    offset = raw.offset if facts["outcome"] == OFFSET else 0.0
-    return raw_reading(inputs, target, offset), raw.errors[facts["outcome"]], facts
-
-
-def _report_member(report: Report | None, member: int, count: int) -> Report | None:
-    """Report the progress of one member as progress of all."""
-    if report is None or count == 1:
-        return report
-
-    def report_all(state: Progress) -> None:
-        later = (count - 1 - member) * state.seconds_left * state.rounds / max(1, state.rounds - state.round)
-        seconds = state.seconds_left + later
-        number, rounds = state.round + member * state.rounds, state.rounds * count
-        report(replace(state, round=number, rounds=rounds, seconds_left=seconds))
-
-    return report_all
-
-
 def _make_samples(calibrator: Calibrator, held_out: Examples) -> tuple[Sample, Sample]:
     """Golden windows with their outputs, and validation windows with their references, as the plan reads them."""
     kept = held_out.spread(STORED_VALIDATION)
@@ -201,21 +253,6 @@ def _make_samples(calibrator: Calibrator, held_out: Examples) -> tuple[Sample, S
     if (training_range := calibrator.inputs.training_range) is not None:
         golden, windows = training_range.clamp(golden), training_range.clamp(windows)
     return Sample(golden, calibrator.compute(golden)), Sample(windows, _references(calibrator, held_out, kept))
-
-
-def _describe_data(recipe: Recipe, train: Sequence[Readings], examples: Examples, held_out: Examples) -> dict[str, Any]:
-    """Facts of recipe and data; nothing that differs between two runs with one seed."""
-    return {
-        "model": type(recipe.model).__name__.lower(),
-        "preset": recipe.name,
-        "architecture": asdict(recipe.model),  # type: ignore[call-overload]
-        "settings": asdict(recipe.settings),
-        "devices": [one.device for one in train],
-        "period": _period(train),
-        "training_windows": len(examples),
-        "validation_windows": len(held_out),
-        "training_data_sha256": examples.fingerprint(),
-    }
 
 
 def _period(readings: Sequence[Readings]) -> list[str]:

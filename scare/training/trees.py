@@ -1,9 +1,9 @@
 """Small gradient-boosted trees on what a linear model leaves over.
 
 Every tree is perfect: `DEPTH` comparisons lead to one of 2^DEPTH leaves, so that each value costs the same number of
-instructions on a board. A shorter branch is padded with comparisons that always go left. Beyond the newest readings of
-training a tree can only repeat its outermost leaf; there the trees are switched off, and the linear model answers alone.
-Comes from `fit`, goes to a plan as the kernel `trees`.
+instructions on a board. A shorter branch is padded with comparisons that always go left. Beyond the range of training
+a tree can only repeat its outermost leaf: there the trees are switched off, and the linear model answers alone.
+Comes from `combination`, goes to a plan as the kernel `trees`.
 """
 
 from dataclasses import dataclass

@@ -143,6 +143,8 @@ class LiveWindows:
                 "slow": np.array(self._usual_distance),  # slow mean of the distances to training
             }
         )
+        # what devices add to the output: derived from the inputs, so no part of the state
+        self._effects = DeviceArrays({"offset": np.array(0.0), "slope": np.array(0.0)})
         self.find(devices)
 
     def find(self, devices: Sequence[str]) -> np.ndarray:
@@ -152,6 +154,7 @@ class LiveWindows:
             at = self._ring.add(len(new))
             self._past.add(len(new))
             self._scaling.add(len(new))
+            self._effects.add(len(new))
             self.devices.update(zip(new, at.tolist(), strict=True))
             self._scale(new, at)
         return np.fromiter((self.devices[device] for device in devices), np.int64, len(devices))
@@ -197,6 +200,10 @@ class LiveWindows:
         center = np.where(own, self._scaling["center"][at], fleet.center)
         return Affine(center, np.where(own, self._scaling["scale"][at], fleet.scale)).apply(usable)
 
+    def effects(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the devices `at` add to the scaled output: offsets [n], and slopes of channel 0 [n]."""
+        return self._effects["offset"][at], self._effects["slope"][at]
+
     def restart(self, at: np.ndarray) -> None:
         """Give the next row of these new devices the flag RESTART."""
         self._scaling["restarted"][at] = True
@@ -217,6 +224,7 @@ class LiveWindows:
         for part, arrays in self._parts.items():
             arrays.restore({name.partition(".")[2]: one for name, one in state.items() if name.startswith(f"{part}.")})
         self.devices = {device: index for index, device in enumerate(devices)}
+        self._effects.add(len(devices) - len(self._effects))
         self._scale(devices, np.arange(len(devices)))
 
     @property
@@ -232,6 +240,7 @@ class LiveWindows:
         """Give devices the scaling that the calibrator has for them; those it does not know settle."""
         scaling, column = self._inputs.scaling, self._scaling
         for device, index in zip(devices, at.tolist(), strict=True):
+            self._effects["offset"][index], self._effects["slope"][index] = scaling.effect(device)
             known, place = scaling.known(device), column["settling"][index]
             if place == SETTLED and known is None:
                 continue

@@ -5,8 +5,8 @@ features of each window instead, computed once if they fit in `STORED_BYTES`. Co
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.windowing.inputs import Inputs, WindowStream
-from scare.windowing.windows import longest_run, make_grid
+from scare.windowing.scaling import NO_EFFECT, DeviceEffect
 
 STORED_BYTES = 1 << 30
 ROWS = 8192  # windows turned into features at once
@@ -41,6 +41,12 @@ class Examples:
     def windows(self, which: np.ndarray) -> np.ndarray:
         """Scaled windows [len(which), window, channels]."""
         return self.series[self.ends[which][:, None] + np.arange(1 - self.window, 1)]
+
+    def without_effects(self, effects: Mapping[str, DeviceEffect]) -> "Examples":
+        """The same windows with targets that lack what their devices add: a plan sees no device."""
+        offset, slope = np.array([effects.get(name, NO_EFFECT) for name in self.names]).reshape(-1, 2)[self.devices].T
+        added = offset + slope * self.series[self.ends, 0]
+        return replace(self, targets=(self.targets - added).astype(np.float32)) if effects else self
 
     def spread(self, count: int) -> np.ndarray:
         """Indices of at most `count` examples, evenly spread."""
