@@ -173,6 +173,7 @@ class ScalingSchema:
     settle: Annotated[int, Ge(0), Le(1 << 30)]
     target: TargetScaleSchema
     effects: Mapping[Name, EffectSchema] = field(default_factory=dict)
+    own_share: tuple[Annotated[float, Ge(0), Le(1)], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -314,6 +315,7 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
             "method": scaling.method,
             "devices": list(scaling.devices),
             "settle": scaling.settle,
+            **({} if scaling.own_share is None else {"own_share": scaling.own_share.tolist()}),
             **({"effects": {name: list(one) for name, one in scaling.effects.items()}} if scaling.effects else {}),
             "target": target,
         },
@@ -516,9 +518,14 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
     fleet, *own = (Affine(*pair) for pair in zip(center, scale, strict=True))
     devices = dict(zip(scaling.devices, own, strict=True))
     effects = {name: DeviceEffect(*one) for name, one in scaling.effects.items()}
+    if scaling.own_share is not None and len(scaling.own_share) != plan.channels:
+        raise ValueError("the shares of own centres do not fit the channels")
+    share = None if scaling.own_share is None else np.array(scaling.own_share)
+    # A file without shares was made to give a new device its own mean and spread, which a new place's air makes wrong.
+    settle = 0 if share is None else scaling.settle
     return Inputs(
         schema.channels,
-        Scaling(scaling.method, fleet, target, devices, scaling.settle, effects),
+        Scaling(scaling.method, fleet, target, devices, settle, effects, share),
         schema.step_seconds,
         plan.window,
         schema.policy,

@@ -79,7 +79,7 @@ def _inputs(boxes: Sequence[Readings]) -> Inputs:
     """Inputs with the channels scaled by each box's co-located days."""
     rows = {one.device: one.values[np.isfinite(one.values).all(axis=1)] for one in boxes}
     targets = np.concatenate([one.targets[np.isfinite(one.targets)] for one in boxes])
-    scaling = fit_scaling("standard", rows, targets, per_device=True, settle=1440)
+    scaling = fit_scaling("standard", rows, targets, per_device=True)
     return Inputs(boxes[0].channels, scaling, boxes[0].step_seconds, WINDOW, RECENT, DEFAULT_SETTINGS)
 
 

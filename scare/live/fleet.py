@@ -288,8 +288,9 @@ def choose_route(routes: Sequence[Route], device: str) -> str | None:
 
 def _history_key(inputs: Inputs) -> str:
     """What the history of a device depends on: channels, step, window, gap and quality rules, settling."""
-    method, settle = inputs.scaling.method, inputs.scaling.settle
-    return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, method, settle))
+    scaling = inputs.scaling
+    settling = scaling.settle, None if scaling.own_share is None else scaling.own_share.tolist()
+    return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, *settling))
 
 
 def _group_by_name(names: Iterable[str]) -> dict[str, np.ndarray]:

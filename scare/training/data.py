@@ -17,6 +17,7 @@ from scare.errors import DataError
 from scare.layers.front import HatBasis
 from scare.models import Network
 from scare.models.selection import fit_ridge
+from scare.training.new_devices import own_share
 from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
@@ -60,9 +61,10 @@ def prepare_inputs(
     step = common_step(readings)
     settle = steps_in(recipe.settle_hours, step) if recipe.settle_hours else 0
     rows = _usable_rows(readings)
+    share = own_share(readings, max(settle, 1))
 
     def scaled(per_device: bool) -> Inputs:
-        scaling = fit_scaling(recipe.scaling, rows, targets, per_device, settle)
+        scaling = fit_scaling(recipe.scaling, rows, targets, per_device, settle, share)
         return Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
 
     if recipe.per_device is not None:

@@ -148,7 +148,7 @@ class Recipe:
     learned_from: GapPolicy = ANY
     scaling: str = "standard"
     per_device: bool | None = None
-    settle_hours: float = 96.0
+    settle_hours: float = 48.0
     floor: float | None = None
     settings: TrainingSettings = field(default_factory=TrainingSettings)
     rules: SelectionRules = field(default_factory=SelectionRules)

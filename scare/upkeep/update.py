@@ -30,7 +30,6 @@ from scare.errors import DataError, UsageError
 from scare.records import convert
 from scare.upkeep.learner import KEPT_SHARE, LIMIT, Learner, LearnerSettings, learner_settings
 from scare.windowing.inputs import WindowStream
-from scare.windowing.scaling import Affine, Scaling
 
 CHUNK = 256  # windows computed at once
 DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag is no pair
@@ -106,7 +105,7 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     inputs, device = calibrator.inputs, readings.device
     values = inputs.usable(readings)
     known, rows = inputs.scaling.known(device), values[np.isfinite(values).all(axis=1)]
-    affine = known or own_scaling(inputs.scaling, rows)
+    affine = known or (inputs.scaling.own(rows) if len(rows) else inputs.scaling.fleet)
     own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
     if known is not None or len(rows) >= inputs.scaling.settle:
         return update(own, [readings])
@@ -189,20 +188,6 @@ def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: P
         )
     for device in readings:
         _check_clock(device)
-
-
-def own_scaling(scaling: Scaling, rows: np.ndarray) -> Affine:
-    """The scaling of a new device by its rows [rows, channels]: its own from `settle` rows on, the fleet's without any.
-
-    >>> fleet = Affine(np.array([10.0]), np.array([2.0]))
-    >>> scaling = Scaling("standard", fleet, fleet, settle=4)
-    >>> own_scaling(scaling, np.array([[20.0], [30.0]])).center
-    array([17.5])
-    """
-    share, fleet = min(len(rows) / scaling.settle, 1.0), scaling.fleet
-    own = scaling.own(rows) if len(rows) else fleet
-    center = share * own.center + (1 - share) * fleet.center
-    return Affine(center, own.scale**share * fleet.scale ** (1 - share))
 
 
 def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerSettings) -> tuple[np.ndarray, ...]:

@@ -1,12 +1,14 @@
 """Scaling of channels and target, per device.
 
-A device of the training set keeps the scaling of its training period. A new device has the fleet's scaling (and the
-flag `UNSETTLED`) until it has given `settle` real readings; from then on it has its own, from these first readings.
-Only past readings are used, never later ones.
+A device of the training set keeps the scaling of its training period. A new device has the fleet's: its air may differ
+from that of training, so its own mean and spread say little about the sensor. Only for raw electrical channels, whose
+offsets differ from cell to cell, the centre moves towards the device's own mean (`own_share`) after `settle` real
+readings; until then rows have the flag `UNSETTLED`. Only past readings are used, never later ones. Devices of training
+may also have an effect on the output (`DeviceEffect`).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,6 @@ import numpy as np
 from scare.errors import DataError
 from scare.windowing.device_arrays import DeviceArrays
 
-SAMPLE = 256  # rows kept of a new device by methods that need more than sums (quantiles)
 FREE = -1  # row count of a place that no device has
 
 
@@ -79,14 +80,22 @@ class Scaling:
     devices: Mapping[str, Affine] = field(default_factory=dict)
     settle: int = 0  # real readings until a new device has its own scaling; 0 = it keeps the fleet's
     effects: Mapping[str, DeviceEffect] = field(default_factory=dict)
+    # of a channel's centre, from the fleet's (0) to a new device's own mean (1) [channels]; None: all 0
+    own_share: np.ndarray | None = None
 
     def effect(self, device: str) -> DeviceEffect:
         """Look up what a device adds to the output; nothing if it was not in training."""
         return self.effects.get(device, NO_EFFECT)
 
-    def own(self, first: np.ndarray) -> Affine:
-        """Fit a new device's scaling to its first real rows [..., rows, channels]."""
-        return METHODS[self.method](first)
+    def own(self, rows: np.ndarray) -> Affine:
+        """Fit a new device's scaling to its first real rows [rows, channels]."""
+        return self.shifted(rows.mean(axis=0) - self.fleet.center)
+
+    def shifted(self, differences: np.ndarray) -> Affine:
+        """The scaling of devices whose means differ so much from the fleet's centre [..., channels]."""
+        share = np.zeros(len(self.fleet.center)) if self.own_share is None else self.own_share
+        center = self.fleet.center + share * differences
+        return Affine(center, np.broadcast_to(self.fleet.scale, center.shape))
 
     def known(self, device: str) -> Affine | None:
         """Look up the scaling of a device; None if it has to settle first."""
@@ -94,12 +103,20 @@ class Scaling:
 
 
 def fit_scaling(
-    method: str, rows: Mapping[str, np.ndarray], targets: np.ndarray, per_device: bool, settle: int
+    method: str,
+    rows: Mapping[str, np.ndarray],
+    targets: np.ndarray,
+    per_device: bool,
+    settle: int = 0,
+    own_share: np.ndarray | None = None,
 ) -> Scaling:
     """Fit a scaling to each device's real training rows [rows, channels] and the targets [rows].
 
+    A new device is scaled as the fleet is; where some `own_share` is above 0 its centre moves after `settle` readings.
+    Unless devices are scaled apart, those of training are scaled by the same rule.
+
     >>> rows = {"a": np.array([[1.0], [3.0]]), "b": np.array([[10.0], [14.0]])}
-    >>> scaling = fit_scaling("standard", rows, np.array([0.0, 2.0]), per_device=True, settle=2)
+    >>> scaling = fit_scaling("standard", rows, np.array([0.0, 2.0]), per_device=False, settle=2, own_share=np.ones(1))
     >>> scaling.known("b").center, scaling.known("c") is None, scaling.fleet.center
     (array([12.]), True, array([7.]))
     """
@@ -107,9 +124,12 @@ def fit_scaling(
         raise DataError(f"there is no scaling '{method}'; choose one of {', '.join(METHODS)}")
     fit = METHODS[method]
     everything = np.concatenate(list(rows.values()))
-    per_device = per_device and method != "constant"
-    devices = {device: fit(values) for device, values in rows.items()} if per_device else {}
-    return Scaling(method, fit(everything), fit(targets[:, None]), devices, settle if per_device else 0)
+    moves = own_share is not None and bool(own_share.any()) and method != "constant" and settle > 0
+    share = own_share if moves else None
+    scaling = Scaling(method, fit(everything), fit(targets[:, None]), {}, settle if moves else 0, {}, share)
+    if per_device and method != "constant":
+        return replace(scaling, devices={device: fit(values) for device, values in rows.items()})
+    return replace(scaling, devices={name: scaling.own(values) for name, values in rows.items()}) if moves else scaling
 
 
 def nonzero(scale: np.ndarray) -> np.ndarray:
@@ -118,20 +138,15 @@ def nonzero(scale: np.ndarray) -> np.ndarray:
 
 
 class Settling(DeviceArrays):
-    """Estimates the scaling of new devices from their first `settle` real rows, in fixed memory.
+    """Means of the first `settle` real rows of new devices, in fixed memory.
 
-    `standard` keeps sums of the differences to the first row: sums of plain squares would lose digits by cancellation.
-    Other methods keep a sample: the last row of each of `SAMPLE` equally long parts of the settling time, which is
-    every row if `settle` is no larger. Each device has a place, which is reused once the device has settled.
+    Sums are of differences to the fleet's centre, which keeps their digits. Each device has a place, which is reused
+    once the device has settled.
     """
 
     def __init__(self, scaling: Scaling) -> None:
-        self._scaling, channels = scaling, len(scaling.fleet.center)
-        self._running = scaling.method == "standard"
-        kept = ("first", "total", "squares") if self._running else ("sample",)
-        rows = () if self._running else (min(SAMPLE, scaling.settle),)
-        numbers = {name: np.zeros((*rows, channels)) for name in kept}
-        super().__init__({"count": np.array(0), **numbers})
+        self._scaling = scaling
+        super().__init__({"count": np.array(0), "total": np.zeros(len(scaling.fleet.center))})
         self._free: list[int] = []
 
     def enter(self, devices: int) -> np.ndarray:
@@ -156,35 +171,21 @@ class Settling(DeviceArrays):
 
     def see(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Take a real row [n, channels] of each device; returns whether each has settled now, bool [n]."""
-        self._keep(places, self["count"][places], values)
+        self._keep(places, values)
         self["count"][places] += 1
         return self["count"][places] == self._scaling.settle
 
     def see_all(self, place: int, values: np.ndarray) -> None:
         """Take real rows [n, channels] of one device, at most as many as are missing."""
-        count = self["count"]
-        self._keep(np.full(len(values), place), count[place] + np.arange(len(values)), values)
-        count[place] += len(values)
+        self._keep(np.full(len(values), place), values)
+        self["count"][place] += len(values)
 
     def affine(self, places: np.ndarray) -> Affine:
-        """Fit the scalings of devices that have settled: center and scale [n, channels]."""
-        if not self._running:
-            return self._scaling.own(self["sample"][places])
-        first, total, squares = (self[name][places] for name in ("first", "total", "squares"))
-        mean = total / self._scaling.settle
-        variance = np.maximum(squares / self._scaling.settle - mean**2, 0.0)
-        return Affine(first + mean, nonzero(np.sqrt(variance)))
+        """Scalings of devices that have settled: center and scale [n, channels]."""
+        return self._scaling.shifted(self["total"][places] / self._scaling.settle)
 
-    def _keep(self, places: np.ndarray, nth: np.ndarray, values: np.ndarray) -> None:
-        """Store row `nth` (0-based) of each device."""
-        if not self._running:
-            sample = self["sample"]
-            sample[places, nth * sample.shape[1] // self._scaling.settle] = values
-            return
-        self["first"][places[nth == 0]] = values[nth == 0]
-        offset = values - self["first"][places]
-        np.add.at(self["total"], places, offset)
-        np.add.at(self["squares"], places, offset**2)
+    def _keep(self, places: np.ndarray, values: np.ndarray) -> None:
+        np.add.at(self["total"], places, values - self._scaling.fleet.center)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace the state by that of another `Settling`."""

@@ -1,0 +1,87 @@
+"""How far a new device's own mean may move its scaling: only for raw electrical channels, by variance components.
+
+A new device is scaled as the fleet is. A raw channel (a cell's voltage, a resistance, counts) has an offset that differs
+from device to device, and there the device's own mean tells more about the sensor than about the air. How much more
+follows from the variance between devices, once the reference's part is taken away, and within them. Comes from
+`data.prepare_inputs`, goes to `windowing.scaling`; docs/decisions/devices.md has what was measured.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scare.data.flags import DEFAULT_SETTINGS, usable_values
+from scare.data.quantities import find_quantity, spell_unit
+from scare.data.readings import Channel, Readings
+
+RAW_UNITS = frozenset(
+    {"mV", "V", "µV", "nA", "µA", "mA", "A", "Ω", "ohm", "Ohm", "kΩ", "kohm", "kOhm", "counts", "count"}
+)
+WEATHER = frozenset({"temperature", "humidity", "pressure", "atmospheric_pressure"})
+PRIOR_SPREAD = 3.0  # standard deviations within a device: prior spread of offsets between devices
+PRIOR_WEIGHT = 2.0  # devices that the prior counts as
+LEAST_NOISE = 0.3  # of the variance within a device: least noise of a settled mean
+FAR_FROM_TARGET = 2.0  # standard deviations of the reference between the means: no reading in its unit
+FEW_DEVICES = 5  # from so many on, the farthest device is left out of the variance between devices
+
+
+def own_share(readings: Sequence[Readings], settle: int) -> np.ndarray:
+    """The share of a new device's own mean, after `settle` readings, in the centre of each channel [channels]."""
+    shares = [
+        _share(readings, index, settle) if is_raw(readings, index, channel) else 0.0
+        for index, channel in enumerate(readings[0].channels)
+    ]
+    return np.array(shares)
+
+
+def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
+    """Whether a channel is a raw electrical one: by its unit, or because its values are unlike the reference's.
+
+    Readings in the reference's unit have means near it; a quantity that is often zero has no offset.
+    """
+    if channel.unit:
+        return spell_unit(channel.unit) in RAW_UNITS
+    quantity = find_quantity(channel.name)
+    if quantity is not None and quantity.device_class in WEATHER:
+        return False
+    far, low, within = [], [], []
+    for one in readings:
+        values, targets = _pairs(one, index)
+        if len(values) > 1:
+            far.append(abs(values.mean() - targets.mean()) / max(targets.std(), 1e-12))
+            low.append(float(np.percentile(values, 10)))
+            within.append(float(values.std()))
+    if not far:
+        return False
+    is_often_zero = 0 <= np.median(low) < 1.5 * np.median(within)
+    return bool(np.median(far) > FAR_FROM_TARGET and not is_often_zero)
+
+
+def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
+    """tau² / (tau² + noise): tau² of offsets between devices, noise of a mean of `settle` readings."""
+    pairs = [pair for pair in (_pairs(one, index) for one in readings) if len(pair[0]) > 1]
+    if not pairs:
+        return 0.0
+    centred = [(values - values.mean(), targets - targets.mean()) for values, targets in pairs]
+    variance = float(np.mean([np.square(values).mean() for values, _ in centred]))
+    products = sum(float(values @ targets) for values, targets in centred)
+    slope = products / max(sum(float(targets @ targets) for _, targets in centred), 1e-12)
+    offsets = np.array([values.mean() - slope * targets.mean() for values, targets in pairs])
+    count = len(offsets)
+    between = float(offsets.var(ddof=1)) if count > 1 else 0.0
+    if count >= FEW_DEVICES:
+        kept = np.delete(offsets, np.argmax(np.abs(offsets - np.median(offsets))))
+        between = float(kept.var(ddof=1)) * (1 + 1.5 / count)
+    prior = PRIOR_WEIGHT * PRIOR_SPREAD**2 * variance
+    between = ((count - 1) * between + prior) / (count - 1 + PRIOR_WEIGHT)
+    blocks = [values[: len(values) // settle * settle].reshape(-1, settle).mean(axis=1) for values, _ in pairs]
+    drift = [float(means.var()) for means in blocks if len(means) > 1]
+    noise = max(LEAST_NOISE * variance, float(np.mean(drift)) if drift else 0.0)
+    return between / (between + noise) if between + noise else 0.0
+
+
+def _pairs(readings: Readings, index: int) -> tuple[np.ndarray, np.ndarray]:
+    """Usable values of a channel at rows with a reference, and the references."""
+    usable, _ = usable_values(readings.values, readings.channels, DEFAULT_SETTINGS)
+    known = np.isfinite(usable[:, index]) & np.isfinite(readings.targets)
+    return usable[known, index], readings.targets[known]
