@@ -26,6 +26,7 @@ from scare.windowing.windows import steps_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
 MOST_WINDOWS = 20_000  # to choose between scalings
+CLEARLY_LOWER = 0.8  # of a squared error: on a near-tie devices are scaled together, which serves new ones, too
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
@@ -74,8 +75,9 @@ def prepare_inputs(
         return scaled(False), first.reference
     if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
         return scaled(True), first.reference
-    candidates = [scaled(True), scaled(False)]
-    return min(candidates, key=lambda inputs: _ridge_error(inputs, readings, validation)), first.reference
+    apart, together = scaled(True), scaled(False)
+    errors = [_ridge_error(inputs, readings, validation) for inputs in (apart, together)]
+    return (apart if errors[0] < CLEARLY_LOWER * errors[1] else together), first.reference
 
 
 def _ridge_error(inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings]) -> float:

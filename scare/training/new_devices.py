@@ -1,7 +1,7 @@
 """How far a new device's own mean may move its scaling: only for raw electrical channels, by variance components.
 
-A new device is scaled as the fleet is. A raw channel (a cell's voltage, a resistance, counts) has an offset that differs
-from device to device, and there the device's own mean tells more about the sensor than about the air. How much more
+A new device is scaled as the fleet is. A raw channel (a cell's voltage, a resistance, counts) has an offset that
+differs from device to device, so the device's own mean tells more about the sensor than about the air. How much more
 follows from the variance between devices, once the reference's part is taken away, and within them. Comes from
 `data.prepare_inputs`, goes to `windowing.scaling`; docs/decisions/devices.md has what was measured.
 """
@@ -14,9 +14,8 @@ from scare.data.flags import DEFAULT_SETTINGS, usable_values
 from scare.data.quantities import find_quantity, spell_unit
 from scare.data.readings import Channel, Readings
 
-RAW_UNITS = frozenset(
-    {"mV", "V", "µV", "nA", "µA", "mA", "A", "Ω", "ohm", "Ohm", "kΩ", "kohm", "kOhm", "counts", "count"}
-)
+VOLTS, AMPERES, OHMS = ("V", "mV", "µV"), ("A", "mA", "µA", "nA"), ("Ω", "kΩ", "ohm", "Ohm", "kohm", "kOhm")
+RAW_UNITS = frozenset((*VOLTS, *AMPERES, *OHMS, "counts", "count"))
 WEATHER = frozenset({"temperature", "humidity", "pressure", "atmospheric_pressure"})
 PRIOR_SPREAD = 3.0  # standard deviations within a device: prior spread of offsets between devices
 PRIOR_WEIGHT = 2.0  # devices that the prior counts as

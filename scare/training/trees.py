@@ -36,9 +36,11 @@ class Trees:
     def step(self, source: str, scale: np.ndarray, share: float) -> Step:
         """Trees with a share in the result, on a value that is the flat features divided by `scale`."""
         number = np.float32
+        largest = float(np.finfo(number).max)  # always goes left
+        threshold = np.where(self.threshold < largest, self.threshold / scale[self.feature], largest)
         weights = {
             "feature": self.feature,
-            "threshold": (self.threshold / scale[self.feature]).astype(number),
+            "threshold": threshold.astype(number),
             "leaf": (share * self.leaf).astype(number),
             "low": (self.low / scale[: len(self.low)]).astype(number),
             "high": (self.high / scale[: len(self.high)]).astype(number),
