@@ -21,8 +21,9 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Chan
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
 from scare.windowing.inputs import Inputs, WindowStream
-from scare.windowing.live import LiveWindows
+from scare.windowing.live_windows import LiveWindows
 from scare.windowing.scaling import NO_EFFECT
+from scare.windowing.windows import Grid
 
 # offset and slope of a `DeviceEffect`, of one device or of each row's
 Effect = tuple[float | np.ndarray, float | np.ndarray]

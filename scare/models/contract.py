@@ -20,7 +20,7 @@ from jax import Array
 from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
 from scare.models.selection import Design, Solution
-from scare.windowing.examples import DesignMatrix
+from scare.windowing.training_examples import DesignMatrix
 
 # evaluates a function of features at all training examples, in order
 EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]

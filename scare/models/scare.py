@@ -31,7 +31,7 @@ from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Network
 from scare.models.selection import Design, Solution
 from scare.records import Count
-from scare.windowing.examples import DesignMatrix
+from scare.windowing.training_examples import DesignMatrix
 
 KEY_WIDTH = 8  # of a head of softmax attention
 

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from scare.records import Count
-from scare.windowing.examples import DesignMatrix
 from scare.windowing.scaling import DeviceEffect, Scaling
+from scare.windowing.training_examples import DesignMatrix
 
 AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
 TREES, NETWORK = "trees", "network"

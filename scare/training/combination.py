@@ -30,8 +30,8 @@ from scare.models.selection import (
 from scare.training.loop import Progress, Report, Trained, Trainer
 from scare.training.recipe import Recipe
 from scare.training.trees import fit_trees, outside_share
-from scare.windowing.examples import DesignMatrix, Examples, design_matrix
 from scare.windowing.scaling import DeviceEffect, Scaling
+from scare.windowing.training_examples import DesignMatrix, Examples, design_matrix
 
 MOST_OUTSIDE = 0.1  # of validation rows: with more, trees are not switched off beyond the readings of training
 

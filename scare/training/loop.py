@@ -28,7 +28,7 @@ from scare.models import Network
 from scare.models.selection import Solution
 from scare.training.data import Gather, make_gather
 from scare.training.recipe import Recipe, TrainingSettings
-from scare.windowing.examples import Examples
+from scare.windowing.training_examples import Examples
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once

@@ -15,6 +15,7 @@ from scare.data.readings import Readings
 from scare.errors import DataError
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.scaling import NO_EFFECT, DeviceEffect
+from scare.windowing.windows import longest_run, make_grid
 
 STORED_BYTES = 1 << 30
 ROWS = 8192  # windows turned into features at once
