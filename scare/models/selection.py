@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from scare.records import Count
+from scare.records import Amount, Count
 from scare.windowing.scaling import DeviceEffect, Scaling
 from scare.windowing.training_examples import DesignMatrix
 
@@ -59,7 +59,8 @@ Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to fu
 class SelectionRules:
     """How families are judged and averaged."""
 
-    tolerance: float = 0.15  # a family whose error is higher than the lowest by more than this share is left out
+    tolerance: Amount = 0.15  # a family whose error is higher than the lowest by more than this share is left out
+    min_gain: Amount = 0.02  # by which share trees or network must lower the error of the mean to have a part in it
     blocks: Count = 4  # contiguous parts of validation; each is scored by a choice made on the others
     trees: bool = True  # whether trees are a family
     refit: bool = True  # whether what was chosen is fitted again to training and validation together
@@ -160,7 +161,7 @@ def cross_fit(outputs: np.ndarray, targets: np.ndarray, times: np.ndarray, block
 
     >>> targets = np.array([0.0, 0.0, 1.0, 1.0])
     >>> cross_fit(np.array([[0.0, 0.0, 0.0, 0.0], [0.9, 0.9, 0.9, 0.9]]), targets, np.arange(4.0), blocks=2)
-    (0, array([0.9, 0.9, 0. , 0. ]))
+    (1, array([0.9, 0.9, 0. , 0. ]))
     """
     errors = np.square(outputs - targets)
     best = int(np.argmin(errors.mean(axis=1)))
@@ -189,11 +190,28 @@ def fit_families(train: Design, validation: Design, scaling: Scaling | None, rul
     return families
 
 
-def shares_of(families: Sequence[Fitted], targets: np.ndarray, tolerance: float) -> list[float]:
-    """Equal shares for all families within the tolerance of the lowest error, none for the others."""
+def choose_shares(families: Sequence[Fitted], targets: np.ndarray, rules: SelectionRules) -> list[float]:
+    """Equal shares for all families within the tolerance of the lowest error, none for the others.
+
+    Trees and network cost a board far more than linear families, so each must lower the error of the mean.
+
+    >>> targets = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> linear, network = (Fitted(name, name, targets + error) for name, error in ((LINEAR, 0.10), (NETWORK, 0.11)))
+    >>> choose_shares([linear, network], targets, SelectionRules())
+    [1.0, 0.0]
+    """
     errors = [family.rmse(targets) for family in families]
-    used = [error <= (1 + tolerance) * min(errors) for error in errors]
-    return [one / sum(used) for one in used]
+    used = [index for index, error in enumerate(errors) if error <= (1 + rules.tolerance) * min(errors)]
+
+    def mean_error(which: Sequence[int]) -> float:
+        outputs = np.mean([families[index].outputs for index in which], axis=0)
+        return float(np.sqrt(np.square(outputs - targets).mean()))
+
+    for costly in (NETWORK, TREES):
+        others = [index for index in used if families[index].family != costly]
+        if others and mean_error(others) * (1 - rules.min_gain) <= mean_error(used):
+            used = others
+    return [(index in used) / len(used) for index in range(len(families))]
 
 
 def linear_variants(train: Design, scaling: Scaling | None) -> dict[str, dict[str, FitLinear]]:

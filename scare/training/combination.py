@@ -22,10 +22,10 @@ from scare.models.selection import (
     Design,
     Fitted,
     Linear,
+    choose_shares,
     cross_fit,
     fit_effects,
     fit_families,
-    shares_of,
 )
 from scare.training.loop import Progress, Report, Trained, Trainer
 from scare.training.recipe import Recipe
@@ -108,7 +108,7 @@ def combine(
         return Combination((), (), tuple(train_members(recipe, examples, held_out, unit, None, report)))
     families = fit_families(design, validation, scaling if same_unit else None, rules)
     targets = validation.data.targets
-    shares = shares_of(families, targets, rules.tolerance)
+    shares = choose_shares(families, targets, rules)
     start = [family for family, share in zip(families, shares, strict=True) if share]
     solution = Linear.mean([_linear(family) for family in start], [1 / len(start)] * len(start))
     guarded = True
@@ -123,7 +123,7 @@ def combine(
         for member in members
     ]
     families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + (held_out.targets - judged.targets)[rows]))
-    shares = shares_of(families, targets, rules.tolerance)
+    shares = choose_shares(families, targets, rules)
     return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
 
 
