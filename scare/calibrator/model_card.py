@@ -25,8 +25,15 @@ FORMER_FACTS = {
     "verdict": "summary",
 }
 SELECTION_FACTS = frozenset({"outcome", "selection", "network_share", "summary", "ladder", "verdict"})
-HEAD = ("candidate", "validation error", "improvement", "used")
+HEAD = ("candidate", "validation error", "variant", "used")
 LABELS = {
+    "as is": "sensor reading as is",
+    "linear": "linear regression",
+    "interactions": "+ interactions",
+    "devices": "+ device effects",
+    "drift": "+ drift",
+    "trees": "+ gradient-boosted trees",
+    # of files made before families were averaged, and of scores
     "raw": "sensor reading as is",
     "offset": "offset",
     "line": "linear regression",
@@ -36,7 +43,6 @@ LABELS = {
     "all products": "+ all interactions",
     "network": "network",
 }
-Z_95 = 1.96  # standard errors on each side of a 95 % interval
 
 
 def model_card(calibrator: "Calibrator") -> str:
@@ -49,9 +55,12 @@ def model_card(calibrator: "Calibrator") -> str:
         f"- window: {inputs.window} readings, one every {inputs.step_seconds:g} s",
         f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}",
     ]
+    new = "- a device that was not in training is scaled with the fleet's mean and spread"
     if inputs.scaling.settle:
-        settling = f"for its first {inputs.scaling.settle} readings"
-        lines.append(f"- a device that was not in training is scaled with the fleet's mean and spread {settling}")
+        new += f"; after {inputs.scaling.settle} readings raw channels are centred by its own mean"
+    lines.append(new)
+    if refitted := describe_refit(calibrator.facts):
+        lines.append(f"- {refitted[0].lower()}{refitted[1:].rstrip('.')}")
     if inputs.training_range:
         lines.append("- rows outside the training range are flagged OUTSIDE, and readings far beyond it are clamped")
     else:
@@ -71,22 +80,20 @@ def model_card(calibrator: "Calibrator") -> str:
 def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()) -> list[list[str]]:
     """Tabulate the candidates of the model selection in the columns of `HEAD`.
 
-    >>> history = {"candidate": "history", "rmse": 2.5, "improvement": 0.25, "z_score": 4.9, "admitted": True}
-    >>> selection_table({"selection": [history], "network_share": 0.0})
-    [['+ earlier readings', '2.5', '25% ± 10%', 'yes']]
+    >>> linear = {"candidate": "linear", "variant": "history, penalty 0.1", "rmse": 2.5, "admitted": True, "share": 0.5}
+    >>> selection_table({"selection": [linear]})
+    [['linear regression', '2.5', 'history, penalty 0.1', '50%']]
     """
     facts, rows = current_facts(facts), []
     labels = candidate_labels(other_channels)
     network_share = float(facts.get("network_share", 0.0))
     for candidate in facts.get("selection", ()):
-        name, used, improvement = str(candidate["candidate"]), "yes" if candidate["admitted"] else "no", ""
-        if name == "network" and 0 < network_share < 1:
-            used = f"{network_share:.0%}"
-        if "improvement" in candidate:
-            improvement = f"{candidate['improvement']:.0%}"
-            if z_score := abs(candidate.get("z_score", 0.0)):
-                improvement += f" ± {Z_95 * abs(candidate['improvement']) / z_score:.0%}"
-        rows.append([labels.get(name, name), f"{candidate['rmse']:.4g}", improvement, used])
+        name, used = str(candidate["candidate"]), "yes" if candidate["admitted"] else "no"
+        share = float(candidate.get("share", network_share if name == "network" else 0.0))
+        if 0 < share < 1:
+            used = f"{share:.0%}"
+        variant = str(candidate.get("variant", ""))
+        rows.append([labels.get(name, name), f"{candidate['rmse']:.4g}", variant if variant != name else "", used])
     return rows
 
 
@@ -99,6 +106,22 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     found = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
     is_weather = len(other_channels) == 2 and found == {"temperature", "humidity"}
     return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
+
+
+def describe_refit(facts: Mapping[str, Any]) -> str:
+    """Say that a calibrator has learned from the rows that its accuracy was measured on; empty if it has not.
+
+    >>> facts = {"refitted": {"period": ["2023-06-01T00:00:00Z", "2023-07-16T00:00:00Z"]},
+    ...     "test_period": ["2023-07-04T00:00:00Z", "2023-07-16T00:00:00Z"]}
+    >>> describe_refit(facts)
+    'Its accuracy was measured on 2023-07-04 to 2023-07-16; after that it was fitted again, those days included.'
+    """
+    refitted, test = facts.get("refitted"), facts.get("test_period")
+    if not refitted or not test or refitted["period"][1] < test[0]:
+        return ""
+    start, end = (moment[:10] for moment in test)
+    days = start if start == end else f"{start} to {end}"
+    return f"Its accuracy was measured on {days}; after that it was fitted again, those days included."
 
 
 def selection_summary(facts: Mapping[str, Any]) -> str:

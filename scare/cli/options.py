@@ -70,6 +70,12 @@ Steps = Annotated[int | None, option(MODEL, "--steps", "Training steps.", "the p
 Epochs = Annotated[
     int | None, option(MODEL, "--epochs", "Epochs, instead of steps.", "the preset's", min=1, hidden=True)
 ]
+Refit = Annotated[
+    bool,
+    option(
+        MODEL, "--refit/--no-refit", "After the evaluation, fit what was chosen again to all rows with a reference."
+    ),
+]
 TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same result.", "the preset's", hidden=True)]
 
 # of `compare`

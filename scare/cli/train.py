@@ -15,7 +15,7 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
-from scare.calibrator.model_card import HEAD, candidate_labels, selection_summary, selection_table
+from scare.calibrator.model_card import HEAD, candidate_labels, describe_refit, selection_summary, selection_table
 from scare.cli import options
 from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
@@ -58,6 +58,7 @@ def train(
     steps: options.Steps = None,
     epochs: options.Epochs = None,
     seed: options.TrainingSeed = None,
+    refit: options.Refit = True,
     out: Annotated[Path, option(OUTPUT, "--out", "The calibrator to write.")] = Path("model.scare"),
     as_json: options.Json = False,
 ) -> None:
@@ -76,18 +77,24 @@ def train(
         split={"by": split},
         model={"name": model, "preset": preset, "window": window, "floor": floor},
         training={"steps": steps, "epochs": epochs, "seed": seed},
+        selection={"refit": None if refit else False},
     )
     recipe, baselines = make_recipe(given), check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = read_colocation(files, given.config.data, note)
         parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
         note_split(parts)
-        calibrator = fit_with_progress(parts.train, parts.validation, recipe)
+        evaluation = evaluate_with_progress(parts.train, parts.validation, recipe)
+        calibrator = evaluation.fitted
         name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
         scores = score_against_baselines(recorded, parts, name, recipe, baselines)
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
+        facts |= {"test_period": require_training().period_of(parts.test)}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
+        if recipe.rules.refit:
+            calibrator.save(evaluated_file(out))
+            calibrator = ship(evaluation, calibrator, parts.test)
         calibrator.save(temporary)
     if as_json:
         emit({"file": str(out), "scores": scores_as_dict(scores), "facts": dict(calibrator.facts)})
@@ -103,6 +110,8 @@ def train(
         note(f"The training was interrupted: wrote its best result so far to {out}.")
         raise typer.Exit(ExitCode.INTERRUPTED)
     note(f"Wrote the calibrator to {out}.")
+    if refitted := describe_refit(calibrator.facts):
+        note(f"{refitted} What was measured is kept in {evaluated_file(out)}; 'scare score' uses it for those days.")
 
 
 def require_training() -> Any:
@@ -135,8 +144,25 @@ def check_baselines(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
+def evaluated_file(out: Path) -> Path:
+    """Where the calibrator is kept that was measured, before it learned from the test rows too: pm.evaluated.scare."""
+    return out.with_name(f"{out.stem}.evaluated{out.suffix}")
+
+
+def ship(evaluation: Any, evaluated: Calibrator, test: Sequence[Readings]) -> Calibrator:
+    """The evaluated calibrator fitted once more, to the test rows as well; its facts are those of the evaluation."""
+    shipped: Calibrator = evaluation.refit((*evaluation.train, *evaluation.validation, *test))
+    return shipped.with_facts(**{**evaluated.facts, "refitted": shipped.facts["refitted"]})
+
+
 def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Calibrator:
-    """Fit with a progress bar on stderr, or a line per round in a log."""
+    """Like `evaluate_with_progress`, for what is fitted to training and validation."""
+    fitted: Calibrator = evaluate_with_progress(train, validation, recipe).fitted
+    return fitted
+
+
+def evaluate_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Any:
+    """Fit all candidates and choose, with a progress bar on stderr, or a line per round in a log."""
     training = require_training()
     with progress("training", "round", "speed", "errors") as (bar, task):
 
@@ -151,7 +177,7 @@ def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings],
             if not (STDERR.is_terminal or is_json_progress()):
                 note(", ".join(texts.values()))
 
-        return training.fit(train, validation, recipe, report)
+        return training.evaluate(train, validation, recipe, report)
 
 
 @dataclass(frozen=True)
@@ -182,9 +208,11 @@ def score_against_baselines(
 
     inputs, target = predictor.calibrator.inputs, predictor.calibrator.target
     methods: dict[str, Any] = {"raw": raw_reading(inputs, target)}
-    methods["linear"] = linear_regression(split.train, inputs, target)
+    # fitted to the same rows as the calibrator
+    learned = (*split.train, *split.validation) if recipe.rules.refit else split.train
+    methods["linear"] = linear_regression(learned, inputs, target)
     if len(inputs.channels) > 1:
-        methods["linear, all"] = linear_regression(split.train, inputs, target, len(inputs.channels))
+        methods["linear, all"] = linear_regression(learned, inputs, target, len(inputs.channels))
     for baseline in baselines:
         note(f"Fitting {baseline}.")
         windows, reference = prepare_inputs(split.train, split.validation, recipe)

@@ -298,7 +298,7 @@ def _summarise(used: Sequence[Fitted], outcome: str) -> str:
         return f"The result is {names[0]}: no other model comes close to it on validation."
     exported = " They are merged into one linear model." if outcome in (LINE, RIDGE) else ""
     together = f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"The result is the mean of {together}, about equally good on validation.{exported}"
+    return f"The result is the mean of {together}: on validation none of them is clearly worse.{exported}"
 
 
 def _short(number: float) -> float:

@@ -6,6 +6,7 @@ Intervals come from conformal prediction on the errors in training and on valida
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -57,7 +58,8 @@ def fit(
     Returns
     -------
     Calibrator
-        The model that validation supports. A device with a dead channel is left out (`facts["left_out"]`). Ctrl-C ends
+        The model that validation supports, fitted to `readings` and `validation` together unless the recipe's
+        `rules.refit` is off. A device with a dead channel is left out (`facts["left_out"]`). Ctrl-C ends
         training early and keeps the best model so far (`facts["interrupted"]`).
 
     Raises
@@ -73,13 +75,7 @@ def fit(
     >>> calibrator.window, calibrator.facts["training_windows"]
     (8, 237)
     """
-    recipe = recipe or Recipe()
-    train, validation, left_out = _drop_unusable(
-        [readings] if isinstance(readings, Readings) else readings, validation, recipe
-    )
-    evaluation = evaluate(train, validation, recipe, report)
-    calibrator = evaluation.refit((*train, *validation)) if recipe.rules.refit else evaluation.calibrator
-    return calibrator.with_facts(left_out=list(left_out)) if left_out else calibrator
+    return evaluate(readings, validation, recipe, report).fitted
 
 
 @dataclass(frozen=True)
@@ -90,48 +86,60 @@ class Evaluation:
     """
 
     recipe: Recipe
+    train: tuple[Readings, ...]
+    validation: tuple[Readings, ...]
     inputs: Inputs
     combination: Combination
     calibrator: Calibrator
     free: bool
 
+    @cached_property
+    def fitted(self) -> Calibrator:
+        """What a test is scored with: fitted to training and validation, unless the recipe says otherwise."""
+        return self.refit((*self.train, *self.validation)) if self.recipe.rules.refit else self.calibrator
+
     def refit(self, readings: Sequence[Readings]) -> Calibrator:
-        """Fit what was chosen to these readings; intervals and errors stay those of the evaluation."""
+        """Fit what was chosen to these readings; nothing is chosen again, intervals stay those of the evaluation."""
         before, scaling = self.calibrator, self.inputs.scaling
         # where devices are scaled apart, one that training did not have has no scaling yet
-        rows = [one for one in readings if not scaling.devices or one.device in scaling.devices]
+        known = [one for one in readings if not scaling.devices or one.device in scaling.devices]
+        rows = [one for one in map(drop_unusable_references, known) if np.isfinite(one.targets).any()]
         fitted, examples = _fit_bare(self.combination, self.inputs, before.target, rows, self.recipe)
         fitted = with_training_range(replace(fitted, floor=before.floor), rows, examples, self.free)
-        facts = {
-            **before.facts,
-            "refitted": {
-                "devices": list(dict.fromkeys(one.device for one in rows)),
-                "period": _period(rows),
-                "windows": len(examples),
-                "data_sha256": examples.fingerprint(),
-            },
+        refitted = {
+            "devices": list(dict.fromkeys(one.device for one in rows)),
+            "period": period_of(rows),
+            "windows": len(examples),
+            "data_sha256": examples.fingerprint(),
         }
-        golden = Sample(before.golden.windows, fitted.compute(before.golden.windows))
         return replace(
             fitted,
-            golden=golden,
+            golden=Sample(before.golden.windows, fitted.compute(before.golden.windows)),
             validation=before.validation,
-            facts=facts,
+            facts={**before.facts, "refitted": refitted},
             intervals=before.intervals,
             training_hours=training_hours(fitted.inputs, rows),
         )
 
 
 def evaluate(
-    train: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, report: Report | None = None
+    readings: Readings | Sequence[Readings],
+    validation: Sequence[Readings] = (),
+    recipe: Recipe | None = None,
+    report: Report | None = None,
 ) -> Evaluation:
-    """Fit all candidates to training, choose on validation, and describe what was chosen."""
+    """Fit all candidates to training, choose on validation, and describe what was chosen; arguments as for `fit`."""
+    recipe = recipe or Recipe()
+    train, validation, left_out = _drop_unusable(
+        [readings] if isinstance(readings, Readings) else readings, validation, recipe
+    )
     inputs, target = prepare_inputs(train, validation, recipe)
     learning = replace(inputs, policy=recipe.learned_from)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
     check_examples(examples, train, learning, "training")
     check_examples(held_out, validation, inputs, "validation")
-    combination = combine(recipe, examples, held_out, inputs.scaling, same_unit(inputs.channels[0], target), report)
+    is_same_unit = same_unit(inputs.channels[0], target)
+    combination = combine(recipe, examples, held_out, inputs.scaling, is_same_unit, report)
     bare, learned = _fit_bare(combination, inputs, target, train, recipe, examples)
     shown = held_out if bare.inputs.window == inputs.window else make_examples(validation, bare.inputs)
     shown = shown.without_effects(bare.inputs.scaling.effects)
@@ -141,13 +149,16 @@ def evaluate(
     calibrator = unclamped if free else calibrator
     golden, stored = _make_samples(calibrator, shown)
     facts = _describe(calibrator, combination, recipe, train, validation, (examples, held_out), shown)
-    calibrator = replace(calibrator, golden=golden, validation=stored, facts=facts)
+    facts |= {"left_out": list(left_out)} if left_out else {}
     calibrator = replace(
         calibrator,
+        golden=golden,
+        validation=stored,
+        facts=facts,
         intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
         training_hours=training_hours(calibrator.inputs, train),
     )
-    return Evaluation(recipe, inputs, combination, calibrator, free)
+    return Evaluation(recipe, train, validation, inputs, combination, calibrator, free)
 
 
 def _fit_bare(
@@ -197,11 +208,11 @@ def _describe(
         "architecture": asdict(recipe.model),  # type: ignore[call-overload]
         "settings": asdict(recipe.settings),
         "devices": [one.device for one in train],
-        "period": _period(train),
+        "period": period_of(train),
         "training_windows": len(examples[0]),
         "validation_windows": len(examples[1]),
         "training_data_sha256": examples[0].fingerprint(),
-        "validation": {"devices": [one.device for one in validation], "period": _period(validation)},
+        "validation": {"devices": [one.device for one in validation], "period": period_of(validation)},
         "flagged_outside": flagged_outside(calibrator.inputs, training=train, validation=validation),
     }
     ties = share_of_ties(calibrator.plan, shown.windows(shown.spread(SCORED)), hash_steps(calibrator.plan))
@@ -255,7 +266,8 @@ def _make_samples(calibrator: Calibrator, held_out: Examples) -> tuple[Sample, S
     return Sample(golden, calibrator.compute(golden)), Sample(windows, _references(calibrator, held_out, kept))
 
 
-def _period(readings: Sequence[Readings]) -> list[str]:
+def period_of(readings: Sequence[Readings]) -> list[str]:
+    """First and last time of readings, ISO 8601 in UTC."""
     ends = min(one.times[0] for one in readings), max(one.times[-1] for one in readings)
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) for seconds in ends]
 
