@@ -4,7 +4,8 @@
 window, gradient boosting, persistence and published corrections. What comes back has `predict(readings)` with the
 column `calibrated`, and `facts` with `parameters` and `bytes`. Linear ones and published corrections are calibrators,
 so they are saved and exported like any model. A baseline that the data do not allow raises `NotApplicableError` with
-the reason. Regressions see channels scaled per device, as the rivals do, because practitioners fit each box, too.
+the reason. Regressions see channels scaled as the rivals do. What is chosen on validation, such as a penalty, is then
+fitted to training and validation together, as our own calibrators are.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from scare.data.quantities import is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError, NotApplicableError
 from scare.layers.front import HatBasis
-from scare.models.selection import PENALTIES, Moments, fit_ridge, squared_errors
+from scare.models.selection import PENALTIES, Moments, choose_ridge, squared_errors
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.training_examples import Examples, check_examples, design_matrix, make_examples
 from scare.windowing.windows import ANY
@@ -60,13 +61,13 @@ def _raw(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inpu
 
 
 def _linear(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-    return linear_regression(train, inputs, target)
+    return linear_regression((*train, *validation), inputs, target)
 
 
 def _multiple(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
     if len(inputs.channels) < 2:
         raise NotApplicableError(f"needs a second channel, such as T or RH; there is only {inputs.channels[0].name}")
-    calibrator = linear_regression(train, inputs, target, len(inputs.channels))
+    calibrator = linear_regression((*train, *validation), inputs, target, len(inputs.channels))
     return calibrator.with_facts(model="multiple-linear")
 
 
@@ -95,12 +96,16 @@ def window_ridge(
 
     A closed form: no linear network should score worse.
     """
-    examples, held_out = make_both(train, validation, inputs)
+    examples, held_out, everything = make_all(train, validation, inputs)
     size = inputs.window * len(inputs.channels)
-    moments = Moments.from_batches(_parts(examples, examples.spread(int(MOST_PRODUCTS / size**2))), size)
-    solutions = [moments.solve(penalty) for penalty in PENALTIES]
-    best = int(np.argmin(squared_errors(_parts(held_out, np.arange(len(held_out))), solutions)))
-    weights, bias = solutions[best]
+
+    def moments(part: Examples) -> Moments:
+        return Moments.from_batches(_parts(part, part.spread(int(MOST_PRODUCTS / size**2))), size)
+
+    learned = moments(examples)
+    errors = squared_errors(_parts(held_out, np.arange(len(held_out))), [learned.solve(one) for one in PENALTIES])
+    best = int(np.argmin(errors))
+    weights, bias = moments(everything).solve(PENALTIES[best])
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
     steps = Step("flatten", (INPUT,), "flat"), Step("dense", ("flat",), "y", parts)
     plan = Plan(inputs.window, len(inputs.channels), steps)
@@ -160,13 +165,14 @@ def ridge_and_boosted(
 def _fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, with_ridge: bool) -> Boosted:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    examples, held_out = make_both(train, validation, inputs)
+    examples, held_out, everything = make_all(train, validation, inputs)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
-    learned = design_matrix(examples, basis)
+    learned = design_matrix(everything, basis)
     targets, flat = learned.targets, learned.features.reshape(len(learned.targets), -1)
     line = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
-        line = fit_ridge(learned, design_matrix(held_out, basis), newest=0)
+        chosen = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
+        line = chosen.fit(learned)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
     trees = one_thread(trees.fit, flat, targets - flat @ line[0] - line[1])
     nodes = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
@@ -238,13 +244,18 @@ def _published(
     return replace(calibrator, inputs=replace(calibrator.inputs, quality=inputs.quality))
 
 
-def make_both(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs) -> tuple[Examples, Examples]:
-    """Make training examples, short windows included, and validation examples; raise if either has none."""
+def make_all(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs
+) -> tuple[Examples, Examples, Examples]:
+    """Make examples of training, of validation, and of both together; raise if training or validation has none.
+
+    Short windows are included, except in validation.
+    """
     learning = replace(inputs, policy=ANY)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
     check_examples(examples, train, learning, "training")
     check_examples(held_out, validation, inputs, "validation")
-    return examples, held_out
+    return examples, held_out, make_examples((*train, *validation), learning)
 
 
 def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

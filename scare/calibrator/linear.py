@@ -34,7 +34,8 @@ def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
 
     scaling = inputs.scaling
     devices = {device: first(affine) for device, affine in scaling.devices.items()}
-    narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices)
+    share = None if scaling.own_share is None else scaling.own_share[:channels]
+    narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices, effects={}, own_share=share)
     narrow = replace(inputs, channels=inputs.channels[:channels], scaling=narrowed)
     return replace(narrow, window=1, policy=STRICT, training_range=None)
 

@@ -6,12 +6,13 @@ is apart from `models/selection`. Files made before there was a selection have n
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
 from scare.calibrator.passes import STATE
 from scare.data.quantities import find_quantity
-from scare.data.readings import Channel
+from scare.data.readings import Channel, Readings
 
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
@@ -106,6 +107,15 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     found = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
     is_weather = len(other_channels) == 2 and found == {"temperature", "humidity"}
     return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
+
+
+def has_learned_from(facts: Mapping[str, Any], readings: Sequence[Readings]) -> bool:
+    """Whether a calibrator was fitted again to times of these readings after its accuracy had been measured."""
+    if not describe_refit(facts):
+        return False
+    start, end = (datetime.fromisoformat(moment).timestamp() for moment in facts["refitted"]["period"])
+    known = [one.times for one in readings if one.device in facts["refitted"]["devices"]]
+    return any(bool(((times >= start) & (times <= end)).any()) for times in known)
 
 
 def describe_refit(facts: Mapping[str, Any]) -> str:

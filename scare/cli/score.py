@@ -14,11 +14,12 @@ import typer
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_channels, find_correction
-from scare.calibrator.model_card import SELECTION_FACTS
+from scare.calibrator.model_card import SELECTION_FACTS, has_learned_from
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import open_calibrator, read_for
+from scare.cli.train import evaluated_file
 from scare.data.colocation import read_colocation
 from scare.data.column_mapping import DataSection
 from scare.data.readings import Readings
@@ -106,9 +107,24 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
         return bind(correction, found, first.step_seconds, first.reference), readings
     calibrator = open_calibrator(model)
     readings = read_for(calibrator, files, data)
+    if has_learned_from(calibrator.facts, readings):
+        calibrator = _open_evaluated(Path(model), calibrator)
     target, reference = calibrator.target, readings[0].reference
     unit = target.unit or (reference.unit if reference else "")
     return replace(calibrator, target=replace(target, unit=unit)), readings
+
+
+def _open_evaluated(model: Path, calibrator: Calibrator) -> Calibrator:
+    """The calibrator as it was before its last fit, if it is kept beside the file; otherwise a warning."""
+    file = evaluated_file(model)
+    if not file.exists():
+        note(
+            f"{model} has learned from rows scored here, so the numbers flatter it. Score later rows, or train again:"
+            f" 'scare train' keeps what has not learned from them in {file.name}."
+        )
+        return calibrator
+    note(f"{model} has learned from rows scored here, so {file.name} is scored: the same before its last fit.")
+    return Calibrator.load(file)
 
 
 def _measure(subject: Subject, table: RequirementTable) -> Scored:

@@ -407,23 +407,35 @@ class Moments:
         return weights, self.target_mean - float(self.mean @ weights)
 
 
-def fit_ridge(train: DesignMatrix, validation: DesignMatrix, newest: int) -> Solution:
-    """Fit ridge regression on the newest row or on all rows, with the penalty that is best on validation.
+@dataclass(frozen=True)
+class RidgeChoice:
+    """A ridge regression on some of the columns, whose penalty was chosen on validation."""
 
-    Weights [rows·channels] and bias.
+    inputs: np.ndarray  # numbers of columns
+    penalty: float
+
+    def fit(self, data: DesignMatrix) -> Solution:
+        """Fit to features: weights [rows·channels] and bias."""
+        return Moments.from_batches(batches(data), data.features[0].size).solve(self.penalty, self.inputs)
+
+
+def choose_ridge(train: DesignMatrix, validation: DesignMatrix, newest: int) -> RidgeChoice:
+    """Choose ridge regression on the newest row or on all rows, and its penalty, by the error on validation.
 
     >>> x = np.random.default_rng(0).normal(size=(500, 4, 1))
-    >>> data = DesignMatrix(x, 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0), np.zeros(500, int), ("",))
-    >>> weights, bias = fit_ridge(data, data, newest=-1)
+    >>> targets, times, devices = 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0), np.zeros(500, int)
+    >>> data = DesignMatrix(x, targets, times, devices, ("",))
+    >>> weights, bias = choose_ridge(data, data, newest=-1).fit(data)
     >>> np.round(weights, 2), round(bias, 2)
     (array([ 0., -1.,  0.,  2.]), 3.0)
     """
     _, rows, channels = train.features.shape
     window = np.arange(rows * channels)
-    choices = [window] if rows == 1 else [window.reshape(rows, channels)[newest], window]
+    structures = [window] if rows == 1 else [window.reshape(rows, channels)[newest], window]
     moments = Moments.from_batches(batches(train), rows * channels)
-    solutions = [moments.solve(penalty, inputs) for inputs in choices for penalty in PENALTIES]
-    return solutions[int(np.argmin(squared_errors(batches(validation), solutions)))]
+    choices = [RidgeChoice(inputs, penalty) for inputs in structures for penalty in PENALTIES]
+    solutions = [moments.solve(choice.penalty, choice.inputs) for choice in choices]
+    return choices[int(np.argmin(squared_errors(batches(validation), solutions)))]
 
 
 def squared_errors(batches: Iterable[tuple[np.ndarray, np.ndarray]], solutions: list[Solution]) -> np.ndarray:

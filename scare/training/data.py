@@ -16,7 +16,7 @@ from scare.data.split import cut_by_time
 from scare.errors import DataError
 from scare.layers.front import HatBasis
 from scare.models import Network
-from scare.models.selection import fit_ridge
+from scare.models.selection import choose_ridge
 from scare.training.new_devices import own_share
 from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
@@ -87,7 +87,7 @@ def _ridge_error(inputs: Inputs, readings: Sequence[Readings], validation: Seque
     if not all(map(len, parts)):
         return 0.0
     train, held_out = (design_matrix(one, basis, MOST_WINDOWS) for one in parts)
-    weights, bias = fit_ridge(train, held_out, newest=0)
+    weights, bias = choose_ridge(train, held_out, newest=0).fit(train)
     columns = held_out.features.reshape(len(held_out.targets), -1)
     return float(np.square(columns @ weights + bias - held_out.targets).mean())
 
