@@ -109,6 +109,24 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
 
 
+def describe_new_device(calibrator: "Calibrator", device: str) -> list[str]:
+    """Say what to expect of a device that was not in training; nothing if it was, or if the file does not tell."""
+    facts, scaling = calibrator.facts, calibrator.inputs.scaling
+    known = list(facts.get("refitted", facts).get("devices", ()))
+    if not known or device in known:
+        return []
+    names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
+    lines = [f"{device} was not in training. If it is one of {names} under another name, add --device."]
+    if scaling.settle:
+        lines.append(f"Its first {scaling.settle:,} readings are flagged UNSETTLED: they centre its raw channels.")
+    if (expected := facts.get("new_device_rmse")) is not None:
+        unit = f" {calibrator.target.unit}" if calibrator.target.unit else ""
+        lines.append(f"Devices left out of training one by one had an RMSE of about {expected:g}{unit}.")
+    elif scaling.settle and len(known) == 1:
+        lines.append("Raw channels of one device say nothing about another: its values may be far off.")
+    return lines
+
+
 def has_learned_from(facts: Mapping[str, Any], readings: Sequence[Readings]) -> bool:
     """Whether a calibrator was fitted again to times of these readings after its accuracy had been measured."""
     if not describe_refit(facts):

@@ -70,6 +70,12 @@ Steps = Annotated[int | None, option(MODEL, "--steps", "Training steps.", "the p
 Epochs = Annotated[
     int | None, option(MODEL, "--epochs", "Epochs, instead of steps.", "the preset's", min=1, hidden=True)
 ]
+SameAir = Annotated[
+    bool,
+    option(
+        MODEL, "--same-air", "New devices will stand in the air of training: centre each by its own first readings."
+    ),
+]
 Refit = Annotated[
     bool,
     option(

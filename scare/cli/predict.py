@@ -11,6 +11,7 @@ import typer
 from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import LabelColumns, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
+from scare.calibrator.model_card import describe_new_device
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
 from scare.data.column_guess import find_time_and_device
@@ -83,13 +84,8 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns,
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
 
     def announce(device: str) -> None:
-        scaling = model.inputs.scaling
-        if scaling.known(device) is None:
-            note(
-                f"{device} was not in training: its first {scaling.settle:,} readings are scaled with the mean and"
-                f" spread of all devices and flagged UNSETTLED. If it is one of {', '.join(scaling.devices)}, add"
-                " --device."
-            )
+        for line in describe_new_device(model, device):
+            note(line)
 
     streams = DeviceStreams(model, announce)
     rows, calibrated, newest = 0, 0, dict[str, dict[str, Any]]()

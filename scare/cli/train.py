@@ -58,6 +58,7 @@ def train(
     steps: options.Steps = None,
     epochs: options.Epochs = None,
     seed: options.TrainingSeed = None,
+    same_air: options.SameAir = False,
     refit: options.Refit = True,
     out: Annotated[Path, option(OUTPUT, "--out", "The calibrator to write.")] = Path("model.scare"),
     as_json: options.Json = False,
@@ -75,7 +76,7 @@ def train(
         settings or (),
         data=options.columns(time, channels, reference, device_column, reference_file),
         split={"by": split},
-        model={"name": model, "preset": preset, "window": window, "floor": floor},
+        model={"name": model, "preset": preset, "window": window, "floor": floor, "same_air": same_air or None},
         training={"steps": steps, "epochs": epochs, "seed": seed},
         selection={"refit": None if refit else False},
     )

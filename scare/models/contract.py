@@ -56,9 +56,14 @@ class Network(eqx.Module):
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
-    def design(self, data: DesignMatrix) -> Design | None:
-        """The columns of the linear model that the network starts at; None if it starts at random."""
-        return None
+    @property
+    def has_linear_start(self) -> bool:
+        """Whether the network starts at a linear model, not at random."""
+        return False
+
+    def design(self, data: DesignMatrix) -> Design:
+        """The columns of the linear model that the network starts at."""
+        raise NotImplementedError
 
     def start(self, solution: Solution) -> Self:
         """The network that computes this linear solution."""

@@ -310,10 +310,13 @@ class ScareNetwork(Network):
         network = self._resampled(tokens, key)
         return network.finish(features, tokens), network
 
-    def design(self, data: DesignMatrix) -> Design | None:
+    @property
+    def has_linear_start(self) -> bool:
+        """Whether there is a skip to start at."""
+        return self.skip is not None
+
+    def design(self, data: DesignMatrix) -> Design:
         """The columns of skip and curve."""
-        if self.skip is None:
-            return None
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
         return Design(data, self._newest, extra)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from scare.calibrator.passes import add_plans, average, fold
 from scare.calibrator.plan import Plan
+from scare.data.readings import Readings
 from scare.models.selection import (
     DRIFT_STEPS,
     NETWORK,
@@ -30,9 +31,13 @@ from scare.models.selection import (
 from scare.training.loop import Progress, Report, Trained, Trainer
 from scare.training.recipe import Recipe
 from scare.training.trees import fit_trees, outside_share
+from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import DeviceEffect, Scaling
-from scare.windowing.training_examples import DesignMatrix, Examples, design_matrix
+from scare.windowing.training_examples import DesignMatrix, Examples, design_matrix, make_examples
+from scare.windowing.windows import ANY
 
+FEWEST_DEVICES = 3  # to tell from each other how a new one would do
+MOST_WINDOWS = 5000  # of a device or of all others, for that
 MOST_OUTSIDE = 0.1  # of validation rows: with more, trees are not switched off beyond the readings of training
 
 
@@ -67,7 +72,6 @@ class Combination:
             return _rounded(average([member.network.plan() for member in self.members])), {}
         network = self.members[0].start
         design = network.design(design_matrix(examples, network.basis))
-        assert design is not None
         weighted = [*zip(self.families, self.shares, strict=True)]
         weighted += [(family, self.network_share / len(self.start)) for family in self.start]
         fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
@@ -83,6 +87,27 @@ class Combination:
             correction = (*steps, trees.step(steps[-1].output, scale, share))
             plan = add_plans([plan, Plan(plan.window, plan.channels, correction)])
         return _rounded(plan), total.effects
+
+    def error_on_new_devices(self, readings: Sequence[Readings], inputs: Inputs) -> float | None:
+        """RMSE in the target's unit of each device calibrated by the linear families fitted to the others.
+
+        A rough expectation for a device that was not in training; None with fewer than `FEWEST_DEVICES` devices.
+        """
+        devices = dict.fromkeys(one.device for one in readings)
+        if len(devices) < FEWEST_DEVICES or not self.start:
+            return None
+        network, errors = self.members[0].start, []
+        learning, new = replace(inputs, policy=ANY), replace(inputs, scaling=replace(inputs.scaling, devices={}))
+        for device in devices:
+            others = make_examples([one for one in readings if one.device != device], learning)
+            own = make_examples([replace(one, device="") for one in readings if one.device == device], new)
+            if not len(others) or not len(own):
+                continue
+            design, test = (network.design(design_matrix(part, network.basis, MOST_WINDOWS)) for part in (others, own))
+            outputs = np.mean([test.predict(family.fit(design)) for family in self.start if family.fit], axis=0)
+            errors.append(np.square(outputs - test.data.targets))
+        unit = float(inputs.scaling.target.scale[0])
+        return unit * float(np.sqrt(np.concatenate(errors).mean())) if errors else None
 
     def _network_plan(self, total: Linear) -> Plan:
         """The linear model, and what the members add to their starts."""
@@ -102,10 +127,9 @@ def combine(
     """Fit every family to training, judge it on validation, and choose shares."""
     unit, rules = float(scaling.target.scale[0]), recipe.rules
     network = recipe.model.build(recipe.window, examples.series.shape[1], jax.random.key(recipe.settings.seed))
-    design = network.design(design_matrix(examples, network.basis))
-    validation = network.design(design_matrix(held_out, network.basis))
-    if design is None or validation is None:
+    if not network.has_linear_start:
         return Combination((), (), tuple(train_members(recipe, examples, held_out, unit, None, report)))
+    design, validation = (network.design(design_matrix(part, network.basis)) for part in (examples, held_out))
     families = fit_families(design, validation, scaling if same_unit else None, rules)
     targets = validation.data.targets
     shares = choose_shares(families, targets, rules)
@@ -113,7 +137,7 @@ def combine(
     solution = Linear.mean([_linear(family) for family in start], [1 / len(start)] * len(start))
     guarded = True
     if rules.trees and network.basis is not None:
-        family, guarded = _fit_trees(design, validation, families)
+        family, guarded = _fit_trees(design, validation)
         families.append(family)
     plain, judged = (part.without_effects(solution.effects) for part in (examples, held_out))
     members = train_members(recipe, plain, judged, unit, solution, report)
@@ -146,7 +170,7 @@ def flat(data: DesignMatrix) -> np.ndarray:
     return data.features.reshape(len(data.features), -1)
 
 
-def _fit_trees(design: Design, validation: Design, families: Sequence[Fitted]) -> tuple[Fitted, bool]:
+def _fit_trees(design: Design, validation: Design) -> tuple[Fitted, bool]:
     """Trees on what `drift` leaves over, and whether they are switched off beyond the readings of training."""
     channels, (drift, residuals) = design.data.features.shape[2], fit_effects(design, DRIFT_STEPS)
     guarded = outside_share(flat(validation.data), flat(design.data), channels) <= MOST_OUTSIDE

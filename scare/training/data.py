@@ -62,7 +62,7 @@ def prepare_inputs(
     step = common_step(readings)
     settle = steps_in(recipe.settle_hours, step) if recipe.settle_hours else 0
     rows = _usable_rows(readings)
-    share = own_share(readings, max(settle, 1))
+    share = np.ones(len(first.channels)) if recipe.same_air else own_share(readings, max(settle, 1))
 
     def scaled(per_device: bool) -> Inputs:
         scaling = fit_scaling(recipe.scaling, rows, targets, per_device, settle, share)

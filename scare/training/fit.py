@@ -219,6 +219,8 @@ def _describe(
     facts |= {} if ties is None else {"hash_ties": ties}
     errors = _join([_errors(calibrator, one, one.device) for one in validation])
     facts["validation_rmse"] = round(float(np.sqrt(np.square(errors.values - errors.references).mean())), 6)
+    expected = combination.error_on_new_devices((*train, *validation), calibrator.inputs)
+    facts |= {} if expected is None else {"new_device_rmse": float(f"{expected:.4g}")}
     facts |= {"interrupted": True} if members[-1].interrupted else {}
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
     if combination.families:

@@ -128,6 +128,8 @@ class Recipe:
         Whether devices are scaled apart; None leaves it to validation, if that is on the same devices.
     settle_hours
         Hours of readings before a new device gets a scaling of its own.
+    same_air
+        Whether new devices will stand in the air of training: then each is centred by its own first readings.
     floor
         Lower limit of calibrated values, in the target's unit.
     settings
@@ -149,6 +151,7 @@ class Recipe:
     scaling: str = "standard"
     per_device: bool | None = None
     settle_hours: float = 48.0
+    same_air: bool = False
     floor: float | None = None
     settings: TrainingSettings = field(default_factory=TrainingSettings)
     rules: SelectionRules = field(default_factory=SelectionRules)
@@ -232,6 +235,7 @@ def adjust(recipe: Recipe, tables: Mapping[str, Any], where: Path | str) -> Reci
     model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
     own = changed.model
     parts: dict[str, Any] = {"model": model, "window": own.window, "floor": own.floor, "settings": changed.training}
+    parts |= {"same_air": own.same_air}
     parts |= {"policy": POLICIES[own.gap_policy], "learned_from": LEARNED_FROM[own.learned_from]}
     return replace(recipe, **parts, rules=changed.selection, **SCALINGS[own.scaling])
 
@@ -240,7 +244,7 @@ def recipe_tables(recipe: Recipe) -> dict[str, Any]:
     """Tables of a recipe with every key; the inverse of `make_recipe`."""
     architecture: Any = recipe.model
     policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
-    own = {"window": recipe.window, "floor": recipe.floor, "scaling": ScalingKind.AUTO}
+    own = {"window": recipe.window, "floor": recipe.floor, "same_air": recipe.same_air, "scaling": ScalingKind.AUTO}
     model = {**own, **policies, **asdict(architecture)}
     return {"model": model, "training": asdict(recipe.settings), "selection": asdict(recipe.rules)}
 
@@ -287,6 +291,7 @@ def _tables_type(architecture: Any) -> Any:
         ("name", str, ""),
         ("preset", str, ""),
         ("floor", Finite | None, None),
+        ("same_air", bool, False),
         ("scaling", ScalingKind, ""),
         ("gap_policy", gap_policy, ""),
         ("learned_from", learned_from, ""),
