@@ -50,6 +50,7 @@ FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
 FEWEST_EFFECTIVE = 20  # independent rows assumed at least
 BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
 TINY = 1e-30
+EXACT = 1e-5  # standard deviations of the target: a smaller error is rounding
 
 Solution = tuple[np.ndarray, float]  # weights [columns], bias
 Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
@@ -193,7 +194,8 @@ def fit_families(train: Design, validation: Design, scaling: Scaling | None, rul
 def choose_shares(families: Sequence[Fitted], targets: np.ndarray, rules: SelectionRules) -> list[float]:
     """Equal shares for all families within the tolerance of the lowest error, none for the others.
 
-    Trees and network cost a board far more than linear families, so each must lower the error of the mean.
+    Trees and network cost a board far more than linear families, so each must lower the error of the mean. If families
+    are exact, rounding would decide between them: the first, which is the simplest, is all.
 
     >>> targets = np.array([0.0, 1.0, 2.0, 3.0])
     >>> linear, network = (Fitted(name, name, targets + error) for name, error in ((LINEAR, 0.10), (NETWORK, 0.11)))
@@ -201,6 +203,9 @@ def choose_shares(families: Sequence[Fitted], targets: np.ndarray, rules: Select
     [1.0, 0.0]
     """
     errors = [family.rmse(targets) for family in families]
+    if min(errors) < EXACT:
+        simplest = next(index for index, error in enumerate(errors) if error < EXACT)
+        return [float(index == simplest) for index in range(len(families))]
     used = [index for index, error in enumerate(errors) if error <= (1 + rules.tolerance) * min(errors)]
 
     def mean_error(which: Sequence[int]) -> float:

@@ -117,6 +117,7 @@ class Combination:
             [
                 member.network.added_to(member.start.start(total.solution), member.start, self.network_share).plan()
                 for member in self.members
+                if member.has_learned
             ]
         )
 
@@ -145,8 +146,10 @@ def combine(
     honest = [
         cross_fit(member.checkpoints[:, rows], judged.targets[rows], held_out.times[rows], rules.blocks)[1]
         for member in members
+        if member.has_learned
     ]
-    families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + (held_out.targets - judged.targets)[rows]))
+    if honest:
+        families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + (held_out.targets - judged.targets)[rows]))
     shares = choose_shares(families, targets, rules)
     return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
 

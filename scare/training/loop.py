@@ -77,6 +77,11 @@ class Trained:
     interrupted: bool
     averaged: bool = False
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether a checkpoint was reached; a start that never learned has no hash to ship."""
+        return self.network is not self.start
+
 
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, the best kept."""

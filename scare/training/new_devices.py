@@ -15,7 +15,7 @@ from scare.data.quantities import find_quantity, spell_unit
 from scare.data.readings import Channel, Readings
 
 VOLTS, AMPERES, OHMS = ("V", "mV", "µV"), ("A", "mA", "µA", "nA"), ("Ω", "kΩ", "ohm", "Ohm", "kohm", "kOhm")
-RAW_UNITS = frozenset((*VOLTS, *AMPERES, *OHMS, "counts", "count"))
+RAW_UNITS = frozenset(map(spell_unit, (*VOLTS, *AMPERES, *OHMS, "counts", "count")))
 WEATHER = frozenset({"temperature", "humidity", "pressure", "atmospheric_pressure"})
 PRIOR_SPREAD = 3.0  # standard deviations within a device: prior spread of offsets between devices
 PRIOR_WEIGHT = 2.0  # devices that the prior counts as
