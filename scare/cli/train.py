@@ -88,12 +88,13 @@ def train(
         evaluation = evaluate_with_progress(parts.train, parts.validation, recipe)
         calibrator = evaluation.fitted
         name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
-        scores = score_against_baselines(recorded, parts, name, recipe, baselines)
+        learned = (*parts.train, *parts.validation) if evaluation.is_refitted else parts.train
+        scores = score_against_baselines(recorded, parts, learned, name, recipe, baselines)
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
         facts |= {"test_period": require_training().period_of(parts.test)}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
-        if recipe.rules.refit:
+        if evaluation.is_refitted:
             calibrator.save(evaluated_file(out))
             calibrator = ship(evaluation, calibrator, parts.test)
         calibrator.save(temporary)
@@ -200,17 +201,23 @@ class RecordedPredictor:
 
 
 def score_against_baselines(
-    predictor: RecordedPredictor, split: Split, name: str, recipe: Any, baselines: Sequence[str] = ()
+    predictor: RecordedPredictor,
+    split: Split,
+    learned: Sequence[Readings],
+    name: str,
+    recipe: Any,
+    baselines: Sequence[str] = (),
 ) -> dict[str, Accuracy]:
-    """Accuracy of the raw reading, linear regression, further baselines and the calibrator on the same test rows."""
+    """Accuracy of the raw reading, linear regression, further baselines and the calibrator on the same test rows.
+
+    Regressions are fitted to `learned`, the rows that the calibrator was fitted to.
+    """
     from scare.baselines.classical import BASELINES, linear_regression, raw_reading
     from scare.experiments.study import compare
     from scare.training.data import prepare_inputs
 
     inputs, target = predictor.calibrator.inputs, predictor.calibrator.target
     methods: dict[str, Any] = {"raw": raw_reading(inputs, target)}
-    # fitted to the same rows as the calibrator
-    learned = (*split.train, *split.validation) if recipe.rules.refit else split.train
     methods["linear"] = linear_regression(learned, inputs, target)
     if len(inputs.channels) > 1:
         methods["linear, all"] = linear_regression(learned, inputs, target, len(inputs.channels))

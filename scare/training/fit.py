@@ -93,10 +93,15 @@ class Evaluation:
     calibrator: Calibrator
     free: bool
 
+    @property
+    def is_refitted(self) -> bool:
+        """Whether more rows change the result: a network that starts at random is not trained again."""
+        return self.recipe.rules.refit and bool(self.combination.families)
+
     @cached_property
     def fitted(self) -> Calibrator:
         """What a test is scored with: fitted to training and validation, unless the recipe says otherwise."""
-        return self.refit((*self.train, *self.validation)) if self.recipe.rules.refit else self.calibrator
+        return self.refit((*self.train, *self.validation)) if self.is_refitted else self.calibrator
 
     def refit(self, readings: Sequence[Readings]) -> Calibrator:
         """Fit what was chosen to these readings; nothing is chosen again, intervals stay those of the evaluation."""

@@ -98,9 +98,7 @@ def test_a_choice_among_equals_flatters_itself_and_its_cross_fitted_error_does_n
 
 
 @settings(deadline=None, max_examples=50)
-@given(
-    seed=st.integers(0, 2**32 - 1), variants=st.integers(1, 6), count=st.integers(8, 60), blocks=st.integers(2, 5)
-)
+@given(seed=st.integers(0, 2**32 - 1), variants=st.integers(1, 6), count=st.integers(8, 60), blocks=st.integers(2, 5))
 def test_the_rows_of_a_block_have_no_say_in_what_scores_it(seed: int, variants: int, count: int, blocks: int) -> None:
     rng = np.random.default_rng(seed)
     outputs, targets = rng.normal(size=(variants, count)), rng.normal(size=count)
