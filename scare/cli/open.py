@@ -36,8 +36,9 @@ def open_page(
     server.start()
     try:
         _show(server.link(), is_opened, as_json)
-        for _ in sys.stdin if sys.stdin.isatty() else ():  # every Enter gives a new link, since each works once
-            _show(server.link(), is_opened, as_json=False)
+        if sys.stdin.isatty():
+            for _ in sys.stdin:  # every Enter gives a new link, since each works once
+                _show(server.link(), is_opened, as_json=False)
         server.wait()
     except KeyboardInterrupt:
         note("Stopped. Sessions are kept.")
