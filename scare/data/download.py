@@ -151,6 +151,7 @@ def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyTyp
 
 
 def _read(response: HTTPResponse, url: str, size: int | None = None) -> bytes:
+    """Read up to `size` bytes, or all; a broken connection becomes an `UnreachableError`."""
     try:
         return response.read(size)
     except (OSError, HTTPException) as error:

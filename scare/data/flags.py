@@ -29,7 +29,7 @@ SPIKE_FLOOR = 0.001  # of the channel's range, so that one step of a coarse A/D 
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
 WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
 TRAINING = "training"  # name of the part whose dead devices are dropped from all parts
-DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices gets a message of its own
+DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices gets a separate message
 
 
 class Flag(IntFlag):
@@ -187,6 +187,9 @@ class QualityRule:
     marks: Callable[[RuleInput, QualitySettings], np.ndarray]
 
 
+# One function per rule, as `QualityRule.marks` expects; `RULES_2026_1` describes what each marks.
+
+
 def _out_of_range(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     low = np.array([channel.low for channel in rows.channels])
     high = np.array([channel.high for channel in rows.channels])
@@ -214,13 +217,13 @@ def _spikes(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
 
 
 def _too_fast(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
-    minutes = np.maximum(rows.waits / 60.0, 1.0)
+    minutes = np.maximum(rows.waits / 60.0, 1.0)  # one-second readings may jump within a minute
     return np.abs(rows.values - rows.before) > settings.rate_share * rows.range_widths * minutes[..., None]
 
 
 def _warming_up(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
-    ago, when = rows.last_start
-    return ((rows.times - when < settings.warm_up_seconds) & (ago < WARM_UP_ROWS))[..., None]
+    rows_since, started = rows.last_start
+    return ((rows.times - started < settings.warm_up_seconds) & (rows_since < WARM_UP_ROWS))[..., None]
 
 
 def _after_gap(rows: RuleInput, settings: QualitySettings) -> np.ndarray:

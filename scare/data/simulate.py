@@ -268,7 +268,7 @@ def _draw_air(simulation: Simulation) -> Air:
 
 
 def _read_box(simulation: Simulation, air: Air, index: int) -> SimulatedBox:
-    """Simulate what box `index` reads in this air; its flaws and its place have random streams of their own."""
+    """Simulate what box `index` reads in this air; its flaws and its place are drawn from separate random streams."""
     if simulation.place_spread:
         air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.place_spread)
     wear = Wear.from_drifts([drift for drift in simulation.drifts if drift.box == index], air.clock.days)

@@ -240,6 +240,7 @@ def _find_decimal(path: Path, lines: list[str], delimiter: str) -> str:
 
 
 def _split(line: str, delimiter: str) -> list[str]:
+    """Split a line of CSV into fields; a delimiter inside quotes does not count."""
     return next(csv.reader([line], delimiter=delimiter), [])
 
 
@@ -326,6 +327,7 @@ def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 @contextmanager
 def _csv_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Yield a function that appends frames to a CSV file, gzipped if it ends in .gz; the first brings the header."""
     header = True
 
     def write(frame: pl.DataFrame) -> None:

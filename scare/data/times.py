@@ -118,6 +118,7 @@ def _from_epoch(times: pl.Series) -> pl.Series:
 
 
 def _from_text(form: str, times: pl.Series) -> pl.Series:
+    """Parse text with a `strftime` format, null where it does not match."""
     parsed = times.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
     # %Y reads 01/02/20 as the year 20: such a date counts as not parsed.
     return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()
