@@ -156,6 +156,7 @@ def purpleair(
 
 
 def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> FetchRequest:
+    """Parse the options that all archives share."""
     return FetchRequest(tuple(devices or ()), _day(first, "--from"), _day(last, "--to"), _place(near, within))
 
 

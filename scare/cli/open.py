@@ -47,6 +47,7 @@ def open_page(
 
 
 def _show(link: str, is_opened: bool, as_json: bool) -> None:
+    """Print a link to the page, and open it in a browser if `is_opened`."""
     if as_json:
         emit({"page": link})
     if is_opened:

@@ -1,7 +1,7 @@
 """Options that several commands share; all other settings are keys of the config file (`config`).
 
-Options of a single command are in its own file. The functions that open the model or the readings that a user names
-are here too.
+Options of a single command are in that command's file. The functions that open the model or the readings that a user
+names are here too.
 """
 
 from collections.abc import Sequence

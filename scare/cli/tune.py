@@ -191,4 +191,5 @@ def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cost(one: Mapping[str, Any]) -> list[str]:
+    """Cells for the headings of `_cost_headings`; empty if the cost was not measured."""
     return [f"{need:,}" for need in one["cost"].values()] if one["cost"] else []

@@ -97,7 +97,7 @@ def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]
 
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
-    """The readings of the device; a single table without a device column is taken as its own."""
+    """The readings of the device; a single table with another device's name is taken as this device's."""
     named = [one for one in readings if one.device == device]
     if not named and len(readings) > 1:
         names = [one.device for one in readings]

@@ -149,5 +149,6 @@ def verify_export(path: Path, trust: bool, as_json: bool) -> None:
 
 
 def _row(one: Comparison) -> tuple[str, ...]:
+    """Cells for `EXPORT_COLUMNS`."""
     numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
     return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")
