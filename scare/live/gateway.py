@@ -98,7 +98,7 @@ class Gateway:
         opened.callback(self._partitions.close)
 
     def _make_pipeline(self, name: str, store: Store) -> Pipeline:
-        """The pipeline of a partition, with models and Parquet files of its own."""
+        """The pipeline of a Kafka partition, with a separate copy of the models and a separate folder of files."""
         models = ModelFiles(self._config.models, self._open, self.monitor)
         return Pipeline(models, store, self._make_sinks(name), self.monitor, self._config.limits)
 

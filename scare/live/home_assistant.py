@@ -42,6 +42,7 @@ class Discovery:
         return {topic: text for device in list(self._models) for topic, text in self._message(device).items()}
 
     def _message(self, device: str) -> dict[str, str]:
+        """The discovery message of a device as {topic: payload}."""
         model = self._models[device]
         config = device_config(device, model, self._calibrators[model], self._results)
         topic = f"{self._prefix}/device/{config['device']['identifiers'][0]}/config"

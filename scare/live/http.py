@@ -140,6 +140,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
     """The routes of the server; `readers` parse POSTed bodies, by the name of their adapter."""
 
     async def take_readings(request: Request) -> Response:
+        """Parse the readings in a body with the adapter in the path (default: json) and submit them."""
         if status.pipeline is None:
             return error_response(404, "readings come from Kafka; they cannot be POSTed here")
         adapter = request.path_params.get("adapter", "json")
@@ -155,6 +156,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return await _submit(status.pipeline, status.monitor, intake)
 
     async def list_devices(request: Request) -> Response:
+        """Everything the page needs when it opens: the newest row of every device, units, and what flags mean."""
         change, rows = status.recent.changed(-1, sparks=True)
         flags = {str(int(flag)): [flag.name, meaning] for flag, meaning in MEANINGS.items()}
         units = dict(status.units)

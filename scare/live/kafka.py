@@ -1,6 +1,6 @@
 """Kafka: readings from a topic whose partitions several processes share, results to another topic.
 
-Every partition has its own pipeline. Its state is in a folder that all processes can reach and one at a time locks. A
+Every partition has a pipeline, whose state is in a folder that all processes can reach and one at a time locks. A
 process that is assigned a partition continues from its snapshot and journal, at the offset recorded there; one that
 loses a partition saves the state first. Results are JSON, keyed by device; they count as published when the brokers
 have confirmed them.
@@ -219,6 +219,7 @@ def _offset(message: Message) -> int:
 
 
 def _bytes(value: str | bytes | None) -> bytes:
+    """A key or value as bytes; empty if the message has none."""
     return value.encode() if isinstance(value, str) else value or b""
 
 

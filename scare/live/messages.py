@@ -59,7 +59,7 @@ class Reader:
     """Turns the messages of one kind of device into readings.
 
     `names` are the channels wanted. `fields` maps a channel to the adapter's field, or to the path in a message, that
-    holds it; a channel without an entry is the field of its own name. `zone` is that of times written without one.
+    holds it; a channel without an entry is the field of the same name. `zone` is that of times written without one.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[
 
 
 def field_value(field: Field, content: Any) -> float:
-    """The number of a field in its own unit, the mean if it has several paths; NaN if none has a number."""
+    """The number of a field, the mean if it has several paths, with scale and offset applied; NaN without a number."""
     numbers = [parse_number(find(content, path)) for path in field.paths]
     known = [number for number in numbers if not math.isnan(number)]
     return float(np.mean(known)) * field.scale + field.offset if known else math.nan

@@ -90,6 +90,7 @@ class Connection:
     def _connected(
         self, client: Client, _: Any, flags: ConnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
+        """Called by paho when the broker has answered: `open` waits for this."""
         if reason.is_failure:
             self._failure = str(reason)
             LOG.warning("the broker at %s refuses the connection: %s", self.broker.host, reason)

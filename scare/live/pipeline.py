@@ -285,6 +285,7 @@ class RowAssembler:
         return self._finish_due(list(self._rows), now)
 
     def _finish_due(self, devices: Sequence[str], now: float) -> list[Delivery]:
+        """Finish the rows of these devices whose first number is more than half a step from `now`."""
         rows = {device: self._rows[device][0] for device in devices if device in self._rows}
         due = [device for device, row in rows.items() if abs(now - row.time) > self._needs(device)[1] / 2]
         return [self._finish(device) for device in due]
