@@ -182,6 +182,7 @@ class Jobs:
             job.messages.append(f"The step was killed, probably because it ran out of memory (limit {limit}). {remedy}")
 
     async def _read_messages(self, job: Job, process: asyncio.subprocess.Process) -> None:
+        """Update the job from stderr, line by line, until the process closes it."""
         assert process.stderr is not None
         async for line in process.stderr:
             job.read_line(line.decode(errors="replace").strip())

@@ -233,7 +233,7 @@ async def _receive(request: Request, path: Path, registry: SessionRegistry) -> N
 
 
 async def _events(registry: SessionRegistry, session: Session) -> AsyncIterator[str]:
-    """Yield the state of a session whenever it changes, until it is closed or nobody listens."""
+    """Yield the state of a session whenever it changes, until the session is closed or the browser disconnects."""
     sent = -1  # the version sent last
     while registry.is_open(session):
         if session.version == sent:

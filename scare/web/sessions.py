@@ -155,7 +155,7 @@ class Session:
             await asyncio.wait_for(self._changed.wait(), seconds)
 
     def _notify(self) -> None:
-        """Wake everybody who waits for a change; the next change has a new event."""
+        """Count a change and wake all tasks that wait for one; the next change gets a new event."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
