@@ -205,7 +205,7 @@ class DriftMeter:
 
     def sum_day(self, hours: np.ndarray) -> np.ndarray:
         """Sums over a day's hours [boxes, 24, 1 + channels], from which `measure` computes: [boxes, sums]."""
-        calibrated, channels, sensor = hours[..., 0], hours[..., 1:], hours[..., 1]
+        calibrated, channels, sensor = hours[..., 0], hours[..., 1:], hours[..., 1]  # the sensor is the first channel
         fleet, air = fleet_median(calibrated), fleet_median(channels)
         excess = np.clip(calibrated - fleet, -CLIPPED, CLIPPED)
         humid = np.zeros(len(fleet)) if self.humidity is None else air[:, self.humidity]
@@ -235,6 +235,7 @@ class DriftMeter:
         columns = [
             *_if_enough(shared, level, 1 + gain, humidity, _ratio(night[..., 1], night[..., 0])),
             *_if_enough(shared, _ratio(changes[..., 1], changes[..., 0])),
+            # liveliness: the logarithm of the root mean square of the sensor's changes
             *_if_enough(known, np.log(np.maximum(_ratio(changes[..., 2], changes[..., 3]), 1e-12)) / 2),
             *_if_enough(known, _ratio(stuck, known)),
             1 - _ratio(known, hours),
@@ -529,10 +530,11 @@ def _alarm_units(values: np.ndarray, rules: Sequence[DriftRule]) -> np.ndarray:
 
 
 def _find_evidence(assessment: Assessment, box: int, calibrator: Calibrator) -> tuple[Evidence, ...]:
-    """The evidence that a box drifts, strongest first."""
+    """The evidence that the box at index `box` drifts, strongest first."""
     units = np.nan_to_num(assessment.units[box], nan=0.0)
+    strongest = [at for at in np.argsort(-units) if units[at] >= WORTH_SHOWING][:SHOWN_EVIDENCE]
     evidence = []
-    for at in [at for at in np.argsort(-units) if units[at] >= WORTH_SHOWING][:SHOWN_EVIDENCE]:
+    for at in strongest:
         name, value = assessment.measures[at], float(assessment.values[box, at])
         kind, _, channel = name.partition(" ")
         sentence = SENTENCES[kind](value, _UnitFormatter(calibrator), channel)
@@ -562,10 +564,12 @@ class _UnitFormatter:
 
 
 def _higher(value: float, channel: Channel) -> str:
+    """Write a difference in the channel's unit, such as "3.2 µg/m³ higher"."""
     return f"{abs(value):.3g} {display_unit(channel.unit)}".strip() + (" higher" if value > 0 else " lower")
 
 
 def _percent_more(logarithm: float) -> str:
+    """Write the logarithm of a ratio, such as "12 % more"."""
     return f"{100 * abs(np.expm1(logarithm)):.0f} % {'more' if logarithm > 0 else 'less'}"
 
 

@@ -233,7 +233,7 @@ class _Float32(LearnerArithmetic):
         state.square += (residual * residual - state.square) * share
         for index, coefficients in enumerate((None, state.active, state.shadow)):
             error = residual if coefficients is None else residual - self._dot(coefficients, clamped)
-            state.sums[index] += error * error
+            state.sums[index] += error * error  # without a correction, with the active one, with the candidate's
 
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
         return self._dot(coefficients, np.clip(features, np.float32(-LIMIT), np.float32(LIMIT)))
@@ -252,7 +252,7 @@ class _Float32(LearnerArithmetic):
             return
         move = solution - state.active
         largest = np.abs(move).max()
-        if largest > STEP:
+        if largest > STEP:  # shorten the whole move, which keeps its direction
             move = move * (np.float32(STEP) / largest)
         state.shadow = state.active + move
 
@@ -403,6 +403,7 @@ class _FixedPoint(LearnerArithmetic):
 
     @staticmethod
     def _dot(coefficients: np.ndarray, features: np.ndarray) -> int:
+        """The dot product, exact in 64 bits, with `COEFFICIENT_BITS` + `FEATURE_BITS` after the point."""
         return int((coefficients.astype(np.int64) * features).sum())
 
 

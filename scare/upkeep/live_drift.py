@@ -1,8 +1,8 @@
 """Drift of devices that report now, assessed at the end of every day as `drift.watch` would assess their readings.
 
 Each device takes about three kilobytes: the hours of two days, the sums of its first days and those of its last days.
-A day ends for all devices when half of those heard on it have been heard on a later day; rows of that day that arrive
-after its end do not count. Comes from `live/fleet`.
+A day ends for all devices when half of the devices heard on it have been heard on a later day; rows of that day that
+arrive after its end do not count. Comes from `live/fleet`.
 """
 
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ class DriftMonitor(DeviceArrays):
             self._end_day(day)
 
     def _end_day(self, day: int) -> None:
-        """Add a day to the last days of all devices, and to the first days of those that have too few; then assess."""
+        """Add a day to the last days of all devices, and to the first days of devices with too few; then assess."""
         here = slice(0, len(self))
         counts, totals = (self[name][here, day % 2].astype(np.float64) for name in ("count", "total"))
         present = (counts > 0) & (self["day"][here, day % 2] == day)[:, None, None]
