@@ -69,7 +69,7 @@ def model_card(calibrator: "Calibrator") -> str:
 
 
 def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()) -> list[list[str]]:
-    """Tabulate the candidates of the model selection in the columns of `HEAD`.
+    """Tabulate the candidates of the model selection in the columns of `HEAD`; ± is half a 95 % interval.
 
     >>> history = {"candidate": "history", "rmse": 2.5, "improvement": 0.25, "z_score": 4.9, "admitted": True}
     >>> selection_table({"selection": [history], "network_share": 0.0})
@@ -84,14 +84,14 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
             used = f"{network_share:.0%}"
         if "improvement" in candidate:
             improvement = f"{candidate['improvement']:.0%}"
-            if z_score := abs(candidate.get("z_score", 0.0)):
+            if z_score := abs(candidate.get("z_score", 0.0)):  # the improvement in standard errors
                 improvement += f" ± {Z_95 * abs(candidate['improvement']) / z_score:.0%}"
         rows.append([labels.get(name, name), f"{candidate['rmse']:.4g}", improvement, used])
     return rows
 
 
 def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
-    """Label the candidates for people; temperature and humidity are called by name where they are the other channels.
+    """Label the candidates for people; names the other channels if they are temperature and humidity.
 
     >>> candidate_labels(["T", "RH"])["other channels"]
     '+ temperature and humidity'
@@ -102,7 +102,7 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
 
 
 def selection_summary(facts: Mapping[str, Any]) -> str:
-    """Say what training selected and why, as a full sentence; empty if the facts do not tell."""
+    """Say what training selected and why, as a full sentence; empty if the facts have no summary."""
     summary = str(current_facts(facts).get("summary", "")).rstrip(".")
     return f"{summary[:1].upper()}{summary[1:]}." if summary else ""
 
