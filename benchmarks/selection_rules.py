@@ -58,14 +58,17 @@ class Outputs(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Outputs of a task trained once: on validation, which the rules see, and on test; `unit` undoes the scaling."""
+    """Outputs of a task trained once: on validation, which the rules see, and on test.
+
+    `unit` is the target's unit for one scaled unit: errors are multiplied by it.
+    """
 
     validation: Outputs
     test: Outputs
     unit: float
 
 
-Share = Callable[[Outputs], np.ndarray]  # of validation: the share of each member
+Share = Callable[[Outputs], np.ndarray]  # from the outputs on validation to each member's share in the blend [members]
 
 
 def keep(task: AccuracyTask, split: Split, rules: SelectionRules) -> dict[str, np.ndarray]:
@@ -83,15 +86,18 @@ def keep(task: AccuracyTask, split: Split, rules: SelectionRules) -> dict[str, n
     found: dict[str, np.ndarray] = {"unit": scaling.scale}
     for name, part in (("validation", validation_examples), ("test", new)):
         plain = scaling.apply(part.readings[:, None])[:, 0] + [[0.0], [offset]] if comparable else np.empty((0, 0))
-        given = [_outputs(member, share, part) for member in members for share in (0.0, 1.0)]
-        outputs = Outputs(given[0], np.stack(given[1::2]), part.targets, plain)
+        # A share of 0 is the linear start, the same for all members; a share of 1 is the network alone.
+        start = _outputs(members[0], 0.0, part)
+        networks = np.stack([_outputs(member, 1.0, part) for member in members])
+        outputs = Outputs(start, networks, part.targets, plain)
         found |= {f"{name}.{field}": array for field, array in outputs._asdict().items()}
     return found
 
 
 def _outputs(member: Trained, share: float, examples: Examples) -> np.ndarray:
-    cuts = [np.arange(at, min(at + SCORED, len(examples))) for at in range(0, len(examples), SCORED)]
-    return np.concatenate([run(member.plan(share), examples.windows(cut)) for cut in cuts])
+    """Scaled outputs [n] of a member whose network has this share in the blend."""
+    parts = [np.arange(start, min(start + SCORED, len(examples))) for start in range(0, len(examples), SCORED)]
+    return np.concatenate([run(member.plan(share), examples.windows(part)) for part in parts])
 
 
 def load(path: Path) -> Kept:
@@ -102,7 +108,10 @@ def load(path: Path) -> Kept:
 
 
 def shares() -> dict[str, Share]:
-    """The ways to choose the network's share in the blend, by name."""
+    """List the ways to choose the network's share in the blend, by name.
+
+    `together` chooses one share for the mean of the members, `apart` one for each.
+    """
 
     def ramp(rules: SelectionRules, together: bool) -> Share:
         def share(seen: Outputs) -> np.ndarray:
@@ -127,17 +136,21 @@ def shares() -> dict[str, Share]:
 
 def rmse(kept: Kept, share: Share) -> float:
     """RMSE on test of the blend or raw reading that is best on validation, in the target's unit."""
-    shares, (seen, new, unit) = share(kept.validation), kept
-    ways = [[_mixed(part, shares), *part.plain] for part in (seen, new)]
-    least = min(reversed(range(len(ways[0]))), key=lambda way: _root(ways[0][way] - seen.targets))
-    return _root(ways[1][least] - new.targets) * unit
+    validation, test, unit = kept
+    shares = share(validation)
+    on_validation, on_test = ([_blend(part, shares), *part.plain] for part in (validation, test))
+    # Of equal errors the last way counts: a raw reading goes before the blend.
+    ways = reversed(range(len(on_validation)))
+    best = min(ways, key=lambda way: _root_mean_square(on_validation[way] - validation.targets))
+    return _root_mean_square(on_test[best] - test.targets) * unit
 
 
-def _mixed(part: Outputs, shares: np.ndarray) -> np.ndarray:
+def _blend(part: Outputs, shares: np.ndarray) -> np.ndarray:
+    """Blend the start with each member by its share, and average over members [n]."""
     return part.start + np.mean(shares[:, None] * (part.members - part.start), axis=0)
 
 
-def _root(errors: np.ndarray) -> float:
+def _root_mean_square(errors: np.ndarray) -> float:
     return float(np.sqrt(np.square(errors).mean()))
 
 
@@ -149,12 +162,12 @@ def leave_out(errors: dict[str, dict[str, float]], sets: dict[str, list[str]]) -
 
 
 def mean_over_sets(errors: dict[str, float], sets: dict[str, list[str]]) -> float:
-    """The geometric mean, in which every set counts once."""
+    """Compute the geometric mean of errors by task, in which every set counts once."""
     return float(np.exp(np.mean([np.mean([np.log(errors[task]) for task in tasks]) for tasks in sets.values()])))
 
 
 def best_others(path: Path) -> dict[str, float]:
-    """The lowest RMSE of a method that is not ours, by task, from the JSON of accuracy.py."""
+    """Find the lowest RMSE of a method that is not ours, by task, from the JSON of accuracy.py."""
     tasks = json.loads(path.read_text())
     return {
         task: min(
