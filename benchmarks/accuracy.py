@@ -32,7 +32,7 @@ IN_FOLDS = "scare-3,ridge-boosting,boosting,ridge"
 
 
 def ours_of(models: str) -> str:
-    """The method that others are compared with: the mean of three networks, if it is among the models."""
+    """Choose the method that others are compared with: the mean of three networks, if it is among the models."""
     return "scare-3" if "scare-3" in choose(models.split(",")) else "scare"
 
 
@@ -47,9 +47,10 @@ def run_task(task: AccuracyTask, readings: Sequence[Readings], options: argparse
 
 
 def _run(name: str, split: Split, task: AccuracyTask, models: str, options: argparse.Namespace) -> list[Row]:
+    """Run or resume the study of these models (comma-separated) on a split; returns its table."""
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
-    every, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")
-    study = prepare(folder, split, [job for job in every if job.seed == 0 or job.method not in once], {})
+    jobs, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")
+    study = prepare(folder, split, [job for job in jobs if job.seed == 0 or job.method not in once], {})
     run_study(study, options.jobs, lambda done, total, key: STDERR.print(f"{name}: {done}/{total} {key}"))
     return make_table(study, ours_of(models))
 

@@ -22,10 +22,10 @@ from scare.experiments.comparison_table import Row
 from scare.files import replacing
 from scare.report.png_figures import OURS_COLOUR
 
-SINGLE = "scare"  # one member of ours: the same method
-SAME = 1e-4  # of the RMSE: two that ended at the same ridge start differ by rounding
-PLAIN = ("linear", "raw")  # these must never be significantly better
-LIMIT = 3.0  # times the lowest error: larger ones are drawn there
+SINGLE = "scare"  # a single network; counts as the same method as the mean of three
+SAME = 1e-4  # share of the RMSE below which a difference is rounding: both ended at the same ridge start
+PLAIN = ("linear", "raw")  # these must never be significantly better than ours
+LIMIT = 3.0  # times the lowest error: larger errors are drawn here
 TICKS = (1.0, 1.2, 1.5, 2.0, LIMIT)
 COLOURS = ("#3b6ea5", "#6aa84f", "#8e6bbf", "#b8860b", "#4a4a4a", "#17a2a2", "#9c755f", "#7f7f7f")
 STYLE = {"svg.hashsalt": "scare", "font.size": 9, "axes.prop_cycle": cycler(color=COLOURS)}
@@ -86,10 +86,10 @@ class TaskResult:
 
     def ratio(self, name: str, ours: str) -> float | None:
         """The RMSE of a method ÷ that of the best other method; None where either is missing."""
-        found = self.errors
+        errors = self.errors
         same = {ours, SINGLE} if name in (ours, SINGLE) else {name}
-        others = [error for other, error in found.items() if other not in same]
-        return found[name] / min(others) if name in found and others else None
+        others = [error for other, error in errors.items() if other not in same]
+        return errors[name] / min(others) if name in errors and others else None
 
     def losses(self, ours: str) -> list[str]:
         """The methods to which ours loses significantly, the best first."""
@@ -103,14 +103,14 @@ class TaskResult:
 
 
 def by_set(results: Sequence[TaskResult]) -> dict[str, list[TaskResult]]:
-    """Results by their sets, in order of their first tasks."""
+    """Group results by set; sets are in the order of their first tasks."""
     order = list(dict.fromkeys(result.task.set for result in results))
     ranked = sorted(results, key=lambda result: order.index(result.task.set))
     return {name: list(found) for name, found in groupby(ranked, lambda result: result.task.set)}
 
 
 def methods(results: Sequence[TaskResult], ours: str) -> list[str]:
-    """All methods, by the mean of their ratios over tasks."""
+    """List all methods, sorted by the mean of their ratios over tasks."""
     names = dict.fromkeys(name for result in results for name in result.errors)
     return sorted(names, key=lambda name: geometric_mean(ratios(results, name, ours)))
 
@@ -143,8 +143,8 @@ def scored(rows: Sequence[Row]) -> list[Row]:
 
 def certain(row: Row) -> bool:
     """Whether a row's difference to ours is neither chance nor rounding."""
-    found = row.to_ours
-    return found is not None and found.decided and abs(found.difference) > SAME * rmse(row)
+    to_ours = row.to_ours
+    return to_ours is not None and to_ours.decided and abs(to_ours.difference) > SAME * rmse(row)
 
 
 def rmse(row: Row) -> float:
@@ -153,7 +153,7 @@ def rmse(row: Row) -> float:
 
 
 def page(results: Sequence[TaskResult], ours: str, seeds: str, models: str, picture: str = "") -> str:
-    """The results as Markdown: all real tasks together, a table a task, then folds. Differences are to `ours`."""
+    """Render the page in Markdown: all real tasks together, a table per task, then folds; differences are to `ours`."""
     real = [result for result in results if result.task.simulate is None]
     lines = ["# Accuracy on real and simulated readings", ""]
     lines += [*_sentences(real, ours), "", CAUTION]
@@ -171,7 +171,7 @@ def page(results: Sequence[TaskResult], ours: str, seeds: str, models: str, pict
 
 
 def _methods(real: Sequence[TaskResult], ours: str) -> list[str]:
-    """All real tasks together, a line per method."""
+    """Tabulate all real tasks together, a line per method."""
     ratio_heads = ("RMSE ÷ best other", "each set once", "worst")
     head, lines = ("", *ratio_heads, "mean rank", "lowest on", f"significantly worse than {ours}"), []
     for name in methods(real, ours):
@@ -185,7 +185,7 @@ def _methods(real: Sequence[TaskResult], ours: str) -> list[str]:
 
 
 def _sentences(real: Sequence[TaskResult], ours: str) -> list[str]:
-    """On how many tasks ours is lowest, and on which it is significantly worse than another."""
+    """Say on how many tasks ours is lowest, and on which it is significantly worse than another."""
     if not any(ours in result.errors for result in real):
         return []
     lost = {result.task.name: losses for result in real if (losses := result.losses(ours))}
@@ -203,7 +203,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _tasks(real: Sequence[TaskResult], ours: str) -> list[str]:
-    """All real tasks, a line each: ours, the best other method, their ratio, and significant losses."""
+    """Tabulate all real tasks, a line each: ours, the best other method, their ratio, and significant losses."""
     head = ("set", "task", f"{ours}", "best other", "RMSE", "ratio", "significantly better than ours")
     lines = []
     for name, part in by_set(real).items():
@@ -216,7 +216,7 @@ def _tasks(real: Sequence[TaskResult], ours: str) -> list[str]:
 
 
 def _section(result: TaskResult, ours: str) -> list[str]:
-    """One task: every method, losses and failures too."""
+    """Render one task: every method, also those that lost or failed."""
     simulated, lines = result.task.simulate, []
     best = best_achievable_rmse(simulated) if simulated and simulated.kind is SimulationKind.LINEAR else None
     if best is not None:
@@ -228,7 +228,10 @@ def _section(result: TaskResult, ours: str) -> list[str]:
 
 
 def _winner(rows: Sequence[Row], ours: str) -> str:
-    """The method whose lead is significant and no rounding error; empty if there is none."""
+    """Find the method in bold: its lead is significant and no rounding error; empty if there is none.
+
+    The page's protocol says against which methods the lead is tested.
+    """
     known = scored(rows)
     if len(known) < 2:
         return ""
@@ -241,6 +244,7 @@ def _winner(rows: Sequence[Row], ours: str) -> str:
 
 
 def _cells(row: Row, winner: str, best: float | None) -> list[str]:
+    """Write a method's line of a task; `best` is the best achievable RMSE, if known."""
     name = f"**{row.method}**" if row.method == winner else row.method
     if row.accuracy is None or row.spread is None:
         return [name, f"no score: {row.failed}", "", "", "", *([""] if best else [])]
@@ -251,15 +255,16 @@ def _cells(row: Row, winner: str, best: float | None) -> list[str]:
 
 
 def _difference(row: Row) -> str:
-    found = row.to_ours
-    if found is None:
+    """Write the difference to ours with its interval, and a star if it is significant."""
+    to_ours = row.to_ours
+    if to_ours is None:
         return ""
-    interval = f" [{found.low:+.2g}, {found.high:+.2g}]" if found.known else ""
-    return f"{found.difference:+.2g}{interval}{'*' if certain(row) else ''}"
+    interval = f" [{to_ours.low:+.2g}, {to_ours.high:+.2g}]" if to_ours.known else ""
+    return f"{to_ours.difference:+.2g}{interval}{'*' if certain(row) else ''}"
 
 
 def _fold_section(result: TaskResult, ours: str) -> list[str]:
-    """One task: means over folds, and how often ours had the lower error."""
+    """Render one task: means over folds, and in how many folds ours had the lower error."""
     folds = [{row.method: row for row in scored(rows)} for rows in result.folds]
     lines = []
     for name in dict.fromkeys(row.method for rows in result.folds for row in rows):
@@ -308,6 +313,6 @@ def draw_picture(results: Sequence[TaskResult], ours: str, path: Path) -> Path:
 
 
 def relative(result: TaskResult, ours: str) -> dict[str, float]:
-    """The RMSE of each method ÷ the lowest, at most `LIMIT`; without the single member of ours."""
+    """Divide the RMSE of each method by the lowest, up to `LIMIT`; leaves out our single network."""
     found = {name: error for name, error in result.errors.items() if name == ours or name != SINGLE}
     return {name: min(error / min(found.values()), LIMIT) for name, error in found.items()}

@@ -54,6 +54,7 @@ def read_task(task: AccuracyTask, folder: Path | None) -> list[Readings]:
 
 
 def _read_files(task: AccuracyTask, folder: Path) -> list[Readings]:
+    """Read the task's files, without the devices that it leaves out."""
     mapping = _mapping(task)
     readings = [one for file in sorted(folder.glob(task.files)) for one in read_readings(file, mapping)]
     return [one for one in readings if not any(one.device.startswith(name) for name in task.without)]
@@ -65,13 +66,16 @@ def _mapping(task: AccuracyTask) -> ColumnMapping:
 
 
 def split_task(task: AccuracyTask, readings: Sequence[Readings], folder: Path | None = None) -> Split:
-    """Split a task into training, validation and test; its files are in `folder`."""
+    """Split a task into training, validation and test; its files are in `folder`.
+
+    By a column of the files, by named devices, or by time; a test device split by time is not in training.
+    """
     if task.split_column and folder:
         files = sorted(folder.glob(task.files))
         parts = [read_labels(file, _mapping(task), task.split_column) for file in files]
         return split_by_label(readings, {device: labels for part in parts for device, labels in part.items()})
-    given = {"validation": task.validation, "test": task.test}
-    named = {part: _device(readings, name) for part, name in given.items() if name}
+    prefixes = {"validation": task.validation, "test": task.test}
+    named = {part: _device(readings, prefix) for part, prefix in prefixes.items() if prefix}
     if "validation" in named:
         return _scored(task, split_by_device(readings, **named))
     if task.shares:
@@ -96,6 +100,7 @@ def fold_task(task: AccuracyTask, readings: Sequence[Readings], folds: int) -> l
 
 
 def _gap_seconds(task: AccuracyTask, readings: Sequence[Readings]) -> float:
+    """The duration of a window, after a border: rows there are not scored, as their windows reach across it."""
     return task.window * float(np.median([one.step_seconds for one in readings]))
 
 
@@ -106,12 +111,13 @@ def _new_box(readings: Sequence[Readings], split: Split, device: str) -> Reading
     return replace(box, frame=box.frame.drop(REFERENCE).join(known, on=TIME, how="left", maintain_order="left"))
 
 
-def _device(readings: Sequence[Readings], name: str) -> str:
-    return next(one.device for one in readings if one.device.startswith(name))
+def _device(readings: Sequence[Readings], prefix: str) -> str:
+    """Find the first device whose name begins with a prefix."""
+    return next(one.device for one in readings if one.device.startswith(prefix))
 
 
 def _scored(task: AccuracyTask, split: Split) -> Split:
-    """Keep test references only every `task.every` minutes, when the task is scored."""
+    """Keep test references only every `task.every` minutes (0: all), since only rows with a reference are scored."""
     if not task.every:
         return split
 

@@ -33,7 +33,8 @@ from scare.data.readings import TIME, TIME_TYPE, Channel
 from scare.data.tables import table_writer
 from scare.executor import InProcess, open_executor
 
-WINDOW, DEVICES, ROUNDS, KILLS = 60, 20, 3, 10
+WINDOW, DEVICES = 60, 20
+ROUNDS, KILLS = 3, 10  # of each measurement the fastest round counts
 CHANNELS = (Channel("pm25", "ug/m3", 0, 1000), Channel("temperature", "C", -40, 85), Channel("humidity", "%", 0, 100))
 STDERR = Console(stderr=True)
 
@@ -49,11 +50,11 @@ def make_model(path: Path) -> Path:
     from scare.windowing.windows import RECENT
 
     plan = make_plan(Scare.default(), WINDOW, len(CHANNELS))
-    own = Affine(np.array([20.0, 15.0, 50.0]), np.array([15.0, 5.0, 10.0]))
-    scaling = Scaling("standard", own, Affine(np.array([15.0]), np.array([10.0])))
+    fleet = Affine(np.array([20.0, 15.0, 50.0]), np.array([15.0, 5.0, 10.0]))
+    scaling = Scaling("standard", fleet, Affine(np.array([15.0]), np.array([10.0])))
     inputs = Inputs(CHANNELS, scaling, 60.0, WINDOW, RECENT, QualitySettings())
-    none = Sample(np.empty((0, WINDOW, len(CHANNELS)), np.float32), np.empty(0))
-    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), none, none, {"model": "scare"}).save(path)
+    empty = Sample(np.empty((0, WINDOW, len(CHANNELS)), np.float32), np.empty(0))
+    return Calibrator(plan, inputs, Channel("reference", "ug/m3"), empty, empty, {"model": "scare"}).save(path)
 
 
 def make_files(folder: Path, files: int, rows: int) -> None:
@@ -75,16 +76,16 @@ def make_files(folder: Path, files: int, rows: int) -> None:
 
 
 def calibrate(folder: Path, out: str, jobs: int) -> dict[str, Any]:
-    """Calibrate the archive of a folder; 0 jobs: in this process."""
+    """Calibrate FOLDER/raw to FOLDER/OUT with FOLDER/model.scare, in `jobs` processes (0: in this one)."""
     archive = Archive((str(folder / "raw"),), folder / out, single_model(folder / "model.scare"))
     if not jobs:
         return run_archive(archive, InProcess(), lambda done, total: None)
-    with open_executor("local", jobs, one_thread=True) as executor:
+    with open_executor("local", jobs, folder / out) as executor:
         return run_archive(archive, executor, lambda done, total: None)
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """Processor seconds of the fastest of a few runs."""
+    """Measure the processor seconds of the fastest of a few runs."""
     spent = []
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -100,24 +101,24 @@ def speed(folder: Path, rows: int) -> dict[str, float]:
     """
     tenth = some_of(folder, 10)
     files = [len(list((one / "raw").rglob("*.parquet"))) for one in (folder, tenth)]
-    spent = min(_children(folder, turn) - _children(tenth, turn) for turn in range(ROUNDS))
-    row = spent / rows / (1 - files[1] / files[0])
+    spent = min(_run_in_child(folder, turn) - _run_in_child(tenth, turn) for turn in range(ROUNDS))
+    seconds_per_row = spent / rows / (1 - files[1] / files[0])
     raw, done = sorted((folder / "raw").rglob("*.parquet")), sorted((folder / "out-0").rglob("*.parquet"))
     mapping, frames = ColumnMapping((TIME,), CHANNELS), [pl.read_parquet(path) for path in done]
-    reading = processor_seconds(lambda: [list(iterate_tables(path, mapping, tried=True)) for path in raw])
+    reading = processor_seconds(lambda: [list(iterate_tables(path, mapping, probed=True)) for path in raw])
     writing = processor_seconds(lambda: _write(frames, folder / "written"))
     return {
-        "rows_per_second": 1 / row,
-        "microseconds_per_row": 1e6 * row,
-        "reading_share": reading / rows / row,
-        "writing_share": writing / rows / row,
+        "rows_per_second": 1 / seconds_per_row,
+        "microseconds_per_row": 1e6 * seconds_per_row,
+        "reading_share": reading / rows / seconds_per_row,
+        "writing_share": writing / rows / seconds_per_row,
         "bytes_in_per_row": sum(path.stat().st_size for path in raw) / rows,
         "bytes_out_per_row": sum(path.stat().st_size for path in done) / rows,
     }
 
 
-def _children(folder: Path, turn: int) -> float:
-    """Processor seconds of a run in a process of its own, including the processes that it starts."""
+def _run_in_child(folder: Path, turn: int) -> float:
+    """Calibrate in a new process, to a new folder; returns its processor seconds and those of its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     call = f"archive.calibrate(archive.Path({str(folder)!r}), 'out-{turn}', 0)"
     subprocess.run([sys.executable, "-c", f"from benchmarks import archive; {call}"], check=True)
@@ -137,13 +138,14 @@ def some_of(folder: Path, share: int) -> Path:
 
 
 def _write(frames: Sequence[pl.DataFrame], folder: Path) -> None:
+    """Write frames as the archive writes results, to time the writing alone."""
     for number, frame in enumerate(frames):
         with table_writer(folder / f"{number}.parquet") as write:
             write(frame)
 
 
 def workers(folder: Path, rows: int) -> dict[str, float]:
-    """Wall-clock seconds with one worker and with two, in turns."""
+    """Measure rows per second of wall-clock time with one worker and with two, in turns."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for turn in range(ROUNDS):
         for jobs, spent in seconds.items():
@@ -153,7 +155,7 @@ def workers(folder: Path, rows: int) -> dict[str, float]:
 
 
 def memory(folder: Path, rows: int) -> dict[str, float]:
-    """Peak memory of one process for a hundredth, a tenth and all of the files."""
+    """Measure the peak memory of one process for a hundredth, a tenth and all of the files."""
     found = {}
     for share in (100, 10, 1):
         part = some_of(folder, share)
@@ -164,7 +166,7 @@ def memory(folder: Path, rows: int) -> dict[str, float]:
 
 
 def peak(folder: str) -> float:
-    """Peak memory of this process [MB] after running an archive in it."""
+    """Run an archive in this process; returns its peak memory [MB]."""
     calibrate(Path(folder), "out", 0)
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -183,7 +185,7 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
         time.sleep(draw.uniform(0, 0.1))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    left = calibrate(folder, "out", 2)["now"]["rows"]
+    rows_left = calibrate(folder, "out", 2)["now"]["rows"]
     lost = doubled = 0
     for path in (folder / "raw").rglob("*.parquet"):
         raw = pl.read_parquet(path, columns=[TIME])
@@ -194,7 +196,7 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
     seconds = time.monotonic() - begun
     return {
         "kills": KILLS,
-        "rows_after_last_kill": left,
+        "rows_after_last_kill": rows_left,
         "lost": lost,
         "doubled": doubled,
         "stray": stray,
@@ -204,7 +206,7 @@ def kills(folder: Path, rows: int) -> dict[str, float]:
 
 
 def _unlike(folder: Path) -> int:
-    """Files of two devices whose results differ from those of an undisturbed run."""
+    """Run two devices again without kills, and count the files whose results differ."""
     alone = folder / "alone"
     for path in (folder / "raw").glob("device=box-0[01]/*"):
         target = alone / path.relative_to(folder)

@@ -33,7 +33,7 @@ from scare.export.package import export_calibrator
 from scare.scorecard.scoring import board_trials
 
 Row = dict[str, Any]
-Sizes = tuple[float | None, ...]
+Sizes = tuple[float | None, ...]  # instructions, RAM B, flash B, ms
 
 BOARD = board("nano33ble")
 OURS = ("scare", "scare-paper")
@@ -111,7 +111,10 @@ same bits on every processor.
 
 
 def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
-    """The report of `scare board run` on this many windows (0: depends on whether it fits), and scratch memory."""
+    """Measure a calibrator as `scare board run` does, on this many windows (0: depends on whether it fits).
+
+    Returns the report as plain values, with the bytes of scratch memory.
+    """
     with TemporaryDirectory() as scratch:
         model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
         count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
@@ -120,7 +123,7 @@ def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> R
 
 
 def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
-    """A row for every model, window length and arithmetic there is."""
+    """Measure a row for every model, window length and arithmetic; a model without fixed point has one row."""
     rows = []
     for name, window, arithmetic in product(models, windows, map(str, Arithmetic)):
         print(f"{name}, N = {window}, {arithmetic}", file=sys.stderr)
@@ -132,7 +135,7 @@ def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
 
 
 def measure_losses(folder: Path) -> list[Row]:
-    """A row for every trained calibrator in a folder that has a fixed-point form."""
+    """Measure a row for every trained calibrator in a folder that has a fixed-point form."""
     rows = []
     for path in sorted(folder.glob("*.scare")):
         print(f"{path.stem}: float32 and fixed point", file=sys.stderr)
@@ -142,7 +145,7 @@ def measure_losses(folder: Path) -> list[Row]:
 
 
 def measure_loss(calibrator: Calibrator) -> Row:
-    """What fixed point loses on the validation windows, and what both arithmetics take on the board."""
+    """Measure what fixed point loses on the validation windows, and the instructions of both arithmetics."""
     before, after = (compile_calibrator(calibrator, one).validation_rmse() for one in Arithmetic)
     return {
         "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
@@ -166,7 +169,7 @@ def equal_bits(calibrator: Calibrator) -> float | None:
 
 
 def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
-    """The page in Markdown; a table without measurements has a note instead."""
+    """Render the page in Markdown; a table without measurements has a note instead."""
     usual = [row for row in rows if row["window"] == PAPER_WINDOW]
     return PAGE.substitute(
         board=f"{BOARD.title}, {BOARD.chip} at {BOARD.clock_hz / 1e6:g} MHz",
@@ -180,7 +183,7 @@ def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
 
 
 def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
-    """Rivals, then ours; after a number, how many times smaller it is than the first rival's."""
+    """Tabulate rivals, then ours; after a number, how many times smaller it is than the first rival's."""
     ours = {f"ours: {row['model']}, {row['arithmetic']}": sizes(row) for row in rows}
     first, lines = next(iter(rivals.values())), []
     for name, (*counts, time) in {**rivals, **ours}.items():
@@ -191,7 +194,7 @@ def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
 
 
 def every_table(rows: Sequence[Row]) -> str:
-    """All models and window lengths."""
+    """Tabulate all models and window lengths."""
     lines = []
     for row in rows:
         low, high = row["instructions"]["min"], row["instructions"]["max"]
@@ -205,7 +208,7 @@ def every_table(rows: Sequence[Row]) -> str:
 
 
 def growth_table(rows: Sequence[Row]) -> str:
-    """SCARE: what each reading more in the window takes, from one length to the next."""
+    """Tabulate what SCARE takes for one more reading in the window, from one length to the next."""
     lines = []
     for name, arithmetic in product(OURS, Arithmetic):
         same = [row for row in rows if (row["model"], row["arithmetic"]) == (name, arithmetic)]
@@ -217,7 +220,7 @@ def growth_table(rows: Sequence[Row]) -> str:
 
 
 def loss_table(losses: Sequence[Row]) -> str:
-    """What trained calibrators lose."""
+    """Tabulate what trained calibrators lose in fixed point."""
     lines = []
     for row in losses:
         cells = [str(row[fact]) for fact in ("model", "window", "channels", "validation_windows")]
@@ -229,7 +232,7 @@ def loss_table(losses: Sequence[Row]) -> str:
 
 
 def integer_note(rows: Sequence[Row]) -> str:
-    """Where fixed point takes more than float32."""
+    """List the models and windows for which fixed point takes more than float32."""
     floats = {(row["model"], row["window"]): row for row in rows if row["arithmetic"] == Arithmetic.FLOAT32}
     worse = []
     for row in (row for row in rows if row["arithmetic"] == Arithmetic.FIXED):
@@ -241,14 +244,16 @@ def integer_note(rows: Sequence[Row]) -> str:
 
 
 def sizes(row: Row) -> tuple[float, ...]:
-    """Instructions, RAM, flash, milliseconds."""
+    """Select most instructions, bytes of RAM, bytes of flash, and typical milliseconds, as in `Sizes`."""
     return row["instructions"]["max"], row["ram_bytes"], row["flash_bytes"], row["milliseconds"]["typical"]
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, or a note that it is empty."""
-    every = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in every) if len(every) > 2 else "Not measured."
+    """Render a table in Markdown, or a note that it is empty."""
+    rows = [*lines]
+    if not rows:
+        return "Not measured."
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
 
 
 def main() -> None:

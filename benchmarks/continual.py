@@ -34,8 +34,8 @@ from scare.training.recipe import Recipe
 from scare.upkeep.update import adopt, update
 
 DAY = 86400.0
-EVERY, LENGTH = 14 * DAY, DAY  # between sessions, and of one
-STEPS, SEED = 600, 0  # of every fit: short, the same for all
+EVERY, LENGTH = 14 * DAY, DAY  # seconds from one session to the next, and of a session
+STEPS, SEED = 600, 0  # of every fit: a short training
 NEVER, UPDATED, FULL, LINE = "never updated", "updated", "retrained in full", "retrained line"
 REAL = ("Denver PM2.5", "QUANT NO2", "QUANT O3")
 LOOKED_AT = ("UCI CO", "Antwerp PM2.5")  # the rules of updates were chosen on these, and on simulated ones
@@ -67,11 +67,11 @@ class CoLocatedFleet:
         """All readings until the end of these sessions, with references only in the first half and in the sessions."""
         end = sessions[-1] + LENGTH if sessions else self.start
 
-        def known(times: np.ndarray) -> np.ndarray:
+        def has_reference(times: np.ndarray) -> np.ndarray:
             during = [(times >= start) & (times < start + LENGTH) for start in sessions]
             return np.any([times < self.start, *during], axis=0)
 
-        return [_only(one.rows(one.times < end), known) for one in self.readings]
+        return [_keep_references(one.rows(one.times < end), has_reference) for one in self.readings]
 
     def session(self, start: float) -> list[Readings]:
         """Readings of one session, with the history that its first windows need."""
@@ -79,13 +79,13 @@ class CoLocatedFleet:
         for one in self.readings:
             history = start - self.window * one.step_seconds
             rows = one.rows((one.times >= history) & (one.times < start + LENGTH))
-            parts.append(_only(rows, lambda times: times >= start))
+            parts.append(_keep_references(rows, lambda times: times >= start))
         return parts
 
 
-def _only(readings: Readings, known: Callable[[np.ndarray], np.ndarray]) -> Readings:
-    """Blank the references at times that are not known."""
-    kept = np.where(known(readings.times), readings.targets, np.nan)
+def _keep_references(readings: Readings, has_reference: Callable[[np.ndarray], np.ndarray]) -> Readings:
+    """Keep the references at times [rows] for which the function is true, and blank the others."""
+    kept = np.where(has_reference(readings.times), readings.targets, np.nan)
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, kept).fill_nan(None)))
 
 
@@ -106,7 +106,7 @@ def simulated_fleets() -> list[CoLocatedFleet]:
 
 
 def real_fleets(folder: Path | None) -> list[CoLocatedFleet]:
-    """The real tasks whose files are there."""
+    """Read the real tasks whose files are there."""
     tasks = [task for task in load_tasks() if task.name in (*REAL, *LOOKED_AT)]
     fleets = (
         [CoLocatedFleet(task.name, tuple(read_task(task, folder)), task.window) for task in tasks] if folder else []
@@ -127,19 +127,20 @@ def run_fleet(fleet: CoLocatedFleet, work: Path) -> dict[str, Any]:
         retrained = _fitted(fleet, seen, work / f"retrained-{index}.scare")
         known = [one for one in fleet.known(seen) if np.isfinite(one.targets).any()]
         line = linear_regression(known, shipped.inputs, shipped.target, len(shipped.inputs.channels))
+        # Each finds the calibrator of a device; only updates differ between devices.
         methods = {NEVER: lambda _: shipped, UPDATED: boxes.__getitem__}
         methods |= {FULL: lambda _, model=retrained: model, LINE: lambda _, model=line: model}
         found, count = _score(fleet, start, methods)
         sums.append(found)
         rows.append(count)
         print(f"{fleet.name}: session {index + 1} of {len(fleet.sessions)}", file=sys.stderr)
-    every = max(sum(rows), 1)
+    all_rows = max(sum(rows), 1)
     return {
         "boxes": len(fleet.readings),
         "visits": len(sums),
         "changed": changed_count,
         "rows": sum(rows),
-        "rmse": {name: float(np.sqrt(sum(one[name] for one in sums) / every)) for name in sums[0]},
+        "rmse": {name: float(np.sqrt(sum(one[name] for one in sums) / all_rows)) for name in sums[0]},
         "periods": [
             {name: float(np.sqrt(total / count)) for name, total in one.items()}
             for one, count in zip(sums, rows, strict=True)
@@ -149,7 +150,7 @@ def run_fleet(fleet: CoLocatedFleet, work: Path) -> dict[str, Any]:
 
 
 def _fitted(fleet: CoLocatedFleet, sessions: Sequence[float], path: Path) -> Calibrator:
-    """Fit to all that is known after these sessions, or load the fit from its file."""
+    """Fit a calibrator to all that is known after these sessions, or load it from its file."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         recipe = Recipe.preset("default", window=fleet.window, steps=STEPS, seed=SEED)
@@ -159,7 +160,10 @@ def _fitted(fleet: CoLocatedFleet, sessions: Sequence[float], path: Path) -> Cal
 
 
 def _updated(calibrator: Calibrator, session: Readings) -> tuple[bool, Calibrator]:
-    """Whether a session changed a box's calibrator, and the calibrator after it; a rejected session changes nothing."""
+    """Update a box's calibrator by a session; returns whether it changed, and the calibrator.
+
+    A rejected session changes nothing.
+    """
     try:
         found = update(calibrator, [session])
     except DataError as error:
@@ -171,7 +175,7 @@ def _updated(calibrator: Calibrator, session: Readings) -> tuple[bool, Calibrato
 def _score(
     fleet: CoLocatedFleet, start: float, methods: dict[str, Callable[[str], Calibrator]]
 ) -> tuple[dict[str, float], int]:
-    """Sums of squared errors from a session to the next, on the rows that all methods have; and their number."""
+    """Sum each method's squared errors until the next session, on rows that all methods have; counts these rows."""
     totals, rows = dict.fromkeys(methods, 0.0), 0
     for one in fleet.readings:
         history = start + LENGTH - (fleet.window + 1) * one.step_seconds
@@ -187,6 +191,7 @@ def _score(
 
 
 def _values(calibrator: Calibrator, readings: Readings) -> np.ndarray:
+    """Calibrated values [rows], NaN where there is none."""
     return calibrator.predict(readings)[CALIBRATED].fill_null(np.nan).to_numpy()
 
 
@@ -198,7 +203,10 @@ def run_transfer(data: Path, work: Path, words: Sequence[str]) -> dict[str, Any]
 
 
 def _transfer(task: AccuracyTask, data: Path, work: Path) -> dict[str, Any]:
-    """Errors in the test: of known boxes, of the new one settled and unsettled, and after hours of co-location."""
+    """Measure errors in the test: of known boxes, of the new one settled and unsettled, and after co-location.
+
+    Unsettled, the new box is scaled as the fleet, and not by its own readings.
+    """
     readings = read_task(task, data)
     split = split_task(task, readings, data)
     path = work / "fleet.scare"
@@ -222,7 +230,10 @@ def _transfer(task: AccuracyTask, data: Path, work: Path) -> dict[str, Any]:
 
 
 def _rmse_after(calibrator: Calibrator, box: Readings, start: float, hours: float, rows: float) -> float | None:
-    """The error after `hours` with a reference among the last `rows` hours before the test; None if rejected."""
+    """Measure the error after a co-location of `hours` before the test; None if the session was rejected.
+
+    The session has the readings of the last `rows` hours before the test, with references only in the last `hours`.
+    """
     session = box.rows((box.times >= start - 3600 * rows) & (box.times < start))
     references = np.where(session.times >= start - 3600 * hours, session.targets, np.nan)
     frame = session.frame.with_columns(pl.Series(REFERENCE, references).fill_nan(None))
@@ -234,6 +245,7 @@ def _rmse_after(calibrator: Calibrator, box: Readings, start: float, hours: floa
 
 
 def _rmse(calibrator: Calibrator, readings: Readings, start: float) -> float:
+    """RMSE over the rows from `start` on that have a value and a reference."""
     values = _values(calibrator, readings)
     rows = np.isfinite(values) & np.isfinite(readings.targets) & (readings.times >= start)
     return float(np.sqrt(np.square(values - readings.targets)[rows].mean()))

@@ -5,7 +5,7 @@ from string import Template
 from typing import Any
 
 NEVER, UPDATED = "never updated", "updated"
-NEAR = 1.05  # times the fleet's own error: as good as that
+NEAR = 1.05  # times the fleet's own error: up to this, a box counts as equally good
 WORSE = 1.02  # times the error of never updating: counted as a loss
 PAGE = Template("""# Updating from co-location sessions
 
@@ -49,7 +49,7 @@ $sections
 def page(
     sessions: Mapping[str, Mapping[str, Any]], transfers: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]
 ) -> str:
-    """The page, in Markdown."""
+    """Render the page in Markdown; `chosen` are the sets on which the rules of updates were chosen."""
     return PAGE.substitute(
         chosen=" and ".join(chosen),
         summary=_summary(sessions, chosen),
@@ -59,12 +59,13 @@ def page(
 
 
 def _table(*rows: Sequence[str]) -> str:
+    """Render a table; the first row is its head."""
     head, *others = rows
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
 
 
 def _summary(sessions: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]) -> str:
-    """All sets in a row each: errors, and how often two weeks were worse than without updates."""
+    """Tabulate all sets in a row each: errors, and how many fortnights were worse than without updates."""
     methods = list(next(iter(sessions.values()))["rmse"]) if sessions else []
     rows = []
     for name, found in sessions.items():
@@ -76,11 +77,12 @@ def _summary(sessions: Mapping[str, Mapping[str, Any]], chosen: Sequence[str]) -
 
 
 def _losses(found: Mapping[str, Any]) -> list[Mapping[str, float]]:
+    """Find the fortnights in which updating was worse than never updating."""
     return [period for period in found["periods"] if period[UPDATED] > WORSE * period[NEVER]]
 
 
 def _section(name: str, found: Mapping[str, Any]) -> str:
-    """One set, fortnight by fortnight."""
+    """Render one set, fortnight by fortnight."""
     boxes = "1 box" if found["boxes"] == 1 else f"{found['boxes']} boxes"
     about = (
         f"{boxes}, {found['visits']} sessions each, {found['rows']:,} rows scored;"
@@ -93,6 +95,7 @@ def _section(name: str, found: Mapping[str, Any]) -> str:
 
 
 def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tabulate the errors of new boxes, by hours of co-location."""
     hours = list(next(iter(transfers.values()))["hours"]) if transfers else []
     rows = []
     for name, found in transfers.items():
@@ -105,7 +108,7 @@ def _transfers(transfers: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _reached(errors: Mapping[str, float | None], fleet: float) -> str:
-    """From how many hours on it is as good as the fleet itself.
+    """Find the hours from which on a box is as good as the fleet itself; "no" if it never is.
 
     >>> _reached({"2": 9.0, "4": 1.0, "8": 1.04}, 1.0), _reached({"2": 1.0, "4": 9.0}, 1.0)
     ('4 h', 'no')

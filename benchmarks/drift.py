@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_settings(boxes: int, seeds: Sequence[int], work: Path) -> dict[SimulatedSetting, Fleets]:
-    """Watch fleets of this many boxes; returns their units by setting and drift."""
+    """Simulate and watch fleets of this many boxes, one per seed; returns their units by setting and drift."""
     found: dict[SimulatedSetting, Fleets] = {}
     for setting in SETTINGS:
         print(f"{setting.name}: {boxes} boxes", file=sys.stderr)
@@ -133,7 +133,7 @@ def run_settings(boxes: int, seeds: Sequence[int], work: Path) -> dict[Simulated
 
 
 def print_units(seeds: Sequence[int], work: Path) -> None:
-    """Print the 99th percentile of every measure over sound boxes."""
+    """Print the 99th percentile of every measure over boxes without a drift."""
     for setting in SETTINGS:
         assessed = [one for seed in seeds for one in make_days(setting, seed, work).assessed(SOUND, BOXES)]
         sizes = np.nanquantile(np.abs(np.concatenate([one.values for one in assessed])), 0.99, axis=0)
@@ -173,7 +173,7 @@ def page(
 
 
 def _found_cells(fleets: Fleets, state: DriftState) -> list[str]:
-    """False alarms of a state, then the share of each drift that was found and the days that took."""
+    """Write the false alarms of a state, then for each drift the share that was found and the median days."""
     alarms = {drift: [one.states >= state for one in some] for drift, some in fleets.items()}
     cells = [f"{false_alarms(alarms[SOUND]):.3f}"]
     for drift in ALL:
@@ -189,6 +189,7 @@ REAL_HEAD += [f"mean loss beyond the fleet while {state.label} (box-days)" for s
 
 
 def _real_cells(one: WatchedTask) -> list[str]:
+    """Write the line of a real task under `REAL_HEAD`."""
     numbers = [rank_correlation(one.units, one.loss)]
     numbers += [
         measure(one.units, truth) for truth in (one.beyond, one.moved) for measure in (rank_correlation, by_day)
@@ -205,7 +206,7 @@ def _real_cells(one: WatchedTask) -> list[str]:
 
 
 def _boxes(one: WatchedTask) -> str:
-    """The boxes of a task, the one with the most units on the last day first."""
+    """Tabulate the boxes of a task, the one with the most units on the last day first."""
     unit = f" [{display_unit(one.unit)}]" if one.unit else ""
     head = [
         "box",

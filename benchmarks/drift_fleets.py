@@ -40,8 +40,8 @@ from scare.upkeep.drift import (
 
 DAY = 86400.0
 BOXES, STEP_SECONDS, WINDOW = 8, 600.0, 12
-TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the last counted from deployment
-ASSESSED_FROM = USUAL_DAYS + RECENT_DAYS - 1
+TRAINED_DAYS, WATCHED_DAYS, DRIFTS_ON = 14, 60, 25  # the day on which a drift begins counts from deployment
+ASSESSED_FROM = USUAL_DAYS + RECENT_DAYS - 1  # the first day with enough days before it
 FOUND_WITHIN = 30  # days
 CURVE_UNITS = np.geomspace(0.3, 6, 60)  # thresholds of a curve
 FEWEST = 0.003  # false alarms at the left edge of the picture
@@ -75,7 +75,7 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True)
 class FleetHours:
-    """A fleet's hours: of sound boxes [boxes, days, 24, 1 + channels], and of the first one with each drift."""
+    """Hourly means of a fleet: of sound boxes [boxes, days, 24, 1 + channels], and of box 0 with each drift."""
 
     drift_meter: DriftMeter
     sound: np.ndarray
@@ -97,7 +97,7 @@ class FleetHours:
 
 
 def make_days(setting: SimulatedSetting, seed: int, work: Path) -> FleetHours:
-    """Simulate a fleet of a setting, or load it if it is in the folder."""
+    """Load a simulated fleet of a setting from the folder `work`; simulate and save it if it is not there."""
     path = work / f"{setting.kind}-{setting.apart:g}-{seed}.npz"
     if not path.exists():
         days = _simulate(setting, seed)
@@ -112,6 +112,7 @@ def make_days(setting: SimulatedSetting, seed: int, work: Path) -> FleetHours:
 
 
 def _simulate(setting: SimulatedSetting, seed: int) -> FleetHours:
+    """Fit a line to boxes side by side, then simulate the same boxes deployed, with and without each drift."""
     simulation = Simulation(BOXES, TRAINED_DAYS + WATCHED_DAYS, STEP_SECONDS, setting.kind, seed)
     deployed = simulation.start.timestamp() + TRAINED_DAYS * DAY
     calibrator = fit_line([one.rows(one.times < deployed) for one in simulate(simulation)])
@@ -128,7 +129,7 @@ def _simulate(setting: SimulatedSetting, seed: int) -> FleetHours:
 
 
 def fit_line(train: Sequence[Readings]) -> Calibrator:
-    """A linear regression on all channels, which is fast; fitted without spikes."""
+    """Fit a linear regression on all channels, without spikes: a calibrator that is made quickly."""
     clean = [one.rows(one.flags & Flag.SPIKE == 0) for one in map(flag, train)]
     inputs, target = prepare_inputs(clean, clean, Recipe.preset("default", WINDOW))
     line = linear_regression(clean, inputs, target, len(inputs.channels))
@@ -153,27 +154,28 @@ def watch_fleet(days: FleetHours, drift: str, boxes: int) -> FleetUnits:
 
 
 def false_alarms(alarms: Sequence[np.ndarray]) -> float:
-    """False alarms [boxes, days] that begin, per box and month of thirty days.
+    """Count how often alarms [boxes, days] of sound boxes begin, per box and month of thirty days.
 
     >>> false_alarms([np.array([[True, True, False, True, False]])])
     12.0
     """
-    rises = sum(int((one[:, 1:] & ~one[:, :-1]).sum() + one[:, 0].sum()) for one in alarms)
-    return rises / (sum(one.size for one in alarms) / 30)
+    begins = sum(int((one[:, 1:] & ~one[:, :-1]).sum() + one[:, 0].sum()) for one in alarms)
+    months = sum(one.size for one in alarms) / 30
+    return begins / months
 
 
 def waits(alarms: Sequence[np.ndarray]) -> np.ndarray:
-    """Days from the beginning of a drift until its box is alarming, infinite if it never is [fleets].
+    """Count the days from the beginning of a drift until the first alarm of box 0, infinite if there is none [fleets].
 
     >>> waits([np.array([[False] * 5 + [False, True]])])
     array([1.])
     """
-    late = [np.flatnonzero(one[0, DRIFTS_ON - ASSESSED_FROM :]) for one in alarms]
-    return np.array([float(one[0]) if len(one) else np.inf for one in late])
+    alarm_days = [np.flatnonzero(one[0, DRIFTS_ON - ASSESSED_FROM :]) for one in alarms]
+    return np.array([float(days[0]) if len(days) else np.inf for days in alarm_days])
 
 
 def draw_curves(found: Mapping[SimulatedSetting, Fleets], path: Path) -> Path:
-    """Write the picture as an SVG."""
+    """Draw drifts found against false alarms as an SVG: a panel per setting, a curve per drift."""
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(2, 2, figsize=(8, 6.4), layout="constrained", sharex=True, sharey=True)
         for axes, (setting, fleets) in zip(panels.flat, found.items(), strict=True):
@@ -196,9 +198,9 @@ def draw_curves(found: Mapping[SimulatedSetting, Fleets], path: Path) -> Path:
 
 
 def curve(fleets: Fleets, drift: str, thresholds: Sequence[float]) -> np.ndarray:
-    """False alarms and the share found, at each threshold [thresholds, 2]."""
+    """Compute false alarms and the share of drifts found, at each threshold [thresholds, 2]."""
     pairs = []
-    for least in thresholds:
-        sound, worn = ([one.units >= least for one in fleets[name]] for name in (SOUND, drift))
-        pairs.append((false_alarms(sound), float((waits(worn) < FOUND_WITHIN).mean())))
+    for threshold in thresholds:
+        sound, drifting = ([one.units >= threshold for one in fleets[name]] for name in (SOUND, drift))
+        pairs.append((false_alarms(sound), float((waits(drifting) < FOUND_WITHIN).mean())))
     return np.array(pairs)

@@ -31,7 +31,7 @@ from scare.upkeep.drift import (
 
 DAY = 86400.0
 TASKS = ("JRC NO2", "JRC O3", "JRC CO", "JRC PM10", "Denver PM2.5", "Antwerp PM2.5")
-STEPS = 300
+STEPS = 300  # of a fit that is made here: short
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,17 @@ def watch_tasks(data: Path, models: Path, work: Path) -> list[WatchedTask]:
 
 
 def _watch(task: AccuracyTask, readings: list[Readings], data: Path, models: Path, work: Path) -> WatchedTask:
+    """Watch the boxes of a task, and compare the first days with the last days up to each day after training."""
     print(f"{task.name}: watching", file=sys.stderr)
     split = split_task(task, readings, data)
     calibrator = _model(task, split.train, split.validation, models, work)
     first, last = (pick(one.times[end] for one in split.train) for pick, end in ((min, 0), (max, -1)))
     watched = [one.rows(one.times >= first) for one in readings]
     hours = align_boxes([(one.device, *box_hours(calibrator, one)) for one in watched])
-    lengths, known = split_days(hours.values.shape[1]), drift_meter(calibrator)
-    sums = np.stack([known.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
+    lengths, meter = split_days(hours.values.shape[1]), drift_meter(calibrator)  # lengths: first days, last days
+    sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
     days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
-    assessed = [assess(periods(sums[:, : day + 1], known, *lengths), known) for day in days]
+    assessed = [assess(periods(sums[:, : day + 1], meter, *lengths), meter) for day in days]
     counts, errors, squares = _errors(calibrator, watched, hours, task.every)
     first_days, last_days = slice(0, lengths[0]), [slice(day + 1 - lengths[1], day + 1) for day in days]
     usual = np.sqrt(_mean(squares, counts, first_days))
@@ -99,25 +100,25 @@ def _model(
 
 
 def _errors(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, every: int) -> np.ndarray:
-    """Counts, sums and sums of squares of the errors [3, boxes, days], scored every `every` minutes."""
+    """Compute counts, sums and sums of squares of the errors [3, boxes, days], scored every `every` minutes."""
     sums = np.zeros((3, len(readings), hours.values.shape[1]))
     for box, one in enumerate(readings):
         error = calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() - one.targets
         scored = np.isfinite(error) & ((one.times % (60 * every) == 0) if every else True)
         day = (one.times[scored] // DAY).astype(int) - hours.first
-        for power in range(3):
+        for power in range(3):  # error⁰ counts rows
             np.add.at(sums[power, box], day, error[scored] ** power)
     return sums
 
 
 def _mean(totals: np.ndarray, counts: np.ndarray, days: slice) -> np.ndarray:
-    """The mean over days [boxes], NaN where there is no row."""
+    """Compute the mean over days [boxes] from totals and counts [boxes, days]; NaN where there is no row."""
     total, count = totals[:, days].sum(axis=1), counts[:, days].sum(axis=1)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
 def rank_correlation(units: np.ndarray, loss: np.ndarray) -> float:
-    """Spearman's rank correlation over all known pairs; NaN if one of the two is constant.
+    """Compute Spearman's rank correlation over all known pairs; NaN if one of the two is constant.
 
     >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 9.0]))
     1.0
@@ -130,13 +131,13 @@ def rank_correlation(units: np.ndarray, loss: np.ndarray) -> float:
 
 
 def by_day(units: np.ndarray, loss: np.ndarray) -> float:
-    """Spearman's rank correlation between the boxes of a day, mean over days."""
+    """Compute Spearman's rank correlation between the boxes of each day, mean over days."""
     found = [rank_correlation(one, other) for one, other in zip(units.T, loss.T, strict=True)]
     return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 
 
 def mean_loss(one: WatchedTask, state: DriftState) -> tuple[float, int]:
-    """The mean loss beyond the fleet's, as a share of the usual RMSE, of box-days in a state, and their number."""
+    """Average the loss beyond the fleet's over box-days in a state, as a share of the usual RMSE; counts box-days."""
     share = one.beyond / one.usual[:, None]
     inside = (one.states == state) & np.isfinite(share)
     return (float(share[inside].mean()) if inside.any() else float("nan")), int(inside.sum())

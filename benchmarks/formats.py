@@ -33,8 +33,8 @@ MODELS = ("scare", "tesla", "dlinear", "nlinear", "patchtst", "mamba", "ecoforme
 MEMBERS, CORRECTION = "scare, 3 members", "barkjohn-2021"
 ROWS = (*MODELS, MEMBERS, CORRECTION)
 COMPARED, LENGTHS = ("tesla", "scare-paper", "scare"), (15, 60, 360, 720, 1440)
-Support = dict[str, dict[str, dict[str, str]]]
-Sizes = dict[str, list[int]]
+Support = dict[str, dict[str, dict[str, str]]]  # why an export fails, by row, target and arithmetic; empty: it passes
+Sizes = dict[str, list[int]]  # bytes by model, in each arithmetic
 TEXT = """# Formats
 
 Which model exports to which target, and in which arithmetic. Every cell was tested: `scare export` wrote it and
@@ -74,7 +74,7 @@ def make(row: str) -> Calibrator:
 
 
 def support(row: str, targets: Iterable[str] = TARGETS) -> dict[str, dict[str, str]]:
-    """Export a row to each target in each arithmetic and verify it; empty if it passes, else the reason."""
+    """Export a row to each target in each arithmetic and verify it: why it fails, or an empty text if it passes."""
     calibrator = make(row)
     return {
         name: {TARGETS[name].arithmetic_name(one): _try(calibrator, name, one) for one in Arithmetic}
@@ -83,12 +83,12 @@ def support(row: str, targets: Iterable[str] = TARGETS) -> dict[str, dict[str, s
 
 
 def print_row(row: str, found: dict[str, dict[str, str]]) -> str:
-    """A line of the table."""
+    """Render a line of the table: for each target, the arithmetics that pass."""
     return f"| {row} | {' | '.join(map(print_cell, found.values()))} |"
 
 
 def print_cell(reasons: dict[str, str]) -> str:
-    """The arithmetics that pass."""
+    """List the arithmetics that pass, that is, have no reason against them."""
     return ", ".join(one for one, reason in reasons.items() if not reason) or "–"
 
 
@@ -112,7 +112,7 @@ def flatbuffer_sizes(window: int) -> Sizes:
 
 
 def print_sizes(window: int, sizes: Sizes) -> str:
-    """A line of the table of sizes."""
+    """Render a line of the table of sizes."""
     cells = [" / ".join(f"{size:,}" for size in each) for each in sizes.values()]
     return f"| {window} | {' | '.join(cells)} |"
 
@@ -131,6 +131,7 @@ def print_page(every: Support, sizes: dict[int, Sizes]) -> str:
 
 
 def _try(calibrator: Calibrator, target: str, arithmetic: Arithmetic) -> str:
+    """Export and verify a calibrator; returns why that fails, or an empty text."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "export"
         try:

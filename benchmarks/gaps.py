@@ -74,14 +74,14 @@ VARIANTS = (Variant(60, RECENT), STRICTER, OURS)
 
 @dataclass(frozen=True)
 class Fitted:
-    """Training windows, and the estimates of each seed for all test rows [seeds, rows], NaN where there is none."""
+    """The number of training windows, and the estimates for all test rows [seeds, rows], NaN where there is none."""
 
     windows: int
     estimates: np.ndarray
 
     @property
     def known(self) -> np.ndarray:
-        """Rows with a value [rows]."""
+        """Whether a row has a value from every seed, bool [rows]."""
         return np.asarray(np.isfinite(self.estimates).all(axis=0))
 
 
@@ -103,7 +103,10 @@ def fit_variant(split: Split, variant: Variant, seeds: int, folder: Path) -> Fit
 
 
 def score_task(split: Split, fitted: dict[Variant, Fitted]) -> list[dict[str, Any]]:
-    """A row for each variant: windows, coverage, and scores on the shared, on every and on the refused rows."""
+    """Score each variant in a row: windows, coverage, and errors on the shared, on every and on the refused rows.
+
+    The page explains these groups of rows; a variant without a value for all rows of a group has no score there.
+    """
     reference = np.concatenate([one.targets for one in split.test])
     times = np.concatenate([one.times for one in split.test])
     changes = np.concatenate([row_changes(one.times, one.values[:, 0], one.step_seconds) for one in split.test])
@@ -131,7 +134,7 @@ def score_task(split: Split, fitted: dict[Variant, Fitted]) -> list[dict[str, An
 
 
 def _score(estimates: np.ndarray, reference: np.ndarray, changes: np.ndarray) -> dict[str, float]:
-    """Rows, and mean and spread over seeds of RMSE and of RMSE at the fastest changes."""
+    """Compute the mean over seeds of RMSE (with its spread) and of RMSE at the fastest changes."""
     found = [measure(one, reference, changes) for one in estimates]
     rmse, top5 = [one.rmse for one in found], [one.top5_rmse for one in found]
     return {
@@ -148,7 +151,7 @@ def page(tasks: dict[str, list[dict[str, Any]]], seeds: int) -> str:
 
 
 def _section(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """One task: a summary and its table."""
+    """Render one task: a summary and its table."""
     ours, stricter = (next(row for row in rows if row["name"] == one.name) for one in (OURS, STRICTER))
     counts = {group: ours[group]["rows"] if group in ours else 0 for group in ("shared", "every", "refused")}
     heads = [f"RMSE, {group} ({rows:,})" for group, rows in counts.items()]
@@ -170,23 +173,25 @@ def _section(name: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _more(ours: float, theirs: float) -> str:
-    """How many more or fewer, in per cent."""
+    """Say how many per cent more or fewer ours are than theirs."""
     change = ours / theirs - 1
     return f"{abs(change):.0%} {'more' if change >= 0 else 'fewer'}"
 
 
 def _comparison(strict_to_recent: dict[str, float]) -> str:
-    """Which rule has the lower error on the shared rows, if the difference is significant."""
+    """Say which rule has the lower error on the shared rows, if the difference is significant."""
     if not _decided(strict_to_recent):
         return "On the shared rows neither has a lower error that could not be chance."
     return f"On the shared rows `{'recent' if strict_to_recent['low'] > 0 else 'strict'}` has the lower error."
 
 
 def _decided(interval: dict[str, float]) -> bool:
+    """Whether the interval of a difference excludes zero."""
     return interval["low"] > 0 or interval["high"] < 0
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
+    """Write the line of a variant."""
     interval, groups = row["to_ours"], {name: row.get(name) for name in ("shared", "every", "refused")}
     rmse = {name: f"{one['rmse']:.4g} ± {round(one['rmse_sd'], 9):.2g}" if one else "" for name, one in groups.items()}
     top5 = {name: f"{one['top5']:.4g}" if one else "" for name, one in groups.items()}

@@ -34,7 +34,7 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.training_examples import design_matrix, make_examples
 
 OURS, DERIVED, BOOSTING = "made at fit", "derived from kept windows", "quantile boosting"
-BAND = (LEVEL - 0.03, LEVEL + 0.03)
+BAND = (LEVEL - 0.03, LEVEL + 0.03)  # coverage that counts as stated
 PAGE = Template("""# Intervals
 
 How often $level % intervals contain the reference on test rows, and how wide they are:
@@ -74,6 +74,7 @@ def run_task(task: AccuracyTask, split: Split, models: Path | None) -> dict[str,
     else:
         calibrator = fit(split.train, split.validation, recipe)
     windows, references = calibrator.validation.windows, calibrator.validation.numbers
+    # As if its file were from a version without intervals.
     older = replace(calibrator, intervals=derive_intervals(calibrator.compute(windows), references))
     trees = [grow(split, calibrator.inputs, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
     found = {OURS: _ends(calibrator, split.test), DERIVED: _ends(older, split.test)}
@@ -91,7 +92,7 @@ def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrato
 
 
 def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
-    """Fit boosted trees for a quantile, on the features of the baseline `boosting`."""
+    """Fit boosted trees for the quantile `share`, on the features of the baseline `boosting`."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     examples, _ = make_both(split.train, split.validation, inputs)
@@ -104,20 +105,23 @@ def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
 
 
 def _ends(calibrator: Calibrator, readings: Sequence[Readings]) -> np.ndarray:
+    """Ends of the intervals [2, rows], NaN where there is none."""
     tables = [calibrator.predict(one).select(LOW, HIGH).fill_null(np.nan).to_numpy() for one in readings]
     return np.asarray(np.concatenate(tables).T)
 
 
 def _values(trees: Boosted, readings: Sequence[Readings]) -> np.ndarray:
+    """Predictions of all readings [rows], NaN where there is none."""
     return np.concatenate([trees.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in readings])
 
 
 def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Measure the coverage of each method's intervals [2, rows] on the rows for which all methods have one."""
     tables = [calibrator.predict(one) for one in readings]
     reference = np.concatenate([one[REFERENCE].fill_null(np.nan).to_numpy() for one in tables])
     flagged = (np.concatenate([one[FLAGS].to_numpy() for one in tables]) & UNCERTAIN) > 0
     rows = np.isfinite([reference, *(end for ends in found.values() for end in ends)]).all(axis=0)
-    plain = rows & ~flagged
+    not_flagged = rows & ~flagged
 
     def scored(ends: np.ndarray, which: np.ndarray) -> dict[str, Any] | None:
         one = cover(ends[0][which], ends[1][which], reference[which], LEVEL)
@@ -125,8 +129,11 @@ def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str
 
     result: dict[str, Any] = {name: scored(ends, rows) for name, ends in found.items()}
     intervals = asdict(calibrator.intervals) if calibrator.intervals else None
-    return {**result, "not flagged": scored(found[OURS], plain), "flagged": float(flagged[rows].mean())} | {
-        "intervals": intervals
+    return {
+        **result,
+        "not flagged": scored(found[OURS], not_flagged),
+        "flagged": float(flagged[rows].mean()),
+        "intervals": intervals,
     }
 
 
@@ -139,6 +146,7 @@ def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
 
 
 def _cells(name: str, found: dict[str, Any]) -> list[str]:
+    """Write the line of a task under `HEAD`."""
     ours, older, trees = (found[one] for one in (OURS, DERIVED, BOOSTING))
     plain = found["not flagged"]
     covered = [f"{100 * one['share']:.1f}" if one else "" for one in (ours, plain, older, trees)]
@@ -167,7 +175,7 @@ def _summary(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
 
 
 def _by_set(numbers: dict[str, Any], sets: dict[str, str]) -> float:
-    """The mean over sets of the means of their tasks."""
+    """Average numbers by task over each set, then over sets."""
     names = dict.fromkeys(sets[name] for name in numbers)
     return float(np.mean([np.mean([value for key, value in numbers.items() if sets[key] == one]) for one in names]))
 

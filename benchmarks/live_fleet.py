@@ -28,7 +28,9 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.windows import RECENT
 
-WINDOW, STEP, BATCH, ALONE, ROUNDS, SETTLE, COMPARED = 60, 60.0, 1024, 300, 9, 96 * 60, 64
+WINDOW, STEP, SETTLE = 60, 60.0, 96 * 60  # readings, seconds, readings until a device has settled
+BATCH, ALONE = 1024, 300  # readings pushed at once, and timed one by one
+ROUNDS, COMPARED = 9, 64  # of each timing, and devices whose values are compared
 CHANNELS = (
     Channel("pm25", "ug/m3", 0.0, 1000.0),
     Channel("temperature", "C", -40.0, 85.0),
@@ -102,7 +104,7 @@ def section(found: dict[str, Any]) -> str:
 
 
 def print_bars(bars: list[tuple[str, float, str, float]]) -> str:
-    """A table of requirements and results."""
+    """Render a table of requirements and results; each bar is name, value, sign of the limit, and limit."""
     lines = ["| bar | asked | found | |", "|---|---|---|---|"]
     for name, value, sign, asked in bars:
         met = value >= asked if sign == ">=" else value <= asked
@@ -126,12 +128,12 @@ def measure_case(devices: int, scaling: str, batch: int) -> dict[str, Any]:
 
 
 def make_calibrator(scaling: str) -> Calibrator:
-    """SCARE's default network with random weights; all devices known, or settling by a method."""
+    """Make SCARE's default network with random weights; devices are scaled as known, or settle by this method."""
     method, settle = ("standard", 0) if scaling == KNOWN else (scaling, SETTLE)
-    own = Scaling(method, Affine(CENTER, SCALE), Affine(CENTER[:1], SCALE[:1]), {}, settle)
-    none = Sample(np.empty((0, WINDOW, len(CHANNELS)), np.float32), np.empty(0))
-    inputs = Inputs(CHANNELS, own, STEP, WINDOW, RECENT, QualitySettings())
-    return Calibrator(make_plan(Scare.default(), WINDOW, len(CHANNELS)), inputs, CHANNELS[0], none, none)
+    fleet = Scaling(method, Affine(CENTER, SCALE), Affine(CENTER[:1], SCALE[:1]), {}, settle)
+    empty = Sample(np.empty((0, WINDOW, len(CHANNELS)), np.float32), np.empty(0))
+    inputs = Inputs(CHANNELS, fleet, STEP, WINDOW, RECENT, QualitySettings())
+    return Calibrator(make_plan(Scare.default(), WINDOW, len(CHANNELS)), inputs, CHANNELS[0], empty, empty)
 
 
 def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
@@ -146,7 +148,7 @@ def batches(devices: list[str], size: int, minute: int = 0) -> Iterator[Batch]:
 
 
 def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
-    """Microseconds per reading of `Fleet.push`."""
+    """Measure the microseconds of processor time per reading of `Fleet.push`."""
     begun = time.process_time()
     pushed = [fleet.push(*batch) for batch in some]
     elapsed = time.process_time() - begun
@@ -155,7 +157,7 @@ def time_fleet(fleet: Fleet, some: list[Batch]) -> float:
 
 
 def time_alone(calibrator: Calibrator) -> float:
-    """Microseconds per reading of `live.push` for a single device."""
+    """Measure the microseconds of processor time per reading of `live.push`, for a device with a full window."""
     live, rows = calibrator.live("box"), list(islice(batches(["box"], 1), WINDOW + ALONE))
     for _, times, values in rows[:WINDOW]:
         live.push(times[0], values[0])
@@ -166,7 +168,7 @@ def time_alone(calibrator: Calibrator) -> float:
 
 
 def differences() -> dict[str, float]:
-    """Largest differences of values in a fleet, and in a stream, from those of `live.push`."""
+    """Find the largest differences of values in a fleet, and in a stream, from those of `live.push`."""
     calibrator, names = make_calibrator(KNOWN), [f"box-{index}" for index in range(COMPARED)]
     some, fleet = list(islice(batches(names, COMPARED), 2 * WINDOW)), Fleet({"pm": calibrator}, (Route("*", "pm"),))
     times, rows = np.array([one[0] for _, one, _ in some]), np.stack([one for _, _, one in some], axis=1)
@@ -178,11 +180,13 @@ def differences() -> dict[str, float]:
 
 
 def _push_alone(calibrator: Calibrator, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Push the rows of one device one by one; returns their values [rows]."""
     live = calibrator.live("box")
     return np.array([live.push(now, row)[0] for now, row in zip(times.tolist(), rows, strict=True)])
 
 
 def _fill(calibrator: Calibrator, names: list[str]) -> Fleet:
+    """Make a fleet in which every device has a full window."""
     fleet = Fleet({"pm": calibrator}, (Route("*", "pm"),))
     for some in islice(batches(names, BATCH), -(-len(names) // BATCH) * WINDOW):
         fleet.push(*some)
@@ -194,6 +198,7 @@ def _resident_bytes() -> int:
 
 
 def _in_a_process(*case: int | str) -> dict[str, Any]:
+    """Run `measure_case` in a new process."""
     command = [sys.executable, "-m", "benchmarks.live_fleet", *map(str, case)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 

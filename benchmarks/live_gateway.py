@@ -86,7 +86,7 @@ def section(found: dict[str, Any]) -> str:
 
 @contextmanager
 def gateway(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `scare live run` on one core."""
+    """Run `scare live run` in this folder on one core; yields the process, which ends with the block."""
     command = [sys.executable, "-c", "from scare.cli import main; main()", "live", "run", "live.toml"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     core = str(max(os.sched_getaffinity(0)))
@@ -123,21 +123,24 @@ def measure_rate() -> dict[str, float]:
             used = _processor_seconds(process.pid) - before
         listener.close()
     waits = []
-    for at, (topic, payload, _) in zip(arrived, listener.messages, strict=True):
+    for arrival, (topic, payload, _) in zip(arrived, listener.messages, strict=True):
         if topic.endswith("/state"):
-            waits.append(at - sent[topic.split("/")[1], json.loads(payload)["time"]])
-    low, high = np.quantile(waits, [0.5, 0.99]) * 1e3
+            waits.append(arrival - sent[topic.split("/")[1], json.loads(payload)["time"]])
+    median, p99 = np.quantile(waits, [0.5, 0.99]) * 1e3
     span = max(arrived) - min(sent.values())
     return {
         "rate": len(waits) / span,
-        "p50_ms": float(low),
-        "p99_ms": float(high),
+        "p50_ms": float(median),
+        "p99_ms": float(p99),
         "reading_us": 1e6 * used / len(sent),
     }
 
 
 def send(port: int) -> dict[tuple[str, str], float]:
-    """Send a reading of each device every second, one minute apart in their times; returns when each was sent."""
+    """Send a reading of each device every second, whose times are one minute apart.
+
+    Returns when each was sent, by device and time of the reading.
+    """
     box, rng, sent = Listener(port), np.random.default_rng(1), {}
     begun, some = time.monotonic(), RATE // TICKS
     for tick in range(SECONDS * TICKS):
@@ -155,7 +158,7 @@ def send(port: int) -> dict[tuple[str, str], float]:
 
 
 def measure_restart() -> dict[str, float]:
-    """Seconds until a restarted process takes readings again, on the clock and of CPU time."""
+    """Measure the seconds until a restarted process takes readings again, on the clock and of processor time."""
     with place() as (folder, port):
         leave_state(folder)
         listener = Listener(port, "scare/status")
@@ -192,5 +195,7 @@ def draw_minute(minute: int, rng: np.random.Generator) -> list[Reading]:
 
 
 def _processor_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time of a process so far, in user and system mode."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1].split()  # after the program's name
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / os.sysconf("SC_CLK_TCK")

@@ -25,11 +25,11 @@ from scare.layers.buffers import split_trainable
 from scare.models import Scare
 from scare.windowing.windows import RECENT, Grid, make_grid
 
-ROWS, ALONE, ROUNDS = 100_000, 500, 3
+ROWS, ALONE, ROUNDS = 100_000, 500, 3  # of the series; windows computed one by one; of each timing
 
 
 def make_plan(architecture: Scare, window: int, channels: int) -> Plan:
-    """A folded plan with random weights everywhere."""
+    """Make a folded plan of an architecture; random numbers are added to all weights, so that none is zero."""
     network = architecture.build(window, channels, jax.random.key(0))
     features = np.random.default_rng(0).normal(size=(64, architecture.rows(window), channels)).astype(np.float32)
     _, network = network.learn(features, jax.random.key(1))
@@ -40,7 +40,7 @@ def make_plan(architecture: Scare, window: int, channels: int) -> Plan:
 
 
 def in_chunks(plan: Plan, grid: Grid, ends: np.ndarray) -> float:
-    """Windows per second, cut out and computed some hundred at a time."""
+    """Measure windows per second of processor time, cut out and computed some hundred at a time."""
     begun = time.process_time()
     for start in range(0, len(ends), CHUNK):
         run(plan, grid.windows(ends[start : start + CHUNK]))
@@ -48,7 +48,7 @@ def in_chunks(plan: Plan, grid: Grid, ends: np.ndarray) -> float:
 
 
 def one_by_one(plan: Plan, grid: Grid, ends: np.ndarray) -> float:
-    """Windows per second, one at a time."""
+    """Measure windows per second of processor time, cut out and computed one at a time."""
     begun = time.process_time()
     for end in ends[:ALONE]:
         run(plan, grid.windows(end[None]))

@@ -30,18 +30,23 @@ HIGHER = (1, 3, 10)  # times the concentration
 
 
 def fit_kernel(split: Split, raw: bool, window: int, **settings: int) -> Calibrator:
-    """SCARE by the paper's preset, its kernel on raw vectors or on unit vectors."""
+    """Fit SCARE by the paper's preset, with its kernel on raw vectors or on unit vectors."""
     recipe = Recipe.preset("paper", window, **settings)
     attention = replace(recipe.model.attention, raw=raw)
     return fit(split.train, split.validation, replace(recipe, model=replace(recipe.model, attention=attention)))
 
 
 def measure(calibrator: Calibrator) -> dict[str, float]:
-    """Share of ties, bias of the bits from being set half of the time, distinct codes in a window, validation RMSE."""
+    """Measure ties, codes and error on the validation windows.
+
+    These are the share of ties; `bias`, how far bits are from being set half of the time (0 to 1); `codes`, the mean
+    number of distinct codes in a window; and the RMSE.
+    """
     plan, windows = calibrator.plan, calibrator.validation.windows
     steps = hash_steps(plan)
     codes = np.stack(list(values(plan, windows, {step.output for step in steps}).values()))  # [q and k, n, tokens]
-    bits = codes[..., None] >> np.arange(steps[0].weights["projection"].shape[1], dtype=np.uint32) & 1
+    width = steps[0].weights["projection"].shape[1]  # bits of a code
+    bits = (codes[..., None] >> np.arange(width, dtype=np.uint32)) & 1
     ties = {f"ties × {times}": share_of_ties(plan, windows * np.float32(times), steps) or 0.0 for times in HIGHER}
     return {
         **ties,

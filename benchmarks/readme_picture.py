@@ -31,7 +31,7 @@ UNIT = "µg/m³"
 
 
 def calibrate(path: Path) -> pl.DataFrame:
-    """The file's test rows with `calibrated`, by the commands of the README and their defaults."""
+    """Calibrate a file by the commands of the README, with their defaults; returns its test rows."""
     with TemporaryDirectory() as scratch:
         model, table = f"{scratch}/pm25.scare", f"{scratch}/calibrated.csv"
         train = ["train", str(path), *OPTIONS, "--channels", "pm25_cf1,temp_f,rh", "--reference", "reference"]
@@ -47,7 +47,7 @@ def calibrate(path: Path) -> pl.DataFrame:
 
 
 def draw(rows: pl.DataFrame, path: Path) -> None:
-    """Test rows of one device: sensor and reference on the left, calibrated and reference on the right."""
+    """Draw test rows of one device: sensor and reference on the left, calibrated and reference on the right."""
     one = rows.filter(pl.col("device") == DEVICE).sort("time")
     times = one["time"].dt.replace_time_zone(None).to_numpy()
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), sharey=True, layout="constrained")
@@ -65,7 +65,7 @@ def draw(rows: pl.DataFrame, path: Path) -> None:
 
 
 def rmse(rows: pl.DataFrame, column: str) -> float:
-    """Over the test rows of all devices that have a calibrated value."""
+    """Compute the RMSE of a column over the test rows of all devices that have a calibrated value."""
     known = rows.drop_nulls(["reference", "calibrated", column])
     return float(np.sqrt((known[column] - known["reference"]).pow(2).mean()))
 

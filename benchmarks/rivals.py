@@ -35,7 +35,7 @@ COLUMNS = {
 
 
 def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> dict[str, object]:
-    """Fit one network in this process."""
+    """Fit one network in this process to about this many windows; returns its row of the table."""
     from scare.experiments.study import compare
     from scare.training.fit import fit
     from scare.training.recipe import Recipe
@@ -60,7 +60,7 @@ def measure(name: str, window: int, windows: int, settings: dict[str, int]) -> d
 
 
 def peak_megabytes() -> float:
-    """Peak memory of this process."""
+    """Peak memory of this process; on Linux not `ru_maxrss`, which in a child begins with its parent's."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -24,7 +24,7 @@ from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import single_model
 from scare.executor import Executor, open_executor, run_all
 
-TASKS = 2000
+TASKS = 2000  # empty ones, to time the scheduler
 SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive that is extrapolated to
 READ, WRITTEN = 2, 3  # requests per file: to read its summary and rows; to write result, state and journal line
 
@@ -54,6 +54,7 @@ def cluster(workers: int) -> Iterator[str]:
 
 
 def _wait_for(address: str, workers: int) -> None:
+    """Wait until this many workers are connected to the scheduler."""
     from distributed import Client
 
     with Client(address, timeout="60s") as client:
@@ -71,7 +72,7 @@ def peak_megabytes() -> float:
 
 
 def measure(folder: Path, rows: int, executor: Executor, name: str) -> dict[str, Any]:
-    """Run an archive and empty tasks on a warm executor."""
+    """Run an archive, then empty tasks, on an executor whose processes have been started before."""
     list(run_all(executor, nothing, ((number,) for number in range(executor.size))))
     archive = Archive(
         (str(folder / "raw"),), folder / f"out-{name.partition(':')[0]}", single_model(folder / "model.scare")
@@ -124,7 +125,7 @@ def main() -> None:
         make_model(folder / "model.scare")
         make_files(folder / "raw", options.files, options.rows)
         for where, jobs in (("local", 1), ("local", 2), (address, 2)):
-            with open_executor(where, jobs, one_thread=True) as executor:
+            with open_executor(where, jobs, folder) as executor:
                 label = f"{where.partition(':')[0]} {jobs}"
                 found[label] = measure(folder, rows, executor, label.replace(" ", "-"))
     estimate = extrapolate(found["local 1"]["rows_per_second"])

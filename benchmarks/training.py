@@ -48,7 +48,7 @@ class Unfused(ScareNetwork):
 
 
 def make_examples(window: int, count: int) -> Examples:
-    """A random series in which every window is an example."""
+    """Make a random series in which every window is an example."""
     draw = np.random.default_rng(0)
     series = draw.normal(size=(count + window, 1)).astype(np.float32)
     ends = np.arange(window, count + window, dtype=np.int32)
@@ -56,14 +56,14 @@ def make_examples(window: int, count: int) -> Examples:
 
 
 def make_state(network: ScareNetwork, preset: str) -> tuple[TrainingState, object]:
-    """The first state of a training run, and its optimiser."""
+    """Make the first state of a training run, and its optimiser."""
     optimiser = make_optimiser(network, Recipe.preset(preset).settings, 1000)
     trainable, _ = split_trainable(network)
     return TrainingState(network, optimiser.init(trainable), trainable, jax.random.key(1)), optimiser
 
 
 def scanned(preset: str, examples: Examples, batch: int, steps: int) -> float:
-    """Windows a second of a round in one scan, compiled before."""
+    """Measure windows per second of a round of steps in one scan; the first round, which compiles, is not timed."""
     network = PRESETS[preset].build(examples.window, 1, jax.random.key(0))
     state, optimiser = make_state(network, preset)
     gather, targets = make_gather(examples, network), jnp.asarray(examples.targets)
@@ -75,7 +75,7 @@ def scanned(preset: str, examples: Examples, batch: int, steps: int) -> float:
 
 
 def stepwise(examples: Examples, batch: int, steps: int) -> float:
-    """Windows a second of the unfused paper preset, one compiled step at a time."""
+    """Measure windows per second of the unfused paper preset, one compiled step at a time."""
     fused = PRESETS["paper"].build(examples.window, 1, jax.random.key(0))
     network = Unfused(**{field.name: getattr(fused, field.name) for field in fields(fused)})
     state, optimiser = make_state(network, "paper")
@@ -90,13 +90,13 @@ def stepwise(examples: Examples, batch: int, steps: int) -> float:
 
 
 def peak_memory(window: int, count: int) -> dict[str, float]:
-    """`fit` on `count` windows, 500 steps of preset default, in a process of its own: megabytes and seconds."""
+    """Measure megabytes and seconds of `fit` on `count` windows, 500 steps of preset default, in a new process."""
     command = [sys.executable, __file__, "--measure-memory", str(window), str(count)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def measure_memory(window: int, count: int) -> None:
-    """What the process of `peak_memory` runs; prints JSON."""
+    """Fit in this process, which `peak_memory` started, and print megabytes and seconds as JSON."""
     draw, begun = np.random.default_rng(0), time.perf_counter()
     times = pl.datetime_range(START, START + timedelta(minutes=count - 1), "1m", time_zone="UTC", eager=True)
     truth = draw.normal(size=count)

@@ -64,14 +64,14 @@ def measure(name: str, calibrator: Calibrator, split: Split) -> RangeResult:
 
 
 def _where(known: TrainingRange) -> str:
-    """Where the first channel is clamped: below and above."""
+    """Say where the first channel is clamped: far out, or at the edge of training, below and above."""
     ends = {"below": known.clamp_low[0] < known.low[0], "above": known.clamp_high[0] > known.high[0]}
     far = [side for side, is_far in ends.items() if is_far]
     return "far out" if len(far) == 2 else f"far out {far[0]}" if far else "at the edge"
 
 
 def _rmse(calibrator: Calibrator, training_range: TrainingRange | None, split: Split) -> float:
-    """RMSE on the test rows with another training range."""
+    """Compute the RMSE on the test rows with another training range; None: without clamping."""
     changed, squares = replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range)), []
     for one in split.test:
         answers = changed.stream(one.device).push(one.times, changed.inputs.select(one))
@@ -81,7 +81,7 @@ def _rmse(calibrator: Calibrator, training_range: TrainingRange | None, split: S
 
 
 def fitted(task: AccuracyTask, split: Split, work: Path) -> Calibrator:
-    """The calibrator of a task, from `work` if it is there."""
+    """Load the calibrator of a task from `work`, or fit and save it."""
     path = work / f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name)}.scare"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)

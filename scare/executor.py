@@ -4,8 +4,8 @@ A job is a function of this package and plain values: names and content hashes, 
 a pool of its own, so a job that kills its process takes no other job with it. A job whose process or worker is lost is
 tried once more.
 
-A cluster's worker may not see the folder of a job: `pack` sends it as bytes, `run_on_packed` unpacks it there and
-sends back what the job wrote. Equal files give equal bytes, so a cluster is sent them once and a worker unpacks once.
+A cluster's worker may not see the folder of a job: `pack` turns the folder into bytes, and `run_on_packed` unpacks it
+there and sends back what the job wrote. Equal files give equal bytes, so they are sent and unpacked only once.
 """
 
 import hashlib
@@ -75,30 +75,32 @@ class LocalProcesses:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._pools: list[tuple[Any, Future[Any]]] = []
+        self._pools: list[tuple[Any, Future[Any]]] = []  # each with its latest job
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Start a job in a free process, or in a new one."""
-        free = next((entry for entry in self._pools if entry[1].done()), None)
-        if free:
+        """Start a job in a free process, or in a new one if none is free or the free one died."""
+        pool = None
+        if free := next((entry for entry in self._pools if entry[1].done()), None):
             self._pools.remove(free)
-        if free and isinstance(free[1].exception(), BrokenExecutor):
-            free[0].shutdown(kill_workers=True)
-            free = None
-        pool = free[0] if free else self._new_pool()
+            pool, latest = free
+            if isinstance(latest.exception(), BrokenExecutor):
+                pool.shutdown(kill_workers=True)
+                pool = None
+        pool = pool or self._new_pool()
         with _interrupts_ignored():
             future: Future[Any] = pool.submit(work, *arguments)
         self._pools.append((pool, future))
         return future
 
     def _new_pool(self) -> Any:
+        """Make a pool of one process."""
         from joblib.externals.loky.process_executor import ProcessPoolExecutor  # slow to import
 
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # loky replaces a worker that has grown
         return ProcessPoolExecutor(1, initializer=_set_up_process, initargs=(os.getpid(),), env=ONE_THREAD)
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """The exit code of the process, if it died with the job."""
+        """Say that the process died with the job, and its exit code; None if it did not."""
         error = future.exception()
         if not isinstance(error, BrokenExecutor):
             return None
@@ -123,7 +125,7 @@ class InProcess:
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """None: a job cannot be lost without this process."""
+        """Always None: a job cannot be lost without this process."""
         return None
 
     def close(self) -> None:
@@ -151,8 +153,12 @@ def open_executor(where: str, jobs: int, out: Path) -> Iterator[Executor]:
 
 
 def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Arguments]) -> Iterator[JobOutcome]:
-    """Run `work` with each of these arguments, started in this order; yield each outcome as it ends."""
-    waiting, running, again = iter(todo), dict[Future[Any], Arguments](), dict[int, Arguments]()
+    """Run `work` with each of these arguments, started in this order; yield each outcome as soon as the job ends.
+
+    A job that was lost is started again once, and its outcome is that of the second attempt.
+    """
+    waiting, running = iter(todo), dict[Future[Any], Arguments]()
+    retried = dict[int, Arguments]()  # by id, since arguments may not be hashable; kept alive, so ids stay unique
     while True:
         while len(running) < executor.size and (arguments := next(waiting, None)) is not None:
             running[executor.submit(work, *arguments)] = arguments
@@ -161,14 +167,15 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             arguments = running.pop(future)
             reason = executor.lost(future)
-            if reason and id(arguments) not in again:
-                again[id(arguments)] = arguments
+            if reason and id(arguments) not in retried:
+                retried[id(arguments)] = arguments
                 running[executor.submit(work, *arguments)] = arguments
             else:
                 yield JobOutcome(arguments, None if reason else future.result(), reason)
 
 
 def _set_up_process(parent: int) -> None:
+    """Let a new local process ignore Ctrl-C, and end with its parent (a process id)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
@@ -182,15 +189,15 @@ def _exit_with_parent(parent: int) -> None:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let a process started in this block ignore Ctrl-C, even while it imports."""
+    """Let processes started in this block ignore Ctrl-C from their first moment, even while they import."""
     if current_thread() is not main_thread():
-        yield
+        yield  # only the main thread may set signal handlers
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 class DaskCluster:
@@ -214,7 +221,7 @@ class DaskCluster:
             raise UnreachableError(
                 f"could not reach the Dask scheduler at {address} ({reason}); start it with: dask scheduler"
             ) from error
-        self._futures = self._client.get_executor(pure=False)
+        self._executor = self._client.get_executor(pure=False)  # pure: equal calls would run once
         try:
             self.size = self._count_threads()
         except BaseException:
@@ -224,11 +231,11 @@ class DaskCluster:
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Start a job on a free worker; equal bytes are sent once, however many jobs take them."""
         scattered = [self._client.scatter(one, hash=True) if isinstance(one, bytes) else one for one in arguments]
-        future: Future[Any] = self._futures.submit(work, *scattered)
+        future: Future[Any] = self._executor.submit(work, *scattered)
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Say that every worker that tried the job was lost, if so."""
+        """Say that every worker that tried the job was lost; None if that is not so."""
         from distributed import KilledWorker
 
         if future.cancelled():
@@ -238,11 +245,11 @@ class DaskCluster:
 
     def close(self) -> None:
         """Cancel what has not started, and disconnect."""
-        self._futures.shutdown(wait=False)
+        self._executor.shutdown(wait=False)
         self._client.close()
 
     def _count_threads(self) -> int:
-        """Count the jobs that the workers run at once; a worker with another version of scare raises a UsageError."""
+        """Count how many jobs the workers can run at once; raises a UsageError if one has another version of scare."""
         for worker, version in self._client.run(_version, on_error="return").items():
             if version != scare.__version__:
                 has = f"has scare {version}" if isinstance(version, str) else f"cannot load scare ({version})"
@@ -274,14 +281,17 @@ def run_on_packed(packed: bytes, work: Callable[..., object], *arguments: Any) -
 
 
 def write_files(files: Files, folder: Path) -> None:
-    """Write files that a job sent back."""
+    """Write files that a job sent back, each atomically."""
     for name, content in files.items():
         with replacing(folder / name) as temporary:
             temporary.write_bytes(content)
 
 
 def _unpack_once(packed: bytes) -> Path:
-    """Unpack into a folder named after the content, unless another job has done so; returns the folder."""
+    """Unpack into a folder named after the content, unless another job has done so; returns the folder.
+
+    It is renamed when complete, so no job sees a half-unpacked folder.
+    """
     folder = Path(gettempdir()) / "scare-sent" / hashlib.sha256(packed).hexdigest()
     if not folder.exists():
         folder.parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """Write files atomically: to a temporary name in the same folder, then rename.
 
 Temporary files of a killed process are removed by the next process that writes into the folder. They carry the
-computer's name and the process's id, so that a shared folder's other writers keep theirs.
+computer's name and the process's id, so that those of other writers in a shared folder are left alone.
 """
 
 import os
@@ -52,7 +52,10 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def temporary_path(path: Path) -> Path:
-    """Make a hidden name in the same folder, with this computer and process in it."""
+    """Make a hidden name in the same folder, with this computer and process in it.
+
+    The first call for a folder also removes temporary files that killed processes left there.
+    """
     _remove_leftovers_once(path.parent.absolute())
     return path.parent / f".{path.stem}.{COMPUTER}-{os.getpid()}-{token_hex(4)}{''.join(path.suffixes)}"
 
@@ -63,7 +66,7 @@ def _remove_leftovers_once(folder: Path) -> None:
 
 
 def remove_leftovers(paths: Iterable[Path]) -> None:
-    """Remove temporary files and folders among these whose process, on this computer, has ended."""
+    """Remove those of these files and folders that are temporary ones of an ended process of this computer."""
     for path in list(paths):
         process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
         if process and not _is_running(int(process[1])):
@@ -72,7 +75,7 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether the process exists; always True on Windows, where signal 0 is Ctrl-C and not a question."""
+    """Whether a process with this id exists; always True on Windows, where signal 0 would send it Ctrl-C."""
     if os.name == "nt":
         return True
     try:
@@ -86,6 +89,7 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def _write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError in the block into a UsageError that names the file."""
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
 from functools import cache
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from reprlib import repr as shortened
 from types import NoneType, UnionType
@@ -108,9 +108,10 @@ def convert(
     """
     from pydantic import ValidationError  # takes a tenth of a second to import
 
-    wanted: Any = kind
+    adapter = _adapter(kind)  # type: ignore[arg-type]
     try:
-        record: Record = _adapter(wanted).validate_json(json.dumps(data, default=str), strict=True, extra=unknown)
+        # As JSON, because pydantic then accepts a list for a tuple and text for a date, strict or not.
+        record: Record = adapter.validate_json(json.dumps(data, default=str), strict=True, extra=unknown)
         return record
     except ValidationError as invalid:
         raise error(f"{where}: {_describe_problem(invalid.errors(include_url=False), kind)}") from None
@@ -119,7 +120,7 @@ def convert(
 
 
 def with_names(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Add each table's name to its values.
+    """Add the name of each table to its values, under the key `name`.
 
     >>> with_names({"nano": {"ram": 4}})
     {'nano': {'name': 'nano', 'ram': 4}}
@@ -128,7 +129,7 @@ def with_names(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge changes into tables, recursively.
+    """Merge changes into tables, recursively; returns a new dict.
 
     >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}})
     {'a': {'b': 1, 'c': 3}}
@@ -147,7 +148,7 @@ def nan_to_none(value: Any) -> Any:
         return {key: nan_to_none(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [nan_to_none(one) for one in value]
-    return None if isinstance(value, float) and value - value != 0 else value
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 @cache
@@ -158,11 +159,11 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 
 def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
-    """Describe the first problem; an unknown key goes before a missing one, which it may be, misspelt."""
+    """Describe the first of pydantic's errors, or an unknown key if there is one: it may be a missing key, misspelt."""
     found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     if found["type"] == "json_invalid":  # text that no file can hold
         return f"it cannot be read: {found['ctx']['error']}"
-    *tables, key = path = found["loc"] or ("",)
+    *tables, key = found["loc"] or ("",)
     table = f" in [{_dotted(tables)}]" if tables else ""
     if found["type"] == "unexpected_keyword_argument":
         known = fields(_bare(_kind_at(kind, tables)[0]))
@@ -179,7 +180,10 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
 
 
 def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """Find the type at a path; stops at a union of several types, and returns the path so far."""
+    """Find the type at a path of keys and indices, and return it with the path.
+
+    Ends at a union of several types, with the path so far.
+    """
     for depth, key in enumerate(path):
         kind = _bare(kind)
         if get_origin(kind) in (Union, UnionType):
@@ -192,7 +196,7 @@ def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
 
 
 def _bare(kind: Any) -> Any:
-    """Strip a type of its bounds and of None."""
+    """Strip a type of its bounds and of `| None`."""
     if get_origin(kind) is Annotated:
         return _bare(get_args(kind)[0])
     others = [one for one in get_args(kind) if one is not NoneType]
@@ -200,7 +204,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _options(kind: Any) -> list[str]:
-    """List the values of an enumeration or literal; empty for other types."""
+    """List the values that an enumeration or literal allows; empty for other types."""
     kind = _bare(kind)
     if get_origin(kind) is Literal:
         return [str(one) for one in get_args(kind)]
@@ -219,9 +223,10 @@ def _expected(kind: Any) -> str:
         return " ".join([_expected(bare), " and ".join(bounds_text)]).strip()
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_expected(one) for one in get_args(kind) if one is not NoneType)
-    table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
-    return TYPE_NAMES.get(kind) or TYPE_NAMES[dict if table else list]
+    is_table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
+    return TYPE_NAMES.get(kind) or TYPE_NAMES[dict if is_table else list]
 
 
 def _dotted(path: Sequence[Any]) -> str:
+    """Write a path as in TOML: `boards[0].ram`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")

@@ -69,15 +69,19 @@ class ThreadedServer:
 
 
 class AccessGuard:
-    """ASGI middleware that rejects requests; `policy` is the content security policy of responses without their own."""
+    """ASGI middleware that rejects requests, and adds security headers to responses.
+
+    `names` are the host names that requests may be addressed to. `policy` is the content security policy of responses
+    that have none.
+    """
 
     def __init__(self, app: ASGIApp, names: frozenset[str], check: AccessCheck, policy: str = POLICY) -> None:
         self._app, self._names, self._check = app, names, check
         self._headers = {**HEADERS, "content-security-policy": policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reject the request or pass it to the application; adds security headers to the response."""
-        if scope["type"] != "http":
+        """Reject the request or pass it to the application."""
+        if scope["type"] != "http":  # we serve no websockets
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -90,6 +94,7 @@ class AccessGuard:
         await (self._denial(scope) or self._app)(scope, receive, send_with_headers)
 
     def _denial(self, scope: Scope) -> JSONResponse | None:
+        """Make the error response of the first check that fails; None if the request may pass."""
         headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
         if host_name(headers.get("host", "")) not in self._names:
             return error_response(421, "this server does not go by that name; its settings list the names it may have")
@@ -111,5 +116,5 @@ def host_name(host: str) -> str:
 
 
 def error_response(code: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Make a JSON response with the reason for an error."""
+    """Make a JSON response `{"error": reason}` with this HTTP status code."""
     return JSONResponse({"error": reason}, code, headers)

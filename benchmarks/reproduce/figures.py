@@ -45,14 +45,14 @@ def draw_result(result: ExperimentResult, folder: Path, notes: Sequence[str], wi
 
 
 def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
-    """RMSE of every method and its spread over seeds, a panel for each pollutant; the paper's as marks."""
+    """Draw the RMSE of every method and its spread over seeds, a panel for each pollutant; the paper's as marks."""
     shown = [name for name in POLLUTANTS if any(row.get(name) is not None for row in rows)] or list(POLLUTANTS[:1])
     figure, panels = _panels(1, len(shown), 4.2, 1.6 + 0.3 * len(rows))
     names = [row["method"] for row in rows][::-1]
     for axes, pollutant in zip(panels[0], shown, strict=True):
         values = [row.get(pollutant) for row in rows][::-1]
         known = sorted(value for value in values if value is not None) or [1.0]
-        limit = min(3 * known[len(known) // 2], 1.05 * known[-1])
+        limit = min(3 * known[len(known) // 2], 1.05 * known[-1])  # a very large error does not flatten the others
         lengths = [value or 0.0 for value in values]
         spreads = [row.get(f"{pollutant}{SPREAD}") or 0.0 for row in rows][::-1]
         colours = [OURS_COLOUR if name.startswith("scare") else RAW for name in names]
@@ -72,7 +72,7 @@ def _draw_accuracy(rows: Sequence[Row], with_paper: bool) -> Figure:
 
 
 def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
-    """RMSE over thresholds: a column for each place, a row for each kind of change, of the first pollutant."""
+    """Draw RMSE over thresholds for the first pollutant: a column for each place, a row for each kind of change."""
     first = [row for row in rows if row["pollutant"] == rows[0]["pollutant"]]
     places, kinds = (list(dict.fromkeys(row[name] for row in first)) for name in ("place", "kind"))
     names = [name for name in first[0] if name not in ADAPTABILITY and not name.endswith(SPREAD)]
@@ -92,7 +92,7 @@ def _draw_adaptability(rows: Sequence[Row], _: bool) -> Figure:
 
 
 def _draw_board(rows: Sequence[Row], _: bool) -> Figure:
-    """Milliseconds, flash and FlatBuffers over the window length; models that do not run have no point."""
+    """Draw milliseconds, flash and FlatBuffers over the window length; models that do not run have no point."""
     names = list(dict.fromkeys(row["method"] for row in rows))
     facts = {"milliseconds": "ms, estimate", "flash_bytes": "flash, whole program [B]"}
     if any(row.get("flatbuffer_bytes") for row in rows):
@@ -101,8 +101,8 @@ def _draw_board(rows: Sequence[Row], _: bool) -> Figure:
     for axes, (fact, label) in zip(panels[0], facts.items(), strict=True):
         for name in names:
             for arithmetic, dashes in ((Arithmetic.FLOAT32, "-"), (Arithmetic.FIXED, "--")):
-                own = [row for row in rows if (row["method"], Arithmetic(row["arithmetic"])) == (name, arithmetic)]
-                runs = [row for row in own if row[fact] is not None and not row["why_not"]]
+                same = [row for row in rows if (row["method"], Arithmetic(row["arithmetic"])) == (name, arithmetic)]
+                runs = [row for row in same if row[fact] is not None and not row["why_not"]]
                 style = _style(name, names) | {"linestyle": dashes, "label": f"{name} {arithmetic}"}
                 if runs:
                     axes.plot([row["window"] for row in runs], [row[fact] for row in runs], **style)
@@ -123,6 +123,7 @@ FIGURES: dict[str, Callable[[Sequence[Row], bool], Figure]] = {
 
 
 def _panels(lines: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """Make a figure of panels, each of this size in inches; returns it with its axes, line by line."""
     size = (width * columns + 1.5, height * lines + 0.5)
     figure, panels = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", dpi=110)
     for axes in panels.flat:
@@ -150,7 +151,7 @@ def write_result(result: ExperimentResult, folder: Path, origin: Mapping[str, An
 
 
 def as_markdown(result: ExperimentResult, notes: Sequence[str]) -> str:
-    """The result as a Markdown page."""
+    """Render the result as a Markdown page; `notes` say what it was made from."""
     lines = [f"# {result.title}", "", *(f"- **{note}**" for note in notes), *(f"- {note}" for note in result.notes)]
     lines += [f"- Not finished: {name}: {', '.join(tasks)}" for name, tasks in result.unfinished.items()]
     for table in result.tables:
@@ -162,23 +163,25 @@ def as_markdown(result: ExperimentResult, notes: Sequence[str]) -> str:
 
 
 def format_table(table: ResultTable) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells as text: times with their unit, the paper's values in brackets."""
+    """Write headings and cells as text: times with their unit, the paper's values in brackets."""
     headings = [heading.removesuffix(IN_MS) for heading in table.columns.values()]
     return headings, [[_cell(row, name, heading) for name, heading in table.columns.items()] for row in table.rows]
 
 
 def _has_paper(table: ResultTable) -> bool:
+    """Whether a row has a value of the paper."""
     return any(name.startswith(PAPER) for row in table.rows for name in row)
 
 
 def _cell(row: Mapping[str, Any], name: str, heading: str) -> str:
+    """Write our value of a column, and the paper's in brackets if there is one."""
     show = _time if heading.endswith(IN_MS) else _plain
     ours, theirs = show(row.get(name)), show(row.get(f"{PAPER}{name}"))
     return f"{ours or '–'} ({theirs})" if theirs else ours
 
 
 def _time(milliseconds: float | None) -> str:
-    """A time in ms or µs.
+    """Write a time in ms or µs.
 
     >>> _time(0.0001569), _time(1.31), _time(None)
     ('0.1569 µs', '1.31 ms', '')
@@ -190,7 +193,7 @@ def _time(milliseconds: float | None) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value as a cell: four significant digits, or a whole number with separators.
+    """Write a value as a cell: four significant digits, or a whole number with separators.
 
     >>> _plain(3.14159), _plain(152340), _plain(None), _plain(0.00001234), _plain(17616.0), _plain("a|b")
     ('3.142', '152,340', '', '1.234e-05', '17,616', 'a/b')

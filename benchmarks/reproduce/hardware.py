@@ -33,7 +33,7 @@ from scare.training.recipe import Recipe
 
 KILOBYTE = 1024
 QUICK_BLOCKS = 2  # of requests while utilisation is measured
-MORE_ROWS = 60  # after two windows: enough to time
+MORE_ROWS = 60  # rows besides two windows, so that there are enough windows to time
 
 
 def find_cards(reproduction: Reproduction, methods: Sequence[str], progress: Progress) -> dict[str, Card]:
@@ -60,11 +60,11 @@ def _measure(study: Study, job: Job, calibrator: Calibrator, protocol: Protocol)
     if job.method in NETWORKS:
         recipe = recipe_of(job.method, job.window, job.seed, {})
         card = replace(card, entries=(*card.entries, *time_in_jax(recipe, calibrator, test, rules)))
-    return {name: value for name, value in card.as_dict().items() if name != "schema"}  # a part of such a document
+    return {name: value for name, value in card.as_dict().items() if name != "schema"}  # as `Card.from_dict` reads it
 
 
 def board_note(protocol: Protocol) -> str:
-    """A note on the virtual board's numbers."""
+    """Say which windows were run on the virtual board."""
     return (
         f"On the virtual board every model ran {protocol.board_trials:,} windows of all kinds: strange, of validation,"
         " random; both branches where it chooses one."
@@ -72,7 +72,7 @@ def board_note(protocol: Protocol) -> str:
 
 
 def _rules(protocol: Protocol) -> RequirementTable:
-    """The table with as many windows on the board as the protocol has, and fewer blocks of requests in a quick run."""
+    """Load the requirements, with the protocol's number of windows on the board; a quick run has fewer requests."""
     rules = RequirementTable.load()
     changes: dict[str, Any] = {"board_windows": protocol.board_trials}
     changes |= {"blocks": QUICK_BLOCKS} if protocol.quick else {}

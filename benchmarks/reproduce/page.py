@@ -37,7 +37,7 @@ FIGURES = ("main", "ablation", "adaptability", "board")
 
 
 def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str, Any]]:
-    """The results of an experiment by window length, from the folders that have it."""
+    """Read the results of an experiment by window length, from the folders that have it."""
     paths = [folder / f"{experiment}.json" for folder in folders]
     results = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
     for one in results:
@@ -46,7 +46,7 @@ def read_results(folders: Iterable[Path], experiment: str) -> dict[int, dict[str
 
 
 def accuracy_table(results: Results, experiment: str) -> list[str]:
-    """Errors of every scored method next to the paper's: means over the places, and each place with its spread."""
+    """Tabulate errors of every scored method next to the paper's: means over places, and each with its spread."""
     cells = {window: _by_method(one["tables"][f"{experiment}-cells"]) for window, one in results.items()}
     places = list(dict.fromkeys(row["place"] for found in cells.values() for rows in found.values() for row in rows))
     theirs = {"PM10": "paper: RMSE"} | ({"top5": "paper: top-5 %"} if experiment == "main" else {})
@@ -63,7 +63,7 @@ def accuracy_table(results: Results, experiment: str) -> list[str]:
 
 
 def choice_table(results: Results, experiment: str) -> list[str]:
-    """The rate of every network on each place, and how many of its seeds ship a running mean."""
+    """Tabulate the rate of every network on each place, and how many of its seeds ship a running mean."""
     found = {window: _by_method(one["tables"].get(f"{experiment}-choices", ())) for window, one in results.items()}
     rows = [row for one in found.values() for rows in one.values() for row in rows]
     places = list(dict.fromkeys(row["place"] for row in rows))
@@ -78,7 +78,7 @@ def choice_table(results: Results, experiment: str) -> list[str]:
 
 
 def adaptability_table(results: Results) -> list[str]:
-    """RMSE around changes at the longest window: each place, both definitions, every threshold."""
+    """Tabulate RMSE around changes at the longest window: each place, both kinds of change, every threshold."""
     rows = results[max(results)]["tables"]["adaptability"]
     places = ("place", "kind", "threshold", "coverage")
     names = [name for name in rows[0] if name not in (*places, "pollutant") and not name.endswith(SPREAD)]
@@ -90,7 +90,7 @@ def adaptability_table(results: Results) -> list[str]:
 
 
 def board_table(results: Results) -> list[str]:
-    """Every model on the board at the longest window, float32 / fixed point; no number of a form that a model lacks."""
+    """Tabulate every model on the board at the longest window, float32 / fixed point if it has both."""
     window, found = max(results), {}
     for row in results[window]["tables"]["board"]:
         if row["window"] == window:
@@ -104,7 +104,7 @@ def board_table(results: Results) -> list[str]:
 
 
 def measured_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
-    """Measurements, the paper's in brackets, without methods that have none."""
+    """Tabulate measurements, the paper's in brackets; leaves out methods without any."""
     measures = [name for name in columns if name != "change"]
     head, cells = format_table(
         ResultTable("", "", MODEL | columns, [row for row in rows if any(row.get(one) for one in measures)])
@@ -113,7 +113,7 @@ def measured_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]
 
 
 def sections(folders: Sequence[Path]) -> str:
-    """All tables that the folders have results for, each with the methods that are not finished."""
+    """Render all tables that the folders have results for, each with a line about unfinished methods."""
     lines: list[str] = []
     if results := read_results(folders, "checklist"):
         grades = {name: one.title for name, one in RequirementTable.load().requirements.items()}
@@ -135,7 +135,7 @@ def sections(folders: Sequence[Path]) -> str:
 
 
 def _by_method(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows of each method, of the pollutant that the page is about."""
+    """Group the rows of the pollutant that the page is about by method."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in (row for row in rows if row["pollutant"] == POLLUTANT):
         found.setdefault(row["method"], []).append(row)
@@ -143,7 +143,10 @@ def _by_method(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str,
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], places: Sequence[str]) -> list[str]:
-    """RMSE and top-5 % as means of all places, RMSE of each place, and the least number of seeds."""
+    """Write RMSE and top-5 % as means of all places, RMSE of each place, and the fewest seeds of a place.
+
+    The means are open unless every place has a score.
+    """
     by_place = {row["place"]: row for row in rows if row.get("rmse") is not None}
     each = [by_place.get(place) for place in places]
     scored, means = [row for row in each if row], [OPEN, OPEN]
@@ -155,14 +158,14 @@ def _numbers(rows: Sequence[Mapping[str, Any]], places: Sequence[str]) -> list[s
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], key: str, seeds: int) -> str:
-    """The mean over places, and its standard deviation over seeds, the places taken as independent."""
+    """Write the mean over places, and its standard deviation over seeds if places are independent."""
     deviations = [row[f"{key}_sd"] for row in rows]
     spread = float(np.sqrt(np.sum(np.square(deviations)))) / len(rows)
     return _spread(float(np.mean([row[key] for row in rows])), spread if seeds > 1 else None)
 
 
 def _spread(value: float | None, deviation: float | None) -> str:
-    """A number, and its standard deviation over seeds if there are several."""
+    """Write a number, and its standard deviation over seeds if there are several."""
     return _number(value) + ("" if value is None or deviation is None else f" ± {deviation:.2f}")
 
 
@@ -171,6 +174,7 @@ def _number(value: float | None) -> str:
 
 
 def _unfinished(results: Results) -> list[str]:
+    """Write a line with the methods that are not finished, if there are any."""
     names = [f"{name} (N = {window})" for window, one in results.items() for name in one["unfinished"]]
     return [f"Not finished when this was written: {', '.join(names)}.", ""] if names else []
 

@@ -27,8 +27,8 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 QUICK = "quick"
 TRAINED = ("main", "ablation", "adaptability")  # lists of methods
 LISTS = (*TRAINED, "board")
-SIZE = ("boxes", "days", "seed")  # of a simulation
-PLACES = ("cities", "pollutants")  # a described data set has its own
+SIZE = ("boxes", "days", "seed")  # settings that a simulation needs
+PLACES = ("cities", "pollutants")  # settings that a described data set replaces by its own
 
 
 class ReadingsKind(StrEnum):
@@ -98,6 +98,7 @@ class Protocol:
         return self._effort(method).seeds or self.seeds
 
     def _effort(self, method: str) -> ReducedEffort:
+        """The reduced effort of a method, if it applies at this window length."""
         reduced = self.fewer.get(method, FULL_EFFORT)
         return reduced if self.window >= reduced.window else FULL_EFFORT
 
@@ -110,8 +111,8 @@ class Protocol:
             *(f"{name} {value}" for name, value in self.settings.items()),
         ]
         parts += [f"rate from {', '.join(f'{rate:g}' for rate in self.rates)} on validation"] if self.rates else []
-        less = [name for name in self.fewer if self._effort(name) != FULL_EFFORT]
-        return ", ".join(parts) + (f"; fewer seeds or rates: {', '.join(less)}" if less else "")
+        reduced = [name for name in self.fewer if self._effort(name) != FULL_EFFORT]
+        return ", ".join(parts) + (f"; fewer seeds or rates: {', '.join(reduced)}" if reduced else "")
 
     def as_dict(self) -> dict[str, Any]:
         """The protocol as plain values, for JSON."""
@@ -121,7 +122,7 @@ class Protocol:
 def read_protocol(
     path: Path | None, kind: ReadingsKind, quick: bool, changes: Mapping[str, Any] | None = None
 ) -> Protocol:
-    """Read the protocol of a file (configs/reproduce.toml if None) and apply these changes."""
+    """Read the protocol of a file (configs/reproduce.toml if None), and apply the changes of `--set`."""
     if ignored := [name for name in PLACES if kind is ReadingsKind.DESCRIBED and name in (changes or {})]:
         raise UsageError(f"--set {ignored[0]}: places and pollutants are changed in the data set's description")
     source = path or CONFIGS / "reproduce.toml"
@@ -141,12 +142,12 @@ def read_protocol(
 
 @cache
 def paper() -> dict[str, dict[str, Any]]:
-    """The results that the paper prints, by experiment and model."""
+    """Load the results that the paper prints, by experiment and model."""
     return load_toml(CONFIGS / "paper_results.toml")
 
 
 def paper_values(experiment: str, method: str) -> Mapping[str, Any]:
-    """The paper's results of a method trained by its recipe; empty for other methods.
+    """Look up the paper's results of a method, if it is trained by the paper's recipe; empty for other methods.
 
     >>> paper_values("main", "tesla-paper")["PM10"], paper_values("main", "scare")
     (14.21, {})
@@ -157,7 +158,7 @@ def paper_values(experiment: str, method: str) -> Mapping[str, Any]:
 
 
 def model_of(method: str) -> str:
-    """The name of a method's model in the paper's tables.
+    """Find the name of a method's model in the paper's tables.
 
     >>> model_of("tesla-paper"), model_of("scare"), model_of("exp-3")
     ('tesla', 'scare', 'exp-3')
@@ -166,12 +167,12 @@ def model_of(method: str) -> str:
 
 
 def rate_trials(method: str, protocol: Protocol) -> list[Job]:
-    """The first seed at every rate; a single job for a method without rates."""
+    """List the jobs that choose a method's rate: the first seed at every rate; one job if there is no choice."""
     return [Job(method, protocol.window, 0, rate) for rate in protocol.rates_of(method)]
 
 
 def best_trial(study: Study, method: str, protocol: Protocol) -> Job | None:
-    """The trial with the least validation error; None until all have ended, and if all failed."""
+    """Find the rate trial with the least validation error; None until all have ended, and if all failed."""
     results = {job: study.result(job) for job in rate_trials(method, protocol)}
     if not all(results.values()):
         return None
@@ -180,12 +181,15 @@ def best_trial(study: Study, method: str, protocol: Protocol) -> Job | None:
 
 
 def seeds_of(trial: Job, protocol: Protocol) -> list[Job]:
-    """The jobs of every seed at a trial's rate, itself the first."""
+    """List the jobs of every seed at a trial's rate; the trial itself is the first."""
     return [replace(trial, seed=seed) for seed in range(protocol.seeds_of(trial.method))]
 
 
 def scored_jobs(study: Study, method: str, protocol: Protocol) -> list[Job]:
-    """The jobs that score a method: every seed at its best rate; while that is open, one trial without a result."""
+    """List the jobs that score a method: every seed at its best rate.
+
+    While the best rate is not known, it is one trial that has no result yet, so that the method shows as unfinished.
+    """
     if trial := best_trial(study, method, protocol):
         return seeds_of(trial, protocol)
     tried = rate_trials(method, protocol)
@@ -193,7 +197,10 @@ def scored_jobs(study: Study, method: str, protocol: Protocol) -> list[Job]:
 
 
 def describe_best_rate(study: Study, method: str, protocol: Protocol) -> dict[str, Any] | None:
-    """The best rate, how many seeds ship a running mean of weights, and the validation error at every rate."""
+    """Describe the best rate, how many seeds ship a running mean of weights, and the error at every rate.
+
+    None if there is no choice, or not yet.
+    """
     trial = best_trial(study, method, protocol)
     if trial is None or trial.rate is None:
         return None

@@ -34,9 +34,9 @@ from scare.records import read_json
 
 TaskKey = tuple[str, str]  # place, pollutant
 PACKAGES = ("jax", "numpy", "equinox", "optax")
-START_SECONDS = 8.0  # of a process, and compiling
-SLOW = 1000.0  # windows a second where the protocol gives no speed
-FORWARD = 3  # windows scored in the time in which one is trained on
+START_SECONDS = 8.0  # to start a process and to compile
+SLOW = 1000.0  # windows per second, where the protocol gives no speed
+FORWARD = 3  # windows that are scored in the time of training on one
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Reproduction:
         return replace(study, jobs=tuple(jobs))
 
     def first_job(self, method: str) -> tuple[Study, Job]:
-        """The first seed on the first task."""
+        """Find a method's job with the first seed on the first task, and the study that it belongs to."""
         study = self.studies[self.cells[0]]
         return study, scored_jobs(study, method, self.protocol)[0]
 
@@ -128,7 +128,7 @@ class Reproduction:
 
 
 def methods_to_fit(protocol: Protocol, experiments: Iterable[str]) -> list[str]:
-    """The methods that these experiments need to be fitted."""
+    """List the methods that must be fitted for these experiments; the board needs none."""
     lists: Mapping[str, Sequence[str]] = {
         **{name: getattr(protocol, name) for name in TRAINED},
         "checklist": checklist_methods(protocol),
@@ -138,7 +138,7 @@ def methods_to_fit(protocol: Protocol, experiments: Iterable[str]) -> list[str]:
 
 
 def checklist_methods(protocol: Protocol) -> list[str]:
-    """The methods of the checklist: the networks of the main table."""
+    """List the methods of the checklist: the networks of the main table."""
     return [name for name in protocol.main if name in NETWORKS]
 
 
@@ -151,7 +151,7 @@ def fit_all(reproduction: Reproduction, methods: Sequence[str], executor: Execut
     """Make every fit that is missing, the cheapest method first."""
     total, numbers = len(list(missing_fits(reproduction, methods))), count(1)
     names = sorted(dict.fromkeys(methods), key=lambda one: expected_seconds(reproduction, one))
-    undecided = list(names)
+    undecided = list(names)  # methods whose best rate is not known; the first pass shortens it, the second reads it
     for work in (_rates_and_seeds(reproduction, names, undecided), _seeds(reproduction, undecided)):
         for study, job in run_jobs((one for one in work if not _done(*one)), executor):
             progress(next(numbers), total, f"{study.folder.name} {job.key}")
@@ -173,14 +173,14 @@ def _rates_and_seeds(reproduction: Reproduction, names: Sequence[str], undecided
 
 
 def _seeds(reproduction: Reproduction, names: Iterable[str]) -> Iterator[Work]:
-    """Every seed at the best rate, where that is decided."""
+    """Yield the jobs of every seed at the best rate, for tasks where that is decided."""
     for name, study in product(names, reproduction.studies.values()):
         if trial := best_trial(study, name, reproduction.protocol):
             yield from ((study, job) for job in seeds_of(trial, reproduction.protocol))
 
 
 def missing_fits(reproduction: Reproduction, methods: Sequence[str]) -> Iterator[Work]:
-    """Every fit still to be made; seeds whose rate is not decided yet are listed at the first rate."""
+    """Yield every fit still to be made; seeds whose rate is not decided yet are listed at the first rate."""
     protocol = reproduction.protocol
     for name in dict.fromkeys(methods):
         for study in reproduction.studies.values():
@@ -190,12 +190,12 @@ def missing_fits(reproduction: Reproduction, methods: Sequence[str]) -> Iterator
 
 
 def expected_minutes(reproduction: Reproduction, methods: Sequence[str]) -> float:
-    """Expected minutes of the missing fits, one after the other on one core."""
+    """Estimate the minutes of the missing fits, one after the other on one core."""
     return sum(expected_seconds(reproduction, job.method) for _, job in missing_fits(reproduction, methods)) / 60
 
 
 def expected_seconds(reproduction: Reproduction, method: str) -> float:
-    """Expected seconds of a fit: the median of those made, or by the protocol's speeds."""
+    """Estimate the seconds of a fit: the median of those made, or by the protocol's speeds."""
     tried = rate_trials(method, reproduction.protocol)
     made = [study.result(job) for study in reproduction.studies.values() for job in tried]
     seconds = [found["fit_seconds"] for found in made if found and not found["failed"]]
@@ -203,18 +203,19 @@ def expected_seconds(reproduction: Reproduction, method: str) -> float:
 
 
 def _done(study: Study, job: Job) -> bool:
+    """Whether a job has a result and did not fail."""
     return (study.result(job) or {"failed": ""})["failed"] is None
 
 
 def _by_speed(reproduction: Reproduction, method: str) -> float:
-    """Expected seconds of a fit from the protocol's speeds, at the window length nearest to its own."""
+    """Estimate the seconds of a fit from the protocol's speeds, at the window length nearest to its own."""
     if method not in NETWORKS:
         return START_SECONDS
     protocol = reproduction.protocol
     settings = recipe_of(method, protocol.window, 0, protocol.settings).settings
     readings = read_task(next(iter(reproduction.studies.values())).folder).readings
     rows = {part: sum(one.rows for one in readings[part]) for part in PARTS}
-    rounds = settings.rounds(rows["train"])
+    rounds = settings.rounds(rows["train"])  # steps of each; after each, the validation rows are scored
     scored = len(rounds) * rows["validation"] + rows["test"]
     speeds = protocol.speeds
     nearest = speeds[min(speeds, key=lambda length: abs(log(length / protocol.window)))] if speeds else {}

@@ -132,7 +132,7 @@ class ExperimentResult:
 
 
 def make_main(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
-    """Table 2, the scores on each place and pollutant, and the rates of the networks."""
+    """Make Table 2, the scores on each place and pollutant, and the rates of the networks."""
     protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
     scores, cards = reproduction.tables(protocol.main), find_cards(reproduction, protocol.main, progress)
     rows = []
@@ -152,20 +152,20 @@ def make_main(reproduction: Reproduction, progress: Progress) -> ExperimentResul
 
 
 def mean_over_places(scores: Scores, pollutant: str, method: str, field: str) -> float | None:
-    """The mean over places of one number of a method's accuracy; None if a place has none."""
+    """Average one number of a method's accuracy over places; None if a place has none."""
     rows = [found[method] for cell, found in scores.items() if cell[1] == pollutant]
     return mean(getattr(row.accuracy, field) if row.accuracy else None for row in rows)
 
 
 def spread_over_places(scores: Scores, pollutant: str, method: str) -> float | None:
-    """Standard deviation over seeds of the mean RMSE, places taken as independent; None if there is one seed."""
+    """Compute the standard deviation over seeds of the mean RMSE, if places are independent; None for one seed."""
     rows = [found[method] for cell, found in scores.items() if cell[1] == pollutant]
     spreads = [row.spread.rmse for row in rows if row.spread and row.seeds > 1]
     return float(np.sqrt(np.sum(np.square(spreads)))) / len(rows) if len(spreads) == len(rows) else None
 
 
 def accuracy_columns(scores: Scores, pollutants: Sequence[str], method: str) -> dict[str, float | None]:
-    """RMSE by pollutant, and its spread over seeds."""
+    """Compute the RMSE of a method by pollutant, mean over places, and its spread over seeds."""
     means = {str(one): mean_over_places(scores, one, method, "rmse") for one in pollutants}
     return means | {f"{one}{SPREAD}": spread_over_places(scores, one, method) for one in pollutants}
 
@@ -176,7 +176,7 @@ def accuracy_headings(pollutants: Sequence[str]) -> dict[str, str]:
 
 
 def cell_table(name: str, scores: Scores) -> ResultTable:
-    """The scores of every place, pollutant and method."""
+    """Tabulate the scores of every place, pollutant and method."""
     rows: list[dict[str, Any]] = []
     for (place, pollutant), found in scores.items():
         rows += [{"place": str(place), "pollutant": str(pollutant), **row.as_dict()} for row in found.values()]
@@ -184,7 +184,7 @@ def cell_table(name: str, scores: Scores) -> ResultTable:
 
 
 def choice_table(name: str, reproduction: Reproduction, methods: Sequence[str]) -> ResultTable:
-    """The best rate of every network and task, and the validation error at each rate."""
+    """Tabulate the best rate of every network and task, and the validation error at each rate."""
     rows: list[dict[str, Any]] = []
     for cell, study in reproduction.studies.items():
         place = dict(zip(("place", "pollutant"), map(str, cell), strict=True))
@@ -196,7 +196,7 @@ def choice_table(name: str, reproduction: Reproduction, methods: Sequence[str]) 
 
 
 def make_ablation(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
-    """Table 3, the scores on each place and pollutant, and the rates of the networks."""
+    """Make Table 3, the scores on each place and pollutant, and the rates of the networks."""
     protocol, pollutants = reproduction.protocol, reproduction.source.pollutants
     scores, cards = reproduction.tables(protocol.ablation), find_cards(reproduction, protocol.ablation, progress)
     rows = []
@@ -219,7 +219,7 @@ def make_ablation(reproduction: Reproduction, progress: Progress) -> ExperimentR
 
 
 def make_adaptability(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
-    """RMSE around changes by place, pollutant, kind of change and threshold; PM10 first."""
+    """Tabulate RMSE around changes by place, pollutant, kind of change and threshold; PM10 first."""
     protocol = reproduction.protocol
     rows: list[dict[str, Any]] = []
     cells = sorted(reproduction.cells, key=lambda cell: reproduction.source.pollutants.index(cell[1]))
@@ -234,7 +234,7 @@ def make_adaptability(reproduction: Reproduction, progress: Progress) -> Experim
 
 
 def _adaptability_rows(cell: TaskKey, scored: SharedRows, protocol: Protocol) -> list[dict[str, Any]]:
-    """A row for each kind of change and threshold, with the error of every method and its spread over seeds."""
+    """Make a row for each kind of change and threshold, with every method's error and its spread over seeds."""
     rows = []
     for kind, find in CHANGE_KINDS.items():
         changes = [find(one.times, one.values[:, 0], one.targets, one.step_seconds) for one in scored.readings]
@@ -252,13 +252,13 @@ def _adaptability_rows(cell: TaskKey, scored: SharedRows, protocol: Protocol) ->
 
 
 def _error(values: np.ndarray, reference: np.ndarray, near: np.ndarray) -> float:
-    """RMSE near a change, of the rows that have a value."""
-    own = np.isfinite(values)
-    return error_near(values[own], reference[own], near[own])[0]
+    """Compute the RMSE over the rows near a change that have a value."""
+    known = np.isfinite(values)
+    return error_near(values[known], reference[known], near[known])[0]
 
 
 def make_checklist(reproduction: Reproduction, progress: Progress) -> ExperimentResult:
-    """Table 1, and the numbers behind each grade."""
+    """Make Table 1, and a table of the numbers behind each grade."""
     rules, protocol = RequirementTable.load(), reproduction.protocol
     methods = checklist_methods(protocol)
     scored = [SharedRows.of(reproduction.study(cell, methods)) for cell in reproduction.cells]
@@ -289,9 +289,9 @@ def make_checklist(reproduction: Reproduction, progress: Progress) -> Experiment
 
 
 def accuracy_findings(scored: Sequence[SharedRows], method: str) -> list[Finding]:
-    """RMSE over all rows and at the fastest changes, each as a share of the reference's spread there.
+    """Measure RMSE over all rows and at the fastest changes, each as a share of the reference's spread there.
 
-    Means over tasks and seeds; no number if a task has no estimates of this method.
+    These are means over tasks and seeds; None if a task has no estimates of this method.
     """
     shares: list[tuple[float | None, float | None]] = []
     for one in scored:
@@ -300,7 +300,7 @@ def accuracy_findings(scored: Sequence[SharedRows], method: str) -> list[Finding
 
 
 def _shares(one: SharedRows, method: str) -> list[tuple[float, float]]:
-    """Both errors on one task, a pair per seed."""
+    """Compute both errors on one task as shares of the reference's spread: a pair per seed."""
     fast = fastest(one.changes)
     spread, spread_fast = float(one.reference.std()), float(one.reference[fast].std())
     errors = [values - one.reference for values in one.of_method(method)]
@@ -362,7 +362,7 @@ def _measure_on_board(name: str, window: int, arithmetic: Arithmetic, protocol: 
 
 
 def _flatbuffer_size(name: str, window: int, arithmetic: Arithmetic) -> dict[str, Any]:
-    """Bytes of the FlatBuffer, or why there is none."""
+    """Measure the bytes of a model's FlatBuffer, or say why there is none."""
     try:
         made = make_flatbuffer(compile_calibrator(draw_method(name, window), arithmetic))
     except NotApplicableError as error:
@@ -372,7 +372,7 @@ def _flatbuffer_size(name: str, window: int, arithmetic: Arithmetic) -> dict[str
 
 @cache
 def _why_no_flatbuffers() -> str:
-    """Why no FlatBuffer can be made here; empty if it can."""
+    """Say why no FlatBuffer can be made on this computer; empty if it can."""
     try:
         require("tflite")
     except UsageError as error:
@@ -390,7 +390,7 @@ MAKERS: dict[str, Callable[[Reproduction, Progress], ExperimentResult]] = {
 
 
 def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A row with the paper's values next to ours.
+    """Add the paper's values to a row of ours, for the columns that it has.
 
     >>> with_paper({"method": "scare", "PM10": 3.0}, {"PM10": 14.03, "cpu": 7.1})
     {'method': 'scare', 'PM10': 3.0, 'paper_PM10': 14.03}
@@ -399,7 +399,7 @@ def with_paper(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> dic
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None if a number is missing or there is none.
+    """Average numbers; None if one is missing, or there are none.
 
     >>> mean([1.0, 2.0]), mean([1.0, None]), mean([])
     (1.5, None, None)

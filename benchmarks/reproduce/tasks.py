@@ -30,7 +30,7 @@ from scare.errors import UsageError
 
 STAND_IN = "simulated stand-in, not SensEURCity"  # recorded in every task and calibrator made without --data
 DESCRIPTION = ".toml"  # suffix of a data set's description
-LEVELS = {Pollutant.PM10: 1.0, Pollutant.PM25: 0.6, Pollutant.PM1: 0.4}  # of simulated PM
+LEVELS = {Pollutant.PM10: 1.0, Pollutant.PM25: 0.6, Pollutant.PM1: 0.4}  # factors on the simulated PM
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ def open_source(protocol: Protocol, data: Path | None, files: Path | None = None
 
 
 def _stand_in(protocol: Protocol) -> ReadingsSource:
+    """Simulate readings in the place of SensEURCity; every note says that they are not the paper's."""
     size = f"boxes {protocol.simulation['boxes']}, days {protocol.simulation['days']:g} in each city"
     note = f"SIMULATED stand-in, not the paper's data: {size}; compare no error here with the paper's"
 
@@ -75,6 +76,7 @@ def _stand_in(protocol: Protocol) -> ReadingsSource:
 
 
 def _described(protocol: Protocol, data_set: DataSet, folder: Path) -> ReadingsSource:
+    """Open a described data set, whose files are in this folder."""
     left_out = f", without {', '.join(data_set.without)}" if data_set.without else ""
     read = cache(partial(data_set.read, folder))
 
@@ -89,8 +91,8 @@ def _split_sensors(protocol: Protocol, data: Path, city: str, pollutant: str) ->
     """Split as the paper does: training sensors, one for validation, one for test."""
     sensors, order = read_senseurcity(data, City(city), Pollutant(pollutant)), protocol.sensor_order
     readings = [_prepared(complete_rows(one), protocol) for one in sensors]
-    long = [one for one in readings if len(one) > protocol.window]
-    train, validation, test = split_readings(long, City(city), order)
+    long_enough = [one for one in readings if len(one) > protocol.window]
+    train, validation, test = split_readings(long_enough, City(city), order)
     how = f"by sensor, in the {order} order: validation {validation.device}; test {test.device}"
     return Split(tuple(train), (validation,), (test,), how)
 
@@ -112,11 +114,11 @@ def _simulate(protocol: Protocol, city: str, pollutant: str) -> list[Readings]:
         simulation = Simulation(**{**protocol.simulation, "seed": seed})
     except TypeError as error:
         raise UsageError(f"[stand-in] simulation: {error}") from error
-    return [_named(one, Pollutant(pollutant)) for one in simulate(simulation)]
+    return [_as_pollutant(one, Pollutant(pollutant)) for one in simulate(simulation)]
 
 
-def _named(readings: Readings, pollutant: Pollutant) -> Readings:
-    """Scale the first channel, rounded like the sensor's output, and the reference to a pollutant's level."""
+def _as_pollutant(readings: Readings, pollutant: Pollutant) -> Readings:
+    """Scale the first channel and the reference to a pollutant's level, rounded like real ones, and rename them."""
     level, simulated = LEVELS[pollutant], readings.channels[0]
     raw, reference = (replace(simulated, name=f"{pollutant.lower()}_{what}") for what in ("raw", "reference"))
     columns = (pl.col(simulated.name) * level).round().alias(raw.name), (pl.col(REFERENCE) * level).round(1)

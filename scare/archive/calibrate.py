@@ -6,8 +6,8 @@
     OUT/.scare/KEY.jsonl          the journal of a series: a line for each file that is done, in order
     OUT/.scare/KEY.safetensors    the streams' state after the last of them, with that file's line
 
-A file's result is written first, then the state, then the journal line. Whatever a kill interrupts is done again and
-gives the same bytes, so the same call resumes where it was stopped and does only what has changed since.
+A file's result is written first, then the state, then the journal line. Whatever a killed run left unfinished is done
+again and gives the same bytes, so the same call resumes where it was stopped and does only what has changed since.
 """
 
 import hashlib
@@ -64,11 +64,11 @@ from scare.words import duration
 HIDDEN = ".scare"  # folder of journals, hidden from whatever reads the data set
 MANIFEST = "_manifest.csv"  # readers of hive folders skip names that begin with an underscore
 MANIFEST_COLUMNS = ("input", "sha256", "output", "device", "rows", "calibrated", "why")
-JOURNAL_KEYS = {"summary": "look", "fingerprint": "chain", "spans": "pieces", "error": "why"}  # fields on disk
-ORDER = " order"  # no name in a header begins with a space
+JOURNAL_KEYS = {"summary": "look", "fingerprint": "chain", "spans": "pieces", "error": "why"}  # keys on disk, by field
+ORDER = " order"  # column of row numbers; it begins with a space, as no name in a header does
 SAME_STEP = 1.5  # a step that differs from the model's by less than this factor counts as the same
 SUMMARY_FILES = 64  # files that a worker summarises in one job
-TASK_BYTES, TASK_SERIES = 1 << 24, 64  # a task has at most this much input, or one series
+TASK_BYTES, TASK_SERIES = 1 << 24, 64  # most input bytes and series of a task; a larger series is a task of its own
 TASKS_PER_WORKER = 4  # at least, where there is enough to do
 SLOWEST = 5  # files listed in the totals
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # temporary files of killed runs, of any computer
@@ -88,7 +88,7 @@ class Archive:
     dates: Dates = ""
 
     def files(self) -> list[ArchiveFile]:
-        """List the files that exist now, without results."""
+        """List the files that exist now, except those in the folder of results."""
         out = self.out.absolute()
         return [file for file in find_files(self.places, self.device_column) if out not in Path(file.path).parents]
 
@@ -104,7 +104,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class JournalLine:
-    """The outcome of a file: by device, counts or the reason why it was left out; `error` if the file was unusable."""
+    """The outcome of a file: by device, counts or why it was left out; `error` says why the whole file is unusable.
+
+    `output` is the name of the result, empty if there is none.
+    """
 
     summary: FileSummary
     fingerprint: str = ""
@@ -187,7 +190,7 @@ def _find_label_columns(archive: Archive, files: Sequence[ArchiveFile]) -> Label
 def _summarise(
     files: Sequence[ArchiveFile], labels: LabelColumns, cache: "SummaryCache", executor: Executor
 ) -> Iterator[FileSummary]:
-    """Summarise each file; one that has not been written to since its last summary is not read again."""
+    """Yield a summary of each file; one that has not been written to since its last summary is not read again."""
     changed = []
     for file in files:
         summary, unchanged = cache.known.get(file.name), False
@@ -210,7 +213,7 @@ def _summarise(
 def _make_tasks(
     out: Path, todo: Sequence[Series], workers: int, labels: LabelColumns, models: Mapping[str, Model]
 ) -> Iterator[Task]:
-    """Divide series into tasks, the largest first, so that workers end at about the same time."""
+    """Divide series into tasks, the largest series first, so that workers end at about the same time."""
 
     def make_task(part: Sequence[Series]) -> Task:
         devices = {device for series in part for one in series.files for device in one.summary.devices}
@@ -230,7 +233,7 @@ def _make_tasks(
 def _run_tasks(
     out: Path, todo: Sequence[Series], tasks: Iterable[Task], executor: Executor, progress: Progress
 ) -> list[JournalLine]:
-    """Calibrate series; returns lines for the files whose worker was lost."""
+    """Calibrate series; returns lines only for files that were not done because their worker was lost."""
     total, done, lost = sum(len(series.files) for series in todo), 0, []
     by_key = {series.key: series for series in todo}
     for ended in run_all(executor, calibrate, ((asdict(task),) for task in tasks)):
@@ -245,7 +248,7 @@ def _run_tasks(
 
 
 def _total(lines: Sequence[JournalLine], known: Mapping[str, JournalLine]) -> dict[str, Any]:
-    """Add up all lines, and how much of that this run did."""
+    """Add up all lines, and under `now` those of this run: files that were not `known` before, or have changed."""
     totals, now = Totals(), Totals()
     for line in lines:
         totals.add(line)
@@ -256,7 +259,7 @@ def _total(lines: Sequence[JournalLine], known: Mapping[str, JournalLine]) -> di
 
 @dataclass
 class Totals:
-    """Running totals; files that went well take no memory."""
+    """Running totals of journal lines; only devices, problems and the slowest files take memory."""
 
     files: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # by device
@@ -337,7 +340,7 @@ class SeriesWorker:
         self._task, self._series = task, series
         self._out, self._journal = Path(task.out), Journal(Path(task.out), series.key)
         self._streams: dict[Model, DeviceStreams] = {}
-        self._until: dict[str, float] = {}
+        self._until: dict[str, float] = {}  # last time in seconds, by device
 
     def work(self) -> None:
         """Calibrate the files that are not done; each result is written and journalled before the next file."""
@@ -349,7 +352,7 @@ class SeriesWorker:
             line, output = JournalLine(one.summary, one.fingerprint), self._out / one.file.output
             try:
                 line = replace(line, **self._calibrate_file(one, output))
-            except (ScareError, OSError) as error:
+            except (ScareError, OSError) as error:  # go on with the next file, as if this one did not exist
                 self._restore(*before)
                 with suppress(OSError):
                     output.unlink(missing_ok=True)
@@ -358,11 +361,11 @@ class SeriesWorker:
             self._journal.append(line, self._state(), self._until)
 
     def _calibrate_file(self, one: SeriesFile, output: Path) -> dict[str, Any]:
-        """Write a file's result; returns counts by device, why devices were left out, and the result's name."""
+        """Write a file's result; returns the fields of its `JournalLine`. Updates the streams and `_until`."""
         spans = {span.device: span for span in one.summary.spans}
         left_out = {device: reason for device, span in spans.items() if (reason := self._reason_against(span))}
         counts = dict.fromkeys(spans.keys() - left_out.keys(), Counts())
-        _check_unchanged(one)
+        _check_unchanged(one)  # since its summary, and below: while it was read
         if counts:
             with table_writer(output) as write:
                 for result in self._results(one, list(counts)):
@@ -401,6 +404,7 @@ class SeriesWorker:
                 yield self._push(chunk, devices)
 
     def _push(self, chunk: pl.DataFrame, devices: Sequence[str]) -> pl.DataFrame:
+        """Calibrate rows of these devices, each with its model; the rows stay in their order."""
         models = {device: self._task.models[device] for device in devices}
         if len(set(models.values())) == 1:
             return self._stream(models[devices[0]]).push(chunk)
@@ -415,14 +419,17 @@ class SeriesWorker:
         return load_model(model.path, model.sha256)
 
     def _stream(self, model: Model) -> DeviceStreams:
+        """The streams of all devices with this model."""
         if model not in self._streams:
             self._streams[model] = DeviceStreams(load_model(model.path, model.sha256))
         return self._streams[model]
 
     def _state(self) -> DeviceStates:
+        """The state of all streams; `_restore` takes it back."""
         return {device: state for streams in self._streams.values() for device, state in streams.state().items()}
 
     def _restore(self, states: DeviceStates, until: Mapping[str, float]) -> None:
+        """Replace all streams by new ones with these states, and the last times by `until`."""
         self._streams, self._until = {}, dict(until)
         for model in {self._task.models[device] for device in states}:
             own = {device: state for device, state in states.items() if self._task.models[device] == model}
@@ -430,12 +437,13 @@ class SeriesWorker:
 
 
 def _check_unchanged(one: SeriesFile) -> None:
+    """Raise a DataError if the file has been written to since it was summarised."""
     if stamp(one.file.path) != one.summary.stamp:
         raise DataError(CHANGED)
 
 
 def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
-    """Add the rows of a result to the counts of their devices."""
+    """Add the rows of a result to `counts`, by device."""
     for part in result.select(DEVICE, CALIBRATED, FLAGS).partition_by(DEVICE):
         device, before = part[DEVICE][0], counts[part[DEVICE][0]]
         new = {name: count for name, count in count_flags(part[FLAGS].to_numpy()).items() if count}
@@ -451,14 +459,15 @@ class Journal:
         self._out = out
 
     def lines(self) -> list[JournalLine]:
-        """Read the complete lines whose results still exist."""
+        """Read the complete lines whose results still exist, the last one of each file."""
         lines = [_parse_line(json.loads(text), self._lines) for text in _complete_lines(self._lines)]
         return list({line.summary.name: line for line in lines if self._has_result(line)}.values())
 
     def resume(self, fingerprints: Sequence[str]) -> tuple[list[JournalLine], DeviceStates, dict[str, float]]:
         """Read the lines of files that are done, the state after them, and each device's last time.
 
-        All are empty, so that the series begins anew, unless the files up to the stored state are done and unchanged.
+        `fingerprints` are those of the series' files now, in order. Unless all files up to the stored state are done
+        and unchanged, everything returned is empty, and the series begins anew.
         """
         done = {line.fingerprint: line for line in self.lines()}
         try:
@@ -470,7 +479,7 @@ class Journal:
         last = _parse_line(header["line"], self._state)
         if last.fingerprint not in fingerprints:
             return [], {}, {}
-        if self._has_result(last):
+        if self._has_result(last):  # a kill may have come between the state and its line
             done[last.fingerprint] = last
         before = fingerprints[: fingerprints.index(last.fingerprint) + 1]
         if any(fingerprint not in done for fingerprint in before):
@@ -500,6 +509,7 @@ class Journal:
             handle.write(_json_line(line))
 
     def _has_result(self, line: JournalLine) -> bool:
+        """Whether the result that a line names exists, or the line names none."""
         return not line.output or (self._out / line.output).exists()
 
 
@@ -507,7 +517,7 @@ class SummaryCache:
     """Summaries of files, kept on disk, so that an interrupted run does not summarise the same files again."""
 
     def __init__(self, out: Path, settings: Sequence[object]) -> None:
-        """Read the summaries; `settings` are what a summary depends on besides the file."""
+        """Read the summaries made with the same `settings`, which a summary depends on besides the file."""
         self._path = out / HIDDEN / f"looks-{hashlib.sha256(repr(settings).encode()).hexdigest()[:8]}"
         records = (_with_field_names(json.loads(text)) for text in _complete_lines(self._path))
         summaries = [convert(record, FileSummary, self._path) for record in records]
@@ -522,6 +532,7 @@ class SummaryCache:
 
 
 def _complete_lines(path: Path) -> list[str]:
+    """Read lines without the last one if it has no line end: a kill cut it off. Empty if there is no file."""
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
@@ -535,10 +546,12 @@ def _plain(record: JournalLine | FileSummary) -> dict[str, Any]:
 
 
 def _parse_line(record: dict[str, Any], where: Path) -> JournalLine:
+    """Read a line of a journal from its plain values; error messages begin with `where`."""
     named = _with_field_names(record)
     return convert({**named, "summary": _with_field_names(named["summary"])}, JournalLine, where)
 
 
 def _with_field_names(record: dict[str, Any]) -> dict[str, Any]:
+    """Rename keys on disk to the fields of our records, the inverse of `JOURNAL_KEYS`."""
     fields = {key: name for name, key in JOURNAL_KEYS.items()}
     return {fields.get(key, key): value for key, value in record.items()}

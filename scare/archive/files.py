@@ -4,8 +4,8 @@ Files are on a disk or behind a URL that fsspec knows (s3://, gs://), read with 
 copied to a temporary one while it is read. A folder `device=…` names the device of its files.
 
 A window reaches back into the file before, so a file's result depends on the earlier files of its series. Its
-`fingerprint` is a hash of all that: the contents so far and the models of their devices. A file with a known
-fingerprint is done. Goes to `calibrate`.
+`fingerprint` is a hash of all that: the contents of the files up to it and the models of their devices. A file whose
+fingerprint is in the journal is done. Goes to `calibrate`.
 """
 
 import hashlib
@@ -128,14 +128,17 @@ class Series:
 
 
 def find_files(places: Sequence[str], device_key: str = "") -> list[ArchiveFile]:
-    """List the table files of folders, globs and file names; names that begin with . or _ are skipped."""
+    """List the table files of folders, globs and file names; names that begin with . or _ are skipped.
+
+    A file in a hive folder `device=…`, or `device_key=…`, belongs to the device that the folder names.
+    """
     root = common_root(list(places)).rstrip("/\\")
     paths = {path[len(root) + 1 :].replace("\\", "/"): path for place in places for path in list_files(place)}
     files = []
     for name in sorted(paths):
-        parents = PurePosixPath(name).parts
-        if name.lower().endswith(SUFFIXES) and not any(part[0] in "._" for part in parents):
-            keys = dict(part.split("=", 1) for part in parents[:-1] if "=" in part)
+        parts = PurePosixPath(name).parts
+        if name.lower().endswith(SUFFIXES) and not any(part[0] in "._" for part in parts):
+            keys = dict(part.split("=", 1) for part in parts[:-1] if "=" in part)
             files.append(ArchiveFile(paths[name], name, unquote(keys.get(device_key or DEVICE, ""))))
     if not files:
         raise DataError(f"{', '.join(places)}: no file there ends in {', '.join(SUFFIXES)}")
@@ -159,14 +162,15 @@ def is_url(place: str) -> bool:
 def common_root(places: list[str]) -> str:
     """Find the folder that contains the files of all places."""
     folders = [_folder(PurePosixPath(place) if is_url(place) else Path(place).absolute()) for place in places]
-    return commonpath(folders).replace(":/", "://", 1) if is_url(places[0]) else commonpath(folders)
+    root = commonpath(folders)
+    return root.replace(":/", "://", 1) if is_url(places[0]) else root  # a path has lost one of the slashes
 
 
 def _folder(path: Path | PurePosixPath) -> str:
     """A folder itself, the folder of a file, or the part of a glob before its first wildcard."""
     if has_magic(str(path)):
-        plain = next(number for number, part in enumerate(path.parts) if has_magic(part))
-        return str(type(path)(*path.parts[:plain]))
+        wildcard = next(number for number, part in enumerate(path.parts) if has_magic(part))
+        return str(type(path)(*path.parts[:wildcard]))
     return str(path.parent if isinstance(path, Path) and not path.is_dir() else path)
 
 
@@ -253,7 +257,10 @@ def content_hash(path: Path) -> str:
 
 
 def find_spans(path: Path, device: str, labels: LabelColumns) -> list[DeviceSpan]:
-    """Measure each device's rows, sorted by name, in memory that does not grow with the rows."""
+    """Find each device's rows in a file, sorted by name, batch by batch in constant memory.
+
+    `device` is the device that the file's folder names, if it does. The step is the largest of the batches' medians.
+    """
     table = open_table(path)
     column = "" if device else labels.device_column
     columns = [*labels.time, *([column] if column else [])]
@@ -308,6 +315,7 @@ def group_into_series(
 
 
 def _hash(*parts: object) -> str:
+    """SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -318,19 +326,21 @@ class _Groups:
         self._parents: dict[str, str] = {}
 
     def find(self, name: str) -> str:
+        """Find the name that represents the group of a name, and shorten the way to it (path halving)."""
         while (parent := self._parents.setdefault(name, name)) != name:
             self._parents[name] = self._parents[parent]
             name = parent
         return name
 
     def join(self, names: Sequence[str]) -> None:
+        """Merge the groups of these names."""
         least = min(map(self.find, names))
         for name in names:
             self._parents[self.find(name)] = least
 
 
 class Models:
-    """Models by route; each file is opened once, so that a bad one is rejected before the work begins."""
+    """Finds the model of each device by routes; every model is loaded at once, so a bad file fails early."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes

@@ -45,16 +45,16 @@ class DLinear:
 
     @staticmethod
     def default() -> "DLinear":
-        """The published kernel."""
+        """With the published moving average of 25 readings."""
         return DLinear()
 
     def build(self, window: int, channels: int, key: Array) -> "DLinearNetwork":
-        """Weights that start as a mean of the window: 1/(N·C) each; the key is not needed."""
+        """Start all weights at 1/(N·C), so that the output is the window's mean; the key is not needed."""
         start = jnp.full((window, channels), 1 / (window * channels))
         return DLinearNetwork(window, channels, self.kernel, start, jnp.zeros(()), start, jnp.zeros(()))
 
     def parameters(self, window: int, channels: int) -> int:
-        """Two linear maps with a bias each."""
+        """Number of trained parameters: two linear maps with a bias each."""
         return 2 * (window * channels + 1)
 
     def operations(self, window: int, channels: int) -> Operations:
@@ -74,7 +74,7 @@ class DLinearNetwork(Network):
     undecayed = frozenset({"seasonal_bias", "trend_bias"})
 
     def joined(self, seasonal: Weights, trend: Weights) -> Weights:
-        """Join both maps: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x, gradients included."""
+        """Weights [window, channels] of both maps in one: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x."""
         average = moving_average(self.window, self.kernel).astype(trend.dtype)
         return seasonal + average.T @ (trend - seasonal)
 

@@ -28,8 +28,8 @@ from scare.layers.feed_forward import Activation, FeedForward, LayerNorm, Linear
 from scare.models.contract import Network
 from scare.records import Count
 
-FITTED_PAIRS = 1 << 21  # pairs of tokens a fit of the hash looks at: 16 windows of 360 readings, one of 1440
-FITTED_WINDOWS = 64  # at most
+FITTED_PAIRS = 1 << 21  # most pairs of tokens in a fit of the hash: those of 16 windows of 360 readings, one of 1440
+FITTED_WINDOWS = 64  # most windows in a fit of the hash
 START = 0.02  # standard deviation of the initial positions
 INFERENCE_BATCH = 128  # windows computed at once, so that scoring thousands of long windows fits in memory
 
@@ -56,11 +56,11 @@ class EcoFormer:
 
     @staticmethod
     def default() -> "EcoFormer":
-        """The published hash on a narrow block."""
+        """The published hash, in one block of width 8."""
         return EcoFormer()
 
     def build(self, window: int, channels: int, key: Array) -> "EcoFormerNetwork":
-        """Random parameters; the hash is random until the first round."""
+        """Draw the parameters; the hash is random until the first round of training fits it."""
         keys, width = jax.random.split(key, 5), self.width
         return EcoFormerNetwork(
             window=window,
@@ -81,7 +81,7 @@ class EcoFormer:
 
     def operations(self, window: int, channels: int) -> Operations:
         """Operations of one inference of the folded plan: tokens and codes for every reading, the rest once."""
-        width, hidden, own = self.width, self.expansion * self.width, self.bias == Bias.TOKEN
+        width, hidden, own = self.width, self.expansion * self.width, self.bias == Bias.TOKEN  # own: see `Bias`
         hashing = 2 * width + self.supports * (width + self.bits)
         token = channels * width + 3 * width + width**2 + hashing  # embed, norm, project, hash
         once = width + width**2 + 3 * width + 2 * width * hidden + 3 * hidden + width  # bias, project, ..., head
@@ -109,7 +109,7 @@ class EcoFormerNetwork(Network):
     )
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
+        """Scaled targets [batch]; large batches are computed in parts, which take less memory."""
         if len(features) <= INFERENCE_BATCH:
             return self._forward(features)
         return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
@@ -129,7 +129,7 @@ class EcoFormerNetwork(Network):
         return self.embedding.bias if self.position is None else self.embedding.bias + self.position
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """Fit the hash to some of these windows."""
+        """The network with its hash fitted to some of these windows, drawn at random."""
         count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
         draw_key, fit_key = jax.random.split(key)
         drawn = features[jax.random.permutation(draw_key, len(features))[:count]]
@@ -153,4 +153,5 @@ class EcoFormerNetwork(Network):
 
 @eqx.filter_jit
 def _fit_hash(network: EcoFormerNetwork, features: Array, key: Array) -> HashAttention:
+    """Fit the network's attention to the normalised tokens of these windows."""
     return network.attention.fitted(network.norms[0](network.tokens(features)), key)

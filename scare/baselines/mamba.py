@@ -29,8 +29,8 @@ from scare.models.contract import Network
 from scare.records import Count
 
 EPSILON = 1e-5  # under the root of a mean square
-SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # of the initial Δ
-INFERENCE_BATCH = 256  # windows computed at once in inference
+SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # the initial Δ is drawn from SHORTEST to LONGEST, and is at least FLOOR
+INFERENCE_BATCH = 256  # windows computed at once in inference, so that thousands of long windows fit in memory
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Mamba:
 
     @staticmethod
     def default() -> "Mamba":
-        """The size of the comparison at a window of 360."""
+        """The size used in the comparison with other models at a window of 360."""
         return Mamba()
 
     @property
@@ -75,7 +75,7 @@ class Mamba:
         return self.inner // self.head_width
 
     def build(self, window: int, channels: int, key: Array) -> "MambaNetwork":
-        """Random parameters, whose number does not depend on the window."""
+        """Draw the parameters, whose number does not depend on the window."""
         keys = jax.random.split(key, 3)
         return MambaNetwork(
             window=window,
@@ -95,11 +95,12 @@ class Mamba:
         return (channels + 1) * width + projections + convolutions + 3 * heads + inner + 2 * width + width + 1
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan: rows first, then what the newest row alone needs."""
-        width, inner, state, few = self.width, self.inner, self.state, min(channels + 1, self.width)
+        """Operations of one inference of the folded plan: every row, the weighted sum, then the newest row alone."""
+        width, inner, state = self.width, self.inner, self.state
+        narrow = min(channels + 1, width)  # numbers per row after `narrow_steps`
         mixed, steps, reached = window * (inner + state), window * self.heads, min(self.taps, window)
         rows = Operations(
-            multiply_adds=window * few * (channels + 2) + (few + self.taps) * mixed + few * steps,
+            multiply_adds=window * narrow * (channels + 2) + (narrow + self.taps) * mixed + narrow * steps,
             additions=mixed,
             exponentials=mixed,
             divisions=2 * window + mixed,
@@ -108,7 +109,9 @@ class Mamba:
             multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
         )
         newest = Operations(
-            multiply_adds=reached * (few + self.taps) * state + (few + width + 3) * inner + (channels + 3) * width,
+            multiply_adds=reached * (narrow + self.taps) * state
+            + (narrow + width + 3) * inner
+            + (channels + 3) * width,
             additions=state + inner + width,
             exponentials=state + inner,
             divisions=state + inner + 4,
@@ -123,7 +126,7 @@ class RootMeanSquareNorm(eqx.Module):
 
     @staticmethod
     def create(width: int) -> "RootMeanSquareNorm":
-        """Gain 1."""
+        """Start with gain 1."""
         return RootMeanSquareNorm(jnp.ones(width))
 
     def __call__(self, x: Array) -> Array:
@@ -141,28 +144,28 @@ class RootMeanSquareNorm(eqx.Module):
     def narrow_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
         """Like `steps` for tokens x W + b, on channels + 1 numbers per row instead of `width`.
 
-        Also gives the basis Q [channels + 1, width] for which output · Q is the norm. By a QR decomposition
-        [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q and has the length of [x, 1] R.
+        Also returns the basis [channels + 1, width] by which the output is multiplied to get the norm, gain included.
+        By a QR decomposition [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q and as long as [x, 1] R.
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])
-        rows, few = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
-        share = len(rows) / rows.shape[1]  # the kernel's mean is over fewer numbers
+        q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
+        share = len(q) / q.shape[1]  # the kernel's mean is over fewer numbers
         steps = [
-            dense_step(source, f"{output}.few", few[:-1], few[-1]),
+            dense_step(source, f"{output}.few", r[:-1], r[-1]),
             Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),
         ]
-        return steps, rows * np.asarray(self.gain) * share**-0.5
+        return steps, q * np.asarray(self.gain) * share**-0.5
 
 
 class CausalConvolution(eqx.Module):
-    """Each feature mixed over its own last rows, the row itself among them."""
+    """Depthwise convolution: each feature is mixed over its last k rows, the current one among them."""
 
     taps: Array  # [k, features], the last for the row itself
     bias: Array  # [features]
 
     @staticmethod
     def create(taps: int, features: int, key: Array) -> "CausalConvolution":
-        """Weights and bias uniform within ±1/√k."""
+        """Draw taps and bias uniform within ±1/√k."""
         first, second = jax.random.split(key)
         return CausalConvolution(draw_within(first, (taps, features), taps), draw_within(second, (features,), taps))
 
@@ -215,7 +218,7 @@ class StateSpaceMixer(eqx.Module):
 
     @staticmethod
     def create(width: int, inner: int, heads: int, state: int, taps: int, key: Array) -> "StateSpaceMixer":
-        """Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], D = 1, the rest uniform within ±1/√inputs."""
+        """Draw Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], the rest uniform within ±1/√inputs; D = 1."""
         keys = jax.random.split(key, 11)
         gate, value, write, read, step = (
             draw_within(k, (width, outputs), width)
@@ -281,7 +284,7 @@ class MambaNetwork(Network):
     undecayed = frozenset({"bias", "step_bias", "log_decay", "direct", "gain"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
+        """Scaled targets [batch]; large batches are computed in parts, which take less memory."""
         if len(features) <= INFERENCE_BATCH:
             return self._forward(features)
         return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
@@ -318,7 +321,7 @@ def root_mean_square(x: Array) -> Array:
 
 
 def newest_output(value: Array, write: Array, read: Array, step: Array, decay: Array) -> Array:
-    """Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
+    """The newest row's output without D x: Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
 
     `value` x [batch, rows, inner], `write` B [batch, rows, state], `read` C [batch, state], `step` Δ [batch, rows,
     heads], `decay` A [heads]. Sums run from the newest row back, so no exponent is a difference of long sums.
@@ -331,7 +334,7 @@ def newest_output(value: Array, write: Array, read: Array, step: Array, decay: A
 
 
 def draw_step_bias(heads: int, key: Array) -> Array:
-    """Draw Δ log-uniform in [1e-3, 1e-1], as softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)): [heads]."""
+    """Draw Δ log-uniform in [1e-3, 1e-1] and return softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)): [heads]."""
     share = jax.random.uniform(key, (heads,))
     step = jnp.maximum(SHORTEST * (LONGEST / SHORTEST) ** share, FLOOR)
     return step + jnp.log(-jnp.expm1(-step))

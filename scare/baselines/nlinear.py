@@ -39,12 +39,12 @@ class NLinear:
         return NLinear()
 
     def build(self, window: int, channels: int, key: Array) -> "NLinearNetwork":
-        """Weights that start as a mean of the window: 1/(N·C) each; the key is not needed."""
+        """Start all weights at 1/(N·C), so that the output is the window's mean; the key is not needed."""
         start = jnp.full((window, channels), 1 / (window * channels))
         return NLinearNetwork(window, channels, start, jnp.zeros(()))
 
     def parameters(self, window: int, channels: int) -> int:
-        """One weight per reading and a bias; the weights of the newest reading multiply zero."""
+        """Number of trained parameters: a weight per reading and a bias; the newest reading's weights multiply zero."""
         return window * channels + 1
 
     def operations(self, window: int, channels: int) -> Operations:

@@ -77,7 +77,7 @@ class PatchTST:
         return count_patches(window, self.patch, self.stride)
 
     def build(self, window: int, channels: int, key: Array) -> "PatchTSTNetwork":
-        """Random parameters."""
+        """Draw the parameters."""
         tokens, keys = self.tokens(window), jax.random.split(key, self.layers + 2)
         return PatchTSTNetwork(
             window=window,
@@ -110,7 +110,10 @@ class PatchTST:
         return total
 
     def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
-        """One layer; `added`: the scores of the layer before are added; `normed`: its last norm is not folded away."""
+        """Operations of one layer.
+
+        `added`: the scores of the layer before are added to its own; `normed`: its last norm is not part of the head.
+        """
         numbers, hidden, pairs = tokens * self.width, tokens * self.hidden, tokens**2
         scores = pairs * self.heads
         projections = 4 * numbers * self.width + 2 * numbers * self.hidden
@@ -132,7 +135,7 @@ class PatchEmbedding(eqx.Module):
 
     @staticmethod
     def create(shape: tuple[int, int], patch: int, stride: int, width: int, key: Array) -> "PatchEmbedding":
-        """For windows of this shape (rows, channels); positions uniform within ±0.02."""
+        """Draw an embedding for windows of this shape (rows, channels), with positions uniform within ±0.02."""
         first, second = jax.random.split(key)
         patches = count_patches(shape[0], patch, stride)
         position = jax.random.uniform(second, (patches, width), minval=-0.02, maxval=0.02)
@@ -163,7 +166,7 @@ class BatchNorm(eqx.Module):
 
     @staticmethod
     def create(width: int) -> "BatchNorm":
-        """Gain 1, bias 0, the statistics of a standard normal."""
+        """Start with gain 1, bias 0, and running statistics of mean 0 and variance 1."""
         return BatchNorm(jnp.ones(width), jnp.zeros(width), Buffer(jnp.zeros(width)), Buffer(jnp.ones(width)))
 
     def __call__(self, tokens: Array) -> Array:
@@ -171,7 +174,7 @@ class BatchNorm(eqx.Module):
         return (tokens - self.mean()) / jnp.sqrt(self.variance() + NORM_EPSILON) * self.gain + self.bias
 
     def learn(self, tokens: Array) -> "tuple[Array, BatchNorm]":
-        """Like `__call__`, with the batch's own statistics; also the norm with its running statistics updated."""
+        """Like `__call__`, with the statistics of the batch; also returns the norm with updated running statistics."""
         rows = tokens.reshape(-1, tokens.shape[-1])
         mean = rows.mean(axis=0)
         centred = rows - mean
@@ -209,12 +212,12 @@ class ResidualAttention(eqx.Module):
 
     @staticmethod
     def create(width: int, heads: int, key: Array) -> "ResidualAttention":
-        """Four projections with biases."""
+        """Draw four projections with biases."""
         query, keys, value, out = (Linear.create(width, width, k) for k in jax.random.split(key, 4))
         return ResidualAttention(query, keys, value, out, heads)
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
-        """Scaled dot products plus the scores `before` them, softmax, mixed values."""
+        """Mixed values and scores; `before` are the scores of the layer before, None in the first layer."""
         query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
         scores = jnp.einsum("bihw,bjhw->bhij", query, key) / jnp.sqrt(query.shape[-1])
         scores = scores if before is None else scores + before
@@ -222,6 +225,7 @@ class ResidualAttention(eqx.Module):
         return self.out(mixed.reshape(tokens.shape)), scores
 
     def _split(self, x: Array) -> Array:
+        """Split heads: [batch, tokens, width] to [batch, tokens, heads, width / heads]."""
         return x.reshape(*x.shape[:2], self.heads, -1)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
@@ -255,7 +259,7 @@ class EncoderLayer(eqx.Module):
 
     @staticmethod
     def create(width: int, heads: int, hidden: int, key: Array) -> "EncoderLayer":
-        """Random projections, fresh norms."""
+        """Draw the projections; the norms start as in `BatchNorm.create`."""
         keys = jax.random.split(key, 3)
         return EncoderLayer(
             ResidualAttention.create(width, heads, keys[0]),
@@ -266,7 +270,7 @@ class EncoderLayer(eqx.Module):
         )
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
-        """The layer in inference."""
+        """The layer in inference: tokens, and scores for the next layer."""
         mixed, scores = self.attention(tokens, before)
         tokens = self.first_norm(tokens + mixed)
         return self.second_norm(tokens + self.outer(jax.nn.gelu(self.inner(tokens)))), scores
@@ -274,7 +278,7 @@ class EncoderLayer(eqx.Module):
     def learn(
         self, tokens: Array, before: Array | None, dropout: float, key: Array
     ) -> "tuple[Array, Array, EncoderLayer]":
-        """The layer in training, with dropout and the batch's statistics; also the layer with its statistics updated.
+        """The layer in training, with dropout and the statistics of the batch: tokens, scores, and the layer updated.
 
         The published layer applies dropout to attention's output twice in a row: here once, at the combined rate.
         """
@@ -315,7 +319,7 @@ class PatchTSTNetwork(Network):
     undecayed = frozenset({"bias", "gain", "position"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch], with the norms' running statistics."""
+        """Scaled targets [batch], with the norms' running statistics; large batches are computed in parts."""
         if len(features) <= INFERENCE_BATCH:
             return self._forward(features)
         return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
@@ -328,7 +332,7 @@ class PatchTSTNetwork(Network):
         return self._finish(tokens, moments)
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Outputs with dropout and the batch's statistics, and the network with its statistics updated."""
+        """Outputs [batch] with dropout and the statistics of the batch, and the network with its statistics updated."""
         rate, keys = self.architecture.dropout, jax.random.split(key, len(self.layers) + 1)
         windows, moments = self._standardized(features)
         tokens, scores, learnt = drop(self.embedding(windows), rate, keys[0]), None, []
@@ -338,9 +342,11 @@ class PatchTSTNetwork(Network):
         return self._finish(tokens, moments), eqx.tree_at(lambda n: n.layers, self, tuple(learnt))
 
     def _standardized(self, features: Array) -> tuple[Array, Array | None]:
+        """The windows that the embedding reads, and their moments; None for moments without instance normalisation."""
         return standardize(features) if self.architecture.instance_norm else (features, None)
 
     def _finish(self, tokens: Array, moments: Array | None) -> Array:
+        """Apply the head, and undo `_standardized`: outputs [batch]."""
         outputs = self.head(tokens.reshape(len(tokens), -1))[:, 0]
         return outputs if moments is None else restore(outputs, moments)
 
@@ -374,7 +380,8 @@ class PatchTSTNetwork(Network):
 def standardize(x: Array) -> tuple[Array, Array]:
     """Reversible instance normalisation (Kim et al. 2022) without its affine part.
 
-    Windows [batch, rows, channels] to mean 0 and deviation 1 of each channel, and the moments [batch, 2, channels].
+    Returns windows [batch, rows, channels] with mean 0 and deviation 1 in each channel, and their moments [batch, 2,
+    channels], mean and deviation.
     """
     mean = x.mean(axis=1, keepdims=True)
     deviation = jnp.sqrt(jnp.square(x - mean).mean(axis=1, keepdims=True) + EPSILON)
@@ -401,5 +408,5 @@ def drop(x: Array, rate: float, key: Array) -> Array:
     """Dropout: set a share `rate` of the numbers to zero and enlarge the others, so that their mean stays."""
     if rate == 0:
         return x
-    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)
+    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)  # half the bits of a float
     return jnp.where(kept, x / (1 - rate), 0)

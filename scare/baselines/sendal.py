@@ -33,11 +33,11 @@ from scare.records import Amount, Count
 
 SLOPE = 0.1  # of the leaky ReLU below zero
 TINY = 1e-6  # keeps a logarithm finite
-BOX = 100  # examples over which labels are smoothed and their changes counted
+BOX = 100  # length, in examples, of the moving window over which labels are smoothed and their changes counted
 
 
 class Deep(StrEnum):
-    """What the deep branch is."""
+    """Network of the deep branch."""
 
     TRANSFORMER = "transformer"  # Exp 1 of SCARE's ablation: one token per reading
     LSTM = "lstm"
@@ -87,7 +87,7 @@ class Sendal:
         )
 
     def build(self, window: int, channels: int, key: Array) -> "SendalNetwork":
-        """Random parameters."""
+        """Draw the parameters."""
         keys = jax.random.split(key, 3)
         if self.deep is Deep.LSTM:
             deep: LstmBranch | ScareNetwork = LstmBranch.create(channels, self.hidden, keys[0])
@@ -124,7 +124,7 @@ class SimpleBranch(eqx.Module):
 
     @staticmethod
     def create(channels: int, hidden: int, key: Array) -> "SimpleBranch":
-        """Both layers random."""
+        """Draw both layers."""
         first, second = jax.random.split(key)
         return SimpleBranch(Linear.create(channels, hidden, first), Linear.create(hidden, 1, second))
 
@@ -156,13 +156,13 @@ class Lstm(eqx.Module):
 
     @staticmethod
     def create(channels: int, hidden: int, key: Array) -> "Lstm":
-        """Everything uniform within ±1/√hidden."""
+        """Draw weights and biases uniform within ±1/√hidden."""
         shapes = ((channels, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,), (4 * hidden,))
         keys = jax.random.split(key, len(shapes))
         return Lstm(*(draw_within(one, shape, hidden) for one, shape in zip(keys, shapes, strict=True)))
 
     def __call__(self, x: Array) -> Array:
-        """The state after the last row, from zero."""
+        """The state [batch, hidden] after the last row of x, starting from zero."""
         seen = x @ self.input + (self.input_bias + self.hidden_bias)
         start = jnp.zeros((len(x), len(self.hidden)), seen.dtype)
 
@@ -189,7 +189,7 @@ class LstmBranch(eqx.Module):
 
     @staticmethod
     def create(channels: int, hidden: int, key: Array) -> "LstmBranch":
-        """Everything random."""
+        """Draw the LSTM and the layer."""
         first, second = jax.random.split(key)
         return LstmBranch(Lstm.create(channels, hidden, first), Linear.create(hidden, 1, second))
 
@@ -224,7 +224,7 @@ class SendalNetwork(Network):
         return jnp.stack([self.simple(features), self.deep(features)], axis=1)
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
-        """Phase 1 has its own targets: the labels that the two trained branches give."""
+        """The network in this phase, and the phase's targets: in phase 1 soft labels from both branches, else None."""
         network = replace(self, phase=phase)
         if phase != 1:
             return network, None
@@ -232,7 +232,7 @@ class SendalNetwork(Network):
         return network, soft_labels(targets, simple, deep, self.architecture.margin * float(targets.std()))
 
     def moving(self) -> Any:
-        """Both branches, then the classifier, then both output layers."""
+        """Mark what this phase trains: first both branches, then the classifier, then both output layers."""
         parts: Callable[[Any], tuple[Any, ...]] = (
             lambda network: (network.simple, network.deep),
             lambda network: (network.classifier,),
@@ -242,7 +242,7 @@ class SendalNetwork(Network):
         return eqx.tree_at(parts, nothing, (True,) * len(parts(self)))
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
-        """Mean error of both branches, then cross-entropy at the newest row, then the error of the chosen branch."""
+        """Loss of this phase: error of both branches, cross-entropy at the newest row, error of the chosen branch."""
         if self.phase == 0:
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
         if self.phase == 2:
@@ -270,10 +270,10 @@ class SendalNetwork(Network):
 def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margin: float) -> np.ndarray:
     """Label each example, in time order, with how much the deep branch pays there, 0 to 1: [n] from three arrays [n].
 
-    It pays where its error is smaller by more than the margin. A label adds up whether it pays at most examples of the
-    box around this one, and how often that changes within the box; the sum is scaled to [0, 1] and small values are
-    magnified. The box is the 50 examples before, the example itself and the 49 after it, as in the published code.
-    Boxes run across devices.
+    It pays where its error is smaller by more than the margin. The label counts within a box around the example: 1 if
+    the deep branch pays at most examples of the box, plus the number of changes between paying and not paying. It is
+    scaled to [0, 1], and small values are magnified. The box is the 50 examples before, the example and the 49 after
+    it, as in the published code. Boxes run across devices.
 
     Differs from the published code: beyond the ends the first and the last label are repeated (there zeros), the range
     of the labels is that of training alone, and constant labels are not scaled (they would always mean the simple

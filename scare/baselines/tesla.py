@@ -50,7 +50,7 @@ class Tesla:
         return Tesla()
 
     def build(self, window: int, channels: int, key: Array) -> "TeslaNetwork":
-        """Glorot weights, zero biases."""
+        """Draw Glorot weights; biases are zero."""
         keys = jax.random.split(key, 5)
         glorot, zeros = jax.nn.initializers.glorot_uniform(), jnp.zeros(self.width)
         local = glorot(keys[0], (channels, self.width))
@@ -77,8 +77,9 @@ class Tesla:
         """Operations of one inference of the folded plan."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         front = window * channels * (1 + width) + bins * channels * width + bins * width
-        direct, parts = bins * width * inner, bins * channels * inner + width * inner + bins * inner
-        project = 3 * min(direct, parts) + bins * inner * width
+        # Queries, keys and values come from the tokens, or from the parts that tokens are made of, if that costs less.
+        from_tokens, from_parts = bins * width * inner, bins * channels * inner + width * inner + bins * inner
+        project = 3 * min(from_tokens, from_parts) + bins * inner * width
         pairs, norm, head = bins * bins, 3 * bins * width, bins * width
         return Operations(
             multiply_adds=front + project + 2 * pairs * inner + norm + head,

@@ -16,14 +16,14 @@ from scare.records import Amount, Count, convert, load_toml, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("boards.toml")
-WIDE = 32  # bits of an int that the fixed-point kernels need
+WIDE = 32  # bits of an int in C, as the fixed-point kernels need
 
 
 @dataclass(frozen=True)
 class Board:
     """A board of boards.toml; memory in bytes. A current of zero means unknown.
 
-    `measures` names the costs that the emulator can tell for it. The fixed-point kernels need `int_bits` of `WIDE`.
+    `measures` names the costs that the emulator can measure for it. `int_bits` is the size of an int in its C.
     """
 
     name: str

@@ -58,14 +58,14 @@ class CExport:
 
     @property
     def name(self) -> str:
-        """Name of the model in C."""
+        """Name of the model in C, also of its files."""
         return self.source.stem
 
     @property
     def runtime(self) -> list[Path]:
         """Sources of the runtime, the same for every model."""
-        every = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
-        return [path for path in every if path != self.source]
+        found = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
+        return [path for path in found if path != self.source]  # the model may be in the same folder
 
     @property
     def includes(self) -> list[Path]:
@@ -75,10 +75,12 @@ class CExport:
     @property
     def defines(self) -> tuple[str, ...]:
         """Compiler flags that tell main.c and host.c, which work with any model, about this one."""
-        header, prefix = f'-DMODEL_HEADER="{self.name}.h"', self.name.upper()
+        prefix = self.name.upper()
         return (
-            *(header, f"-DMODEL={self.name}"),
-            *(f"-DMODEL_MEMORY={prefix}_BYTES", f"-DMODEL_READING={prefix}_CHANNELS"),
+            f'-DMODEL_HEADER="{self.name}.h"',
+            f"-DMODEL={self.name}",
+            f"-DMODEL_MEMORY={prefix}_BYTES",
+            f"-DMODEL_READING={prefix}_CHANNELS",
         )
 
 
@@ -130,7 +132,7 @@ class Image:
 
     @property
     def flash_bytes(self) -> int:
-        """Flash in use: code, constants, and initial values of variables."""
+        """Bytes of flash in use: code, constants, and initial values of variables."""
         return sum(len(section.content) for section in self.sections.values())
 
     @property
@@ -158,7 +160,7 @@ class Firmware:
 
 
 def build(exported: CExport, board: Board) -> Firmware:
-    """Build the smallest program that uses a model, so that its size is that of the model."""
+    """Build the smallest program that uses a model (main.c), so that its size is about the model's."""
     runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
     return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
 
@@ -175,8 +177,8 @@ def link(
     script = HERE / "link.ld"
     linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
     linking += [f"-Wl,-u,{name}" for name in keep]
-    every = (*board.flags, *FREESTANDING, *flags, *linking)
-    return Firmware(compile_once([*sources, HERE / "start.c"], "firmware.elf", every, includes, [script]), board)
+    all_flags = (*board.flags, *FREESTANDING, *flags, *linking)
+    return Firmware(compile_once([*sources, HERE / "start.c"], "firmware.elf", all_flags, includes, [script]), board)
 
 
 class BuildError(RuntimeError):
@@ -229,25 +231,27 @@ def cache_folder() -> Path:
 
 
 def read_image(path: Path) -> Image:
-    """Read an ELF file."""
+    """Read the sections, symbols and code ranges of an ELF file."""
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
     with path.open("rb") as file:
         elf = ELFFile(file)
-        found = [section for section in elf.iter_sections() if section["sh_flags"] & TAKES_MEMORY]
-        sections = {section.name: _section(section) for section in found}
+        loaded = [section for section in elf.iter_sections() if section["sh_flags"] & TAKES_MEMORY]
+        sections = {section.name: _section(section) for section in loaded}
         table = elf.get_section_by_name(".symtab")
         assert isinstance(table, SymbolTableSection)  # firmware is never stripped
         symbols = [symbol for symbol in table.iter_symbols() if symbol.name]
     named = [symbol for symbol in symbols if symbol.name[0] != "$"]
-    marks = ((symbol["st_value"], symbol.name[:2]) for symbol in symbols if symbol.name[0] == "$")
+    marks = (  # mapping symbols, such as "$t.12"
+        (symbol["st_value"], symbol.name[:2]) for symbol in symbols if symbol.name[0] == "$"
+    )
     code_end = max(section.end for section in sections.values() if section.is_code)
     return Image(
         sections,
         {symbol.name: symbol["st_value"] for symbol in named},
         {symbol.name: symbol["st_size"] for symbol in named},
-        _code(marks, code_end),
+        _code_ranges(marks, code_end),
     )
 
 
@@ -270,11 +274,15 @@ def _temporary_folder(instead_of: Path) -> Path:
 
 
 def _section(section: Any) -> Section:
+    """Convert a section of elftools."""
     content = section.data() if section["sh_type"] == "SHT_PROGBITS" else b""
     return Section(section["sh_addr"], section["sh_size"], content, bool(section["sh_flags"] & IS_CODE))
 
 
-def _code(marks: Iterable[tuple[int, str]], end: int) -> list[tuple[int, int]]:
-    """Address ranges of code: Arm's mapping symbols mark the start of Thumb instructions ($t) and of data ($d)."""
-    begins = [*sorted(mark for mark in marks if mark[0] < end), (end, "$d")]
-    return [(begin, after) for (begin, kind), (after, _) in pairwise(begins) if kind == "$t"]
+def _code_ranges(marks: Iterable[tuple[int, str]], end: int) -> list[tuple[int, int]]:
+    """Find the address ranges (begin, end) of instructions, from marks (address, kind) below `end`.
+
+    The marks are Arm's mapping symbols: `$t` begins Thumb instructions and `$d` begins data within the code.
+    """
+    changes = [*sorted(mark for mark in marks if mark[0] < end), (end, "$d")]
+    return [(begin, after) for (begin, kind), (after, _) in pairwise(changes) if kind == "$t"]

@@ -92,12 +92,12 @@ class CodeMismatch:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far three runtimes agree on windows, counted by kind, and which rules are broken."""
+    """How far three runtimes agree on windows, and which rules are broken."""
 
-    windows: Mapping[str, int]
+    windows: Mapping[str, int]  # by kind
     equal_bits: Mapping[str, int]  # windows by pair of runtimes
     tokens: int
-    equal_codes: float  # share of the tokens, host and Python
+    equal_codes: float  # share of tokens with equal hash codes, host and Python
     largest: Mapping[str, float]  # difference between host and Python where codes agree
     beyond: int = 0  # windows farther off than 10⁻⁵ that pass because NumPy's own float32 is no nearer
     rounding: float = 0.0  # largest error of NumPy's own float32, in the unit of the outputs
@@ -107,7 +107,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """Comparison of the runtimes on a stream of readings; None where statuses, flags or intervals differ already."""
+    """Comparison of the runtimes on a stream of readings.
+
+    Where statuses, flags or intervals differ, windows and values are not compared: the fields that may be None are.
+    """
 
     statuses: Mapping[str, int]
     flags: Mapping[str, int]
@@ -129,7 +132,7 @@ class ArithmeticResult:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it fails; empty if it passes."""
+        """Why the arithmetic fails; empty if it passes."""
         streaming = [f"streaming: {reason}" for reason in self.streaming.reasons] if self.streaming else []
         return [*(self.windows.reasons if self.windows else ()), *streaming]
 
@@ -151,7 +154,7 @@ class Certificate:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it fails; empty if it passes."""
+        """Why the certificate fails; empty if it passes."""
         return [f"{name}: {reason}" for name, result in self.results.items() for reason in result.reasons]
 
     @property
@@ -228,7 +231,7 @@ class RuntimeOutput:
 
 @dataclass(frozen=True)
 class ParityCheck:
-    """Outputs of the three runtimes for the same windows, whose kinds are [n]."""
+    """Outputs of the three runtimes for the same n windows; `kinds` [n] are those of vectors.py."""
 
     kinds: np.ndarray
     python: RuntimeOutput
@@ -237,12 +240,12 @@ class ParityCheck:
 
     @property
     def defined(self) -> np.ndarray:
-        """Windows whose result must be a finite number, [n]."""
+        """Whether the result of a window must be a finite number, bool [n]."""
         return ~np.isin(self.kinds, UNDEFINED)
 
     @property
     def code_mismatches(self) -> np.ndarray:
-        """Tokens of defined windows whose codes differ between NumPy and C, [n, tokens]."""
+        """Whether the code of a token differs between NumPy and C, bool [n, tokens]; false if not defined."""
         return (self.python.codes != self.host.codes) & self.defined[:, None]
 
     @property
@@ -252,9 +255,9 @@ class ParityCheck:
             return np.abs(self.host.outputs.astype(float) - self.python.outputs)
 
     def agree(self, exact: bool, tolerance: Tolerance, from_tie: Mapping[int, float]) -> Agreement:
-        """Apply the rules; `exact` requires equal bits of NumPy too.
+        """Apply the rules; `exact` (fixed point) requires equal bits from NumPy too.
 
-        `from_tie` has `CodeMismatch.from_tie` for each window with other codes.
+        `from_tie` has `CodeMismatch.from_tie` by index of the windows whose codes differ.
         """
         equal = {
             "host_board": self.host.equal_bits(self.board),
@@ -298,16 +301,20 @@ class ParityCheck:
 
     @property
     def _comparable(self) -> np.ndarray:
-        """Windows whose results are compared by distance: defined, and all codes agree. [n]."""
+        """Whether the results of a window are compared by distance, bool [n]: defined, and all codes agree."""
         return np.asarray(self.defined & ~self.code_mismatches.any(axis=1))
 
     def _bit_differences(self, other: str, equal: np.ndarray) -> Iterator[str]:
+        """Report windows that are not `equal` [n] on the host and in the `other` runtime."""
         if not equal.all():
             indices = np.flatnonzero(~equal)
             yield f"host and {other} differ in {len(indices):,} of {len(equal):,} windows; {self._first(indices)}"
 
     def _distances(self, tolerance: Tolerance) -> Iterator[str]:
-        """Broken rules of float32 between host and Python: codes, results, and where there is a number at all."""
+        """Report the broken rules of float32 between host and Python.
+
+        They are about codes, about results, and about which windows give a finite number.
+        """
         mismatches = self.code_mismatches
         count, tokens = int(mismatches.sum()), int(self.defined.sum()) * mismatches.shape[1]
         if count > max_code_mismatches(tokens):
@@ -324,6 +331,7 @@ class ParityCheck:
             yield f"{len(other):,} windows give a number in Python or in C, but not in both; {self._first(other)}"
 
     def _first(self, indices: np.ndarray) -> str:
+        """End a report with the first of the windows that it is about."""
         return f"the first is window {indices[0]} ({self.kinds[indices[0]]})"
 
 
@@ -342,8 +350,9 @@ class _Verifier:
         self.rounding = 0.0 if self.exact else rounding(calibrator)
         self.host = HostModel(read_export(package.folder))
         self.board = VirtualModel(self.host.exported, board)
-        kept = {value.name: name for name, value in self.model.values.values() if value.kept}
-        coded = [] if self.plan.branches else coded_steps(self.plan)  # by the name of their codes in C:
+        kept = {value.name: name for name, value in self.model.values.values() if value.kept}  # C name by plan's name
+        coded = [] if self.plan.branches else coded_steps(self.plan)
+        # By the name of their codes in C: the step's output itself, or codes that C keeps next to it.
         self.coded_steps = {kept.get(step.output) or kept[codes_name(step.output)]: step for step in coded}
         # A board rejects what an int16 window cannot hold, and its scaling does not settle.
         channels = calibrator.inputs.channels
@@ -368,19 +377,25 @@ class _Verifier:
         return ArithmeticResult(agreement, self.verify_stream(), ties)
 
     def _agree(self, check: ParityCheck, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
+        """Apply the rules to the outputs for these windows, after finding how near to zero mismatches are."""
         mismatched = [] if self.exact else np.flatnonzero(check.code_mismatches.any(axis=1)).tolist()
         flipped = check.python.codes ^ check.host.codes
         from_tie = {index: self._farthest_flip(windows[index], flipped[index]) for index in mismatched}
         return check.agree(self.exact, tolerance, from_tie)
 
     def _farthest_flip(self, window: np.ndarray, flipped: np.ndarray) -> float:
-        """Largest distance from a tie of the bits that are set in `flipped` [tokens]; in a path of the highest one."""
+        """Largest distance from a tie of the bits that are set in `flipped` [tokens].
+
+        In a path through a tree only the highest of them counts: it led to another branch, and the others follow.
+        """
         farthest, start, steps = 0.0, 0, self.coded_steps.values()
         for step, distances in zip(steps, distances_to_ties(self.plan, window[None], steps), strict=True):
-            (tokens, width) = distances.shape[1:]
-            shifted = flipped[start : start + tokens, None] >> np.arange(width, dtype=np.uint32)
-            chosen = shifted == 1 if CODES[step.kernel].path else shifted & 1 == 1
-            farthest, start = max(farthest, float(distances[0][chosen].max(initial=0.0))), start + tokens
+            tokens, bits = distances.shape[1:]
+            shifted = flipped[start : start + tokens, None] >> np.arange(bits, dtype=np.uint32)  # [tokens, bits]
+            is_highest, is_set = shifted == 1, (shifted & 1) == 1
+            counted = is_highest if CODES[step.kernel].path else is_set
+            farthest = max(farthest, float(distances[0][counted].max(initial=0.0)))
+            start += tokens
         return farthest
 
     def _run_numpy(self, windows: np.ndarray) -> RuntimeOutput:
@@ -396,6 +411,7 @@ class _Verifier:
         return RuntimeOutput(outputs, precise.codes)
 
     def _compute(self, plan: Plan, windows: np.ndarray) -> RuntimeOutput:
+        """Run windows in NumPy with this plan, in chunks that limit the memory; overflows are expected."""
         parts = [windows[start : start + CHUNK] for start in range(0, len(windows), CHUNK)]
         with np.errstate(all="ignore"):
             if plan.branches:
@@ -406,6 +422,7 @@ class _Verifier:
             return RuntimeOutput(outputs.astype(np.float32), codes)
 
     def _c_output(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> RuntimeOutput:
+        """Bring outputs [n] and kept values of C into the form of the others."""
         codes = [np.empty((len(outputs), 0), np.uint32), *(kept[name] for name in self.coded_steps)]
         return RuntimeOutput(outputs, np.concatenate(codes, axis=1))
 
@@ -439,11 +456,14 @@ class _Verifier:
         self, readings: Sequence[StreamRow], live: StreamAnswers, host: StreamAnswers, board: StreamAnswers
     ) -> Iterator[str]:
         """Report flags and intervals that differ; NumPy looks intervals up for the values and flags of the host."""
-        reasons = np.select([host.statuses == RANGE, host.statuses == NOT_FINITE], [Flag.RANGE, Flag.NOT_FINITE], 0)
-        undecided = self._flags(readings, 1 - LIMIT_ROUNDING) != self._flags(readings, 1 + LIMIT_ROUNDING)
+        # C also flags the reason for two statuses, which NumPy sets elsewhere.
+        from_status = np.select([host.statuses == RANGE, host.statuses == NOT_FINITE], [Flag.RANGE, Flag.NOT_FINITE], 0)
+        expected_flags = (live.flags & COMPARED_FLAGS) | from_status
+        # A reading next to a limit of OUTSIDE may be on either side of it, so it is not compared.
+        undecided = self._flags_at(readings, 1 - LIMIT_ROUNDING) != self._flags_at(readings, 1 + LIMIT_ROUNDING)
         differing = {
             "the board": host.flags != board.flags,
-            "Python": (host.flags != live.flags & COMPARED_FLAGS | reasons) & ~undecided,
+            "Python": (host.flags != expected_flags) & ~undecided,
         }
         for name, rows in differing.items():
             if rows.any():
@@ -456,8 +476,8 @@ class _Verifier:
             if not np.array_equal([host.low, host.high], ends, equal_nan=True):
                 yield f"host and {name} give different intervals"
 
-    def _flags(self, readings: Sequence[StreamRow], factor: float) -> np.ndarray:
-        """NumPy's flags [n] with the limits of OUTSIDE multiplied by a factor."""
+    def _flags_at(self, readings: Sequence[StreamRow], factor: float) -> np.ndarray:
+        """NumPy's flags [n] with the limits of OUTSIDE multiplied by a factor; zeros without a training range."""
         training_range = self.inputs.training_range
         if training_range is None:
             return np.zeros(len(readings), np.uint32)
@@ -477,7 +497,7 @@ class _Verifier:
         return StreamAnswers(statuses, answers, none, none, flags, clamped, {})
 
     def _push_live(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-        """Push readings into `LiveWindows`: windows [m, window, channels] before clamping, and flags [n]."""
+        """Push n readings into `LiveWindows`: the m windows that may be used, before clamping, and flags [n]."""
         windows, flags, live = [], [], LiveWindows(inputs, [self.device])
         for reading in readings:
             if reading.restart:
@@ -501,7 +521,7 @@ class _Verifier:
         return HISTORY if flag & Flag.HISTORY else OK
 
     def _stream_values(self, readings: Sequence[StreamRow], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        """Calibrated values [m] of a stream's windows [m, …].
+        """Calibrated values [m] of the windows [m, …] of those readings of a stream for which the model `ran` [n].
 
         `_value` updates `choice`, so a branch stays in use for its period, until a new history begins.
         """
@@ -515,15 +535,15 @@ class _Verifier:
         return np.array(found, np.float32)
 
     def _value(self, window: np.ndarray, choice: Choice, newest: float) -> np.float32:
-        """Calibrated value of a window whose newest reading of channel 0 is `newest`, with the rounding of scare.c.
+        """Calibrated value of a window [1, …], rounded as in scare.c; `newest` is the newest reading of channel 0.
 
         Lower bound, slope beyond the clamp, unit and floor follow `scare_calibrate`; NaN where it is not finite.
         """
         facts, training = self.model.descriptor, self.model.descriptor.training
         channel = facts.channels[0]
         with np.errstate(all="ignore"):
-            exact = window if self.exact else window.astype(np.float64)
-            output = run(self.reference_plan, exact, choice).astype(np.float32)[0]
+            precise = window if self.exact else window.astype(np.float64)
+            output = run(self.reference_plan, precise, choice).astype(np.float32)[0]
             scaled = channel.scale(newest)
             clamped = np.clip(scaled, *np.array(channel.clamp, np.float32))
             output = np.maximum(output, np.float32(training.lowest)) if clamped >= training.rising else output
@@ -531,16 +551,17 @@ class _Verifier:
             value = output * np.float32(facts.target_scale) + np.float32(facts.target_center)
         return max(value, np.float32(facts.floor)) if np.isfinite(value) else np.float32(np.nan)
 
-    def _window_difference(self, ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+    def _window_difference(self, numpy: np.ndarray, c: np.ndarray) -> tuple[float, float]:
         """Largest difference between windows of NumPy and of C, and the allowed one: in fixed point one step."""
         if self.exact:
-            steps = window_q(ours, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
-            return float(np.abs(steps.astype(int) - theirs).max(initial=0)), 1.0
-        shares = np.abs(theirs.astype(float) - ours) / np.maximum(np.abs(ours), 1)
+            steps = window_q(numpy, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
+            return float(np.abs(steps.astype(int) - c).max(initial=0)), 1.0
+        shares = np.abs(c.astype(float) - numpy) / np.maximum(np.abs(numpy), 1)
         return float(shares.max(initial=0.0)), READING_TOLERANCE
 
 
 def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamAnswers) -> Iterator[str]:
+    """Report statuses that differ, and values that do not fit their status: only OK has a value, and always."""
     count = len(host.statuses)
     for name, other in (("the board", board), ("Python", live)):
         differing = np.flatnonzero(host.statuses != other.statuses)
@@ -556,5 +577,6 @@ def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamA
 
 
 def _finite_max(numbers: np.ndarray) -> float:
+    """The largest finite number; 0 if there is none."""
     finite = numbers[np.isfinite(numbers)]
     return float(finite.max(initial=0.0))

@@ -42,7 +42,7 @@ class CChannel(ctypes.LittleEndianStructure):
 
 
 def model_structure(pointer: type) -> Any:
-    """Make the structure `scare_model` of scare.h; pointers on a board are of another type than here."""
+    """Make the structure `scare_model` of scare.h, with this type of pointers: a board's have 32 bits."""
     kinds = {
         **dict.fromkeys(("window", "channels", "step_ms", "checked", "needed", "hold"), ctypes.c_uint32),
         **dict.fromkeys(("channel", "absent"), pointer),
@@ -57,9 +57,10 @@ def model_structure(pointer: type) -> Any:
 
 
 def stored_windows(windows: np.ndarray, channels: Sequence[CChannel]) -> np.ndarray:
-    """Convert scaled windows [n, window, channels] to the model's memory format: float, or int16 steps.
+    """Convert scaled windows [n, window, channels] to the model's memory format.
 
-    Integer windows of a fixed-point model are steps already.
+    That is float32, or for a fixed-point model int16 steps, [n, channels, window]. Integer windows of a fixed-point
+    model are in steps already.
     """
     quanta = [channel.quantum for channel in channels if channel.quantum]
     if quanta and np.issubdtype(windows.dtype, np.integer):
@@ -73,23 +74,24 @@ class StreamModel(Protocol):
     """A model that readings can be pushed into: `HostModel` or `VirtualModel`."""
 
     exported: CExport
-    facts: Any
+    facts: Any  # the structure `scare_model`
 
     def restart(self) -> None:
         """Forget all readings."""
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading with `scare_calibrate`: status, and the bytes of `scare_answer`."""
+        """Push one reading [channels] with `scare_calibrate`: status, and the bytes of `scare_answer`."""
 
     def read_memory(self) -> tuple[bytes, bytes]:
-        """Read the window and scratch memory."""
+        """Read the window, then the scratch memory."""
 
 
 @dataclass(frozen=True)
 class StreamAnswers:
-    """Answers of `scare_calibrate` to n readings, and windows and kept values of the m readings for which `run` ran.
+    """Answers of `scare_calibrate` to n readings, [n] each, and more about the m readings for which `run` ran.
 
-    Windows are [m, window, channels], scaled, or in steps if they are integers.
+    These are their windows [m, window, channels], scaled, or in steps if they are integers, and their kept values by
+    name, [m, …] each.
     """
 
     statuses: np.ndarray
@@ -155,7 +157,8 @@ class HostModel:
         self._channels = (CChannel * self.facts.channels).from_address(self.facts.channel)
         self._library.host_sensor_bytes.restype = ctypes.c_size_t
         size = self._library.host_sensor_bytes()
-        self._sensor = np.zeros(-(-size // np.dtype(np.uintp).itemsize), np.uintp)
+        words = -(-size // np.dtype(np.uintp).itemsize)  # rounded up
+        self._sensor = np.zeros(words, np.uintp)  # the struct `scare` and its memory, aligned for pointers
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Run scaled windows [n, window, channels] independently: scaled outputs [n], and kept values by name."""
@@ -180,30 +183,31 @@ class HostModel:
         call overwrites.
         """
         stored, size = stored_windows(windows, self._channels), window_bytes(self.facts)
-        taken, scratch = np.zeros(len(stored), np.uint64), np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
-        memory, times = (array.ctypes.data_as(ctypes.c_void_p) for array in (scratch, taken))
+        nanoseconds = np.zeros(len(stored), np.uint64)
+        scratch = np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
+        memory, times = (array.ctypes.data_as(ctypes.c_void_p) for array in (scratch, nanoseconds))
 
-        def call(first: int, count: int) -> np.ndarray:
+        def time_windows(first: int, count: int) -> np.ndarray:
             start = ctypes.c_void_p(stored.ctypes.data + first * size)
             self._library.host_time(start, memory, times, ctypes.c_size_t(size), ctypes.c_size_t(count))
-            return taken[:count]
+            return nanoseconds[:count]
 
-        return call
+        return time_windows
 
     def restart(self) -> None:
         """Forget all readings."""
         self._library.host_restart(self._sensor.ctypes.data_as(ctypes.c_void_p))
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and bytes of the answer."""
+        """Push one reading [channels]: status, and bytes of the answer."""
         reading, answer = np.ascontiguousarray(numbers, np.float32), np.empty(1, ANSWER_TYPE)
         pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, answer))
         status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
         return int(status), answer.tobytes()
 
     def read_memory(self) -> tuple[bytes, bytes]:
-        """Read the window and scratch memory."""
-        _, window, _, scratch = self._sensor[:CALIBRATION_WORDS].tolist()
+        """Read the window, then the scratch memory."""
+        _, window, _, scratch = self._sensor[:CALIBRATION_WORDS].tolist()  # addresses
         return ctypes.string_at(window, window_bytes(self.facts)), ctypes.string_at(scratch, self.facts.scratch_bytes)
 
     def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:

@@ -50,7 +50,9 @@ class Report:
     @property
     def stack_bytes(self) -> int:
         """Deepest stack of `scare_calibrate` with `run`, over all windows."""
-        return self.pushes.stack_bytes + max(0, int(self.runs.stack_bytes.max()) - self.pushes.run_stack_bytes)
+        # `pushes` measured one `run`; another window may need a deeper stack.
+        deeper = max(0, int(self.runs.stack_bytes.max()) - self.pushes.run_stack_bytes)
+        return self.pushes.stack_bytes + deeper
 
     @property
     def ram_bytes(self) -> int:
@@ -149,7 +151,10 @@ class Example:
 
 
 def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Report:
-    """Measure an exported model on a board over scaled windows [n, window, channels], whether it fits or not."""
+    """Measure an exported model on a board over scaled windows [n, window, channels], whether it fits or not.
+
+    `advance` is called after each window.
+    """
     model = VirtualModel(read_export(folder), board)
     image = model.firmware.image
     static = image.static_bytes + (image.constant_bytes if board.constants_in_ram else 0)
@@ -166,7 +171,7 @@ def measure_once(compiled: Compiled, board: Board) -> Report:
 
 def example_answers(model: VirtualModel, window: np.ndarray) -> list[Example]:
     """Push a scaled window [window, channels], then a reading beyond training, and return the last two answers."""
-    columns = []
+    columns = []  # the window as readings in physical units
     for channel, scaled in zip(model.channels, window.T, strict=True):
         readings = channel.center + channel.rest + scaled.astype(np.float64) / channel.inverse
         columns.append(readings.clip(channel.valid.low, channel.valid.high).astype(np.float32))

@@ -15,7 +15,8 @@ from scare.export.descriptor import Descriptor, InputChannel
 from scare.export.lowering import window_quanta
 from scare.kernels import FULL
 
-LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}  # scaled: the standard deviation is 1
+# Scaled levels by kind (a standard deviation is 1); windows without a kind are named after their shape.
+LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}
 SEED = 20_240_229
 GOLDEN, VALIDATION, NOISE, WALK, READING = "golden", "validation", "noise", "walk", "reading"
 USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows with realistic values
@@ -23,7 +24,7 @@ UNDEFINED = ("beyond", "nan", "infinite")  # kinds whose result may be NaN
 WAITS = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4)  # steps between bad readings
 SHARES = (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # their probabilities
 SPOILT = 4  # every fourth bad reading has an unusable number, until all such numbers were used
-CLEAN, BAD = 20, 200  # numbers of readings
+CLEAN, BAD = 20, 200  # readings: clean ones after those that the gap policy checks, and bad ones
 BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # distances beyond the training range, in widths of it
 
 
@@ -51,13 +52,13 @@ class StreamRow:
 
 
 def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
-    """Make `count` scaled windows [n, window, channels]: edge cases, golden, validation, and random ones to fill up."""
+    """Make `count` scaled windows [n, window, channels]: edge cases, golden, validation, then random ones."""
     found = _joined(edge_case_vectors(calibrator), known_vectors(calibrator))[:count]
     return _joined(found, random_vectors(calibrator, count - len(found))).windows
 
 
 def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make all golden, validation and edge-case windows, and random ones, so that the last two are at least `count`."""
+    """Make all golden, validation and edge-case windows, and random ones: of the last two kinds at least `count`."""
     edge_cases = edge_case_vectors(calibrator)
     random = random_vectors(calibrator, max(0, count - len(edge_cases)))
     return _joined(known_vectors(calibrator), edge_cases, random)
@@ -70,7 +71,10 @@ def known_vectors(calibrator: Calibrator) -> Vectors:
 
 
 def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make noise and random walks, calm to wild, with about the mean and spread of the model's own windows."""
+    """Make noise and random walks, calm to wild, around the mean of the model's own windows, in units of their spread.
+
+    A channel that is constant there is drawn around 0, in scaled units.
+    """
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)
     known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
@@ -102,11 +106,12 @@ def edge_case_vectors(calibrator: Calibrator) -> Vectors:
     for kind, level in levels:
         for name, shape in shapes.items():
             kinds.append(kind or name)
+            # Zeros of the shape stay zero, also if the level is NaN or infinite.
             drawn = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
             windows.append(drawn * ones)
-    for end in _ends(calibrator):
+    for row in _valid_ends(calibrator):
         kinds.append("ends")
-        windows.append(end * ones)
+        windows.append(row * ones)
     return Vectors(np.stack(windows), np.array(kinds))
 
 
@@ -118,14 +123,15 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
+    # In steps. A difference of 32-bit clocks is signed, so no wait may exceed 2³¹ - 1 ms.
     farthest = ((1 << 31) - 1) // descriptor.step_ms
     gap, back = min(descriptor.checked + descriptor.hold + 3, farthest), -min(window + 2, farthest)
     bad = random.choice(WAITS, BAD, p=SHARES)
     ends = [(column, end) for column, channel in enumerate(descriptor.channels) for end in _range_ends(channel)]
-    last = clean + len(ends)
-    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + last)])
+    after_restart = clean + len(ends)
+    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
-    times += (1 << 32) - times[clean + BAD // 2]
+    times += (1 << 32) - times[clean + BAD // 2]  # in the middle of the bad readings the clock wraps around
     usual = [
         (channel.center + random.normal(size=len(times)) / channel.inverse).clip(*channel.valid).astype(np.float32)
         for channel in descriptor.channels
@@ -140,16 +146,21 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
         column, number = spoilt[which]
         rows[clean + SPOILT * row, column] = number
     for row, (column, end) in enumerate(ends):
-        rows[row - len(ends), column] = end if abs(end) < LARGEST / 2 else rows[row - len(ends), column]
-    return [StreamRow(int(times[i]), rows[i], i == len(times) - last) for i in range(len(times))]
+        if abs(end) < LARGEST / 2:  # else the channel has no limit there
+            rows[row - len(ends), column] = end
+    restart = len(times) - after_restart
+    return [StreamRow(int(times[i]), rows[i], i == restart) for i in range(len(times))]
 
 
 def _joined(*parts: Vectors) -> Vectors:
     return Vectors(np.concatenate([one.windows for one in parts]), np.concatenate([one.kinds for one in parts]))
 
 
-def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
-    """Lowest and highest valid readings, scaled for the fleet; without limits, the ends of an int16 window."""
+def _valid_ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
+    """Yield the lowest, then the highest valid readings [channels], scaled for the fleet.
+
+    A channel without limits has the lowest and highest number that an int16 window can store.
+    """
     inputs, reach = calibrator.inputs, FULL / window_quanta(calibrator)
     for side, sign in (("low", -1), ("high", 1)):
         limits = np.array([getattr(channel, side) for channel in inputs.channels])
@@ -158,14 +169,17 @@ def _ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
 
 
 def _range_ends(channel: InputChannel) -> np.ndarray:
-    """Readings at, just beyond and far beyond the limits of the training range, and at the ends of the valid range."""
+    """Readings at, just beyond and far beyond the limits of the training range, and at the ends of the valid range.
+
+    In physical units, ascending.
+    """
     limits = channel.center + channel.rest + np.array(channel.trained) / channel.inverse
     beyond = np.multiply.outer(BEYOND, [-1, 1]) * (limits[1] - limits[0])
     return np.unique(np.append(limits + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
 
 
 def _bad_readings(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
-    """NaN, infinity, sentinels, and the numbers just outside the valid range."""
+    """Readings that give no value: NaN, infinity, sentinels, and the numbers just outside the valid range."""
     low, high = map(np.float32, channel.valid)
     outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
     return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside], np.float32)

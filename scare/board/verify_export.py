@@ -37,7 +37,8 @@ from scare.extras import is_installed, require
 class Runner:
     """A runtime, and the function that runs an export in it.
 
-    If its Python `package` is missing, the runtime is skipped, or an error names the `extra` that installs it.
+    If its Python `package` is missing, an error names the `extra` that installs it; without an `extra`, the runtime is
+    skipped.
     """
 
     runtime: str
@@ -53,6 +54,7 @@ class Runner:
         return not self.package or is_installed(self.package)
 
 
+# Each runs scaled windows [n, window, channels] and returns results [n] in the target's unit.
 def _run_c(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
     model = HostModel(read_c_export(export))
     scaled, _ = model.run(windows)
@@ -63,8 +65,8 @@ def _run_python(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
     return run_python_module(export.model.parent, export.model.stem, windows)
 
 
-def _file(run: Callable[[bytes, np.ndarray], np.ndarray]) -> Callable[[ExportFolder, np.ndarray], np.ndarray]:
-    """Adapt a runtime that takes the content of the model file."""
+def _from_bytes(run: Callable[[bytes, np.ndarray], np.ndarray]) -> Callable[[ExportFolder, np.ndarray], np.ndarray]:
+    """Adapt a runtime that takes the content of the model file instead of the folder."""
     return lambda export, windows: run(export.model.read_bytes(), windows)
 
 
@@ -72,14 +74,15 @@ RUNNERS: dict[str, tuple[Runner, ...]] = {
     "c": (Runner("C", _run_c),),
     "python": (Runner("Python", _run_python),),
     "tflite": (
-        Runner("LiteRT", _file(run_flatbuffer), "ai_edge_litert", "tflite"),
-        Runner("TFLite-Micro", _file(run_micro), "tflite_micro"),
+        Runner("LiteRT", _from_bytes(run_flatbuffer), "ai_edge_litert", "tflite"),
+        Runner("TFLite-Micro", _from_bytes(run_micro), "tflite_micro"),
     ),
-    "onnx": (Runner("ONNX Runtime", _file(run_onnx), "onnxruntime", "onnx"),),
+    "onnx": (Runner("ONNX Runtime", _from_bytes(run_onnx), "onnxruntime", "onnx"),),
 }
 LARGEST_ZIP = 1 << 28  # bytes unpacked
-SECONDS = 600  # limit of time, and of processor time
-MEMORY = 8 << 30  # limit of data in bytes; compiling and the largest runtime need a quarter of it
+# Limits of the child process.
+SECONDS = 600  # of time, and of processor time
+MEMORY = 8 << 30  # bytes of data; compiling and the largest runtime need a quarter of it
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Comparison:
 def verify_export(path: Path, trust: bool = False) -> list[Comparison]:
     """Verify every model of an exported folder or zip in every runtime of its target that is installed.
 
-    This runs the code in the export in this process; without `trust` only if no file changed since the export.
+    This runs the code of the export in this process. Without `trust`, a file that changed since the export is an error.
     """
     with open_export(path, trust) as (_, exports):
         return [compared for export in exports for compared in _verify_model(export)]
@@ -114,7 +117,7 @@ def open_export(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFold
 
     Yields its folder and its models.
     """
-    with _opened(path) as folder:
+    with _unpacked(path) as folder:
         exports = find_exports(folder, path)
         for export in exports:
             _runners(export)  # raises if the target cannot be run here
@@ -131,6 +134,7 @@ def open_export(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFold
 
 
 def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
+    """Compare one model in each runtime; a runtime that cannot run it is a failed comparison, not an error."""
     name, expected = export.description.name, GoldenVectors.read(export.golden)
     if not len(expected.windows):
         raise DataError(f"{export.golden.name} of {name} holds no windows: there is nothing to compare")
@@ -146,7 +150,7 @@ def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
 
 
 def _runners(export: ExportFolder) -> list[Runner]:
-    """Find the installed runtimes of the export's target."""
+    """Find the installed runtimes of the export's target; raises if it cannot be run here."""
     name, version = export.description.target, export.description.scare
     if name not in TARGETS:
         raise DataError(f"scare {version} exported this to {name}, which this version does not know; export again")
@@ -161,7 +165,7 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
     A few windows marked as ties may differ by more than the tolerance, because rounding decides their hash codes.
     """
     differences = np.abs(results - expected.results)
-    off = ~(differences <= expected.tolerances)
+    off = ~(differences <= expected.tolerances)  # also where a difference is NaN
     excused = off & expected.ties & np.isfinite(results)
     ties, wrong = np.flatnonzero(excused), np.flatnonzero(off & ~excused)
     reasons = []
@@ -180,8 +184,8 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Path]:
-    """Yield the folder; a zip is unpacked into a temporary one."""
+def _unpacked(path: Path) -> Iterator[Path]:
+    """Yield the folder itself, or a temporary one with the content of a zip."""
     if path.is_dir():
         yield path
         return
@@ -197,7 +201,7 @@ def _opened(path: Path) -> Iterator[Path]:
 
 
 def verify_in_child(folder: Path) -> list[Comparison]:
-    """Like `verify_export`, for a folder that was checked before, in a child process with limits."""
+    """Like `verify_export`, in a child process with limits, for a folder that `open_export` has checked."""
     command = [sys.executable, "-m", "scare.board.verify_export", str(folder)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
@@ -212,20 +216,21 @@ def verify_in_child(folder: Path) -> list[Comparison]:
     if not output:
         raise DataError(f"the export crashed, or took more than {SECONDS // 60} minutes or {MEMORY >> 30} GB of memory")
     found = json.loads(output.splitlines()[-1])  # a runtime may have printed before
-    if isinstance(found, dict):
+    if isinstance(found, dict):  # the child's own error, raised again here
         refused = ScareError(found["refused"])
         refused.exit_code = ExitCode(found["code"])
         raise refused
     return [Comparison(**{**one, "ties": tuple(one["ties"]), "reasons": tuple(one["reasons"])}) for one in found]
 
 
-def _limit() -> None:
-    """Limit processor time and memory of this process, where the system can (not on Windows)."""
+def _limit_resources() -> None:
+    """Limit processor time and memory of this process, and forbid core dumps; does nothing on Windows."""
     if sys.platform != "win32":
         import resource
 
-        for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CORE, 0)):
-            resource.setrlimit(kind, (most, most))
+        limits = {resource.RLIMIT_CPU: SECONDS, resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_CORE: 0}
+        for kind, limit in limits.items():
+            resource.setrlimit(kind, (limit, limit))
 
 
 # Run by a fresh interpreter: scaled windows as float32 on stdin, results as float32 on stdout.
@@ -256,7 +261,7 @@ def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarra
 
 
 if __name__ == "__main__":
-    _limit()
+    _limit_resources()
     try:
         print(json.dumps([asdict(one) for one in verify_export(Path(sys.argv[1]), trust=True)]))
     except ScareError as error:

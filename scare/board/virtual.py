@@ -37,9 +37,9 @@ MOST_BLOCKS = 1 << 33  # per call, minutes of work; more is taken for an endless
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
 REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name for undecodable bytes
 READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
-# A model whose `run` does nothing, to measure `scare_calibrate` without it.
+# Addresses of a model whose `run` does nothing, to measure `scare_calibrate` without it.
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
-IDLE_CODE = bytes.fromhex("0020 1860 7047")  # *scaled = 0; return
+IDLE_CODE = bytes.fromhex("0020 1860 7047")  # Thumb: *scaled = 0; return
 ModelStructure = model_structure(ctypes.c_uint32)
 
 
@@ -105,10 +105,13 @@ class VirtualModel:
         )
 
     def push(self) -> PushCost:
-        """Measure the cost of one more reading after a full window."""
+        """Measure the cost of one more reading after a full window.
+
+        Instructions and cycles are those of a model whose `run` does nothing; the stack is the real model's.
+        """
         self.machine.write(IDLE_RUN, IDLE_CODE)
         idle = ModelStructure.from_buffer_copy(self.facts)
-        idle.run = IDLE_RUN | 1
+        idle.run = IDLE_RUN | 1  # addresses of Thumb code are odd
         self.machine.write(IDLE_MODEL, bytes(idle))
         self._begin(IDLE_MODEL)
         reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]
@@ -121,10 +124,11 @@ class VirtualModel:
             raise MachineError(
                 f"scare_calibrate returned {self.machine.result} for a reading at the center of every channel"
             )
+        # The first word of the struct `scare` is the model in use.
         self.machine.write(self._calibration, np.array([self._model], np.uint32))
         complete, run_alone = self._push((row + 2) * step), self._run()
         self.machine.write(self._calibration, np.array([IDLE_MODEL], np.uint32))
-        after_gap = self._push((row + 4) * step)
+        after_gap = self._push((row + 4) * step)  # row + 3 is missing
         return PushCost(
             in_order.instructions,
             after_gap.instructions,
@@ -138,17 +142,17 @@ class VirtualModel:
         self._begin(self._model)
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading: status, and bytes of the answer."""
+        """Push one reading [channels]: status, and bytes of the answer."""
         self.count(now_ms, numbers)
         return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
 
     def count(self, now_ms: int, numbers: np.ndarray) -> int:
-        """Push one reading, and count the instructions, `run` included."""
+        """Push one reading [channels], and count the instructions, `run` included."""
         self.machine.write(READING, numbers.astype(np.float32))
         return self._push(now_ms).instructions
 
     def read_memory(self) -> tuple[bytes, bytes]:
-        """Read the window and scratch memory."""
+        """Read the window, then the scratch memory."""
         window, scratch = self._memory()
         return self.machine.read(window, window_bytes(self.facts)), self.machine.read(scratch, self.facts.scratch_bytes)
 
@@ -158,16 +162,19 @@ class VirtualModel:
         return window, scratch
 
     def _run(self) -> Trace:
+        """Call `run` on the window in memory, with a new choice of branch."""
         self.machine.write(CHOICE, bytes(8))
         return self.machine.call(self.facts.run, *self._memory(), CHOICE, SCALED)
 
     def _begin(self, model: int) -> None:
+        """Call `scare_init` for the model at this address, which forgets all readings."""
         size = self.machine.sizes["board_memory"]
         self.machine.call("scare_init", self._calibration, model, self.machine.symbols["board_memory"], size)
         if self.machine.result:
             raise MachineError(f"scare_init returned {self.machine.result}")
 
     def _push(self, now_ms: int) -> Trace:
+        """Call `scare_calibrate` with the reading that is in memory at READING."""
         return self.machine.call("scare_calibrate", self._calibration, now_ms & 0xFFFFFFFF, READING, ANSWER)
 
 
@@ -199,7 +206,7 @@ class Instruction:
     name: str
     reads: frozenset[str]
     writes: frozenset[str]
-    words: int  # in its registers; instructions such as `push` move that many
+    words: int  # in its register operands: as many as `push`, `ldm` and the like move
 
 
 @dataclass(frozen=True)
@@ -215,7 +222,7 @@ class Machine:
     """An emulated board with firmware in its flash."""
 
     def __init__(self, firmware: Firmware) -> None:
-        """Load the firmware into Unicorn, map memory for arguments, and count edges by the hooks of hooks.c."""
+        """Load the firmware into Unicorn, map memory for arguments, and install the hooks that count edges."""
         require("board", "unicorn", "capstone", "elftools")
         import unicorn
         from unicorn import arm_const
@@ -245,9 +252,9 @@ class Machine:
         registers, engine = self._registers, self._engine
         address = self.symbols[function] if isinstance(function, str) else function
         top = self.symbols["stack_top"]
-        pointer = self._pass(arguments, top)
+        pointer = self._pass_arguments(arguments, top)
         engine.reg_write(registers.UC_ARM_REG_SP, pointer)
-        engine.reg_write(registers.UC_ARM_REG_LR, OUTSIDE | 1)
+        engine.reg_write(registers.UC_ARM_REG_LR, OUTSIDE | 1)  # odd: Thumb code
         self._edges["count"] = 0
         self._record.origin, self._record.origin_size, self._record.lowest = 0, 0, pointer
         self._record.left = MOST_BLOCKS
@@ -274,7 +281,7 @@ class Machine:
         return bytes(self._engine.mem_read(address, size))
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Read words from memory."""
+        """Read 32-bit words from memory."""
         return struct.unpack(f"<{count}I", self.read(address, 4 * count))
 
     def decode(self, address: int, size: int) -> list[Instruction]:
@@ -338,8 +345,11 @@ class Machine:
         decoder.detail = decoder.skipdata = True
         return decoder
 
-    def _pass(self, arguments: tuple[int | float, ...], top: int) -> int:
-        """Pass arguments in registers and the rest on the stack (AAPCS), and return the stack pointer."""
+    def _pass_arguments(self, arguments: tuple[int | float, ...], top: int) -> int:
+        """Pass four arguments in registers and the rest below the `top` of the stack; returns the stack pointer.
+
+        This is Arm's calling convention (AAPCS); with hard float, floats have registers of their own.
+        """
         registers = self._registers
         words: list[int] = []
         floats: list[int] = []
@@ -352,11 +362,12 @@ class Machine:
         for index, word in enumerate(words[:4]):
             self._engine.reg_write(registers.UC_ARM_REG_R0 + index, word)
         rest = struct.pack(f"<{len(words[4:])}I", *words[4:])
-        pointer = (top - len(rest)) & ~7
+        pointer = (top - len(rest)) & ~7  # aligned to 8 bytes
         self.write(pointer, rest)
         return pointer
 
     def _trace(self, pointer: int) -> Trace:
+        """Read what the hooks recorded of a call that began with this stack pointer."""
         if self._record.used >= EDGES - 1:
             raise MachineError(f"the program has more than {EDGES - 2:,} edges between blocks; they cannot be counted")
         taken = np.flatnonzero(self._edges["count"])
@@ -370,6 +381,10 @@ class Machine:
         return Trace(edges, instructions, pointer - self._record.lowest)
 
     def _note_fault(self, engine: Any, access: int, address: int, size: int, value: int, data: Any) -> bool:
+        """Remember what an invalid access did, for the error message; False stops the emulation.
+
+        The stack is at the start of RAM, so it overflows into the addresses below.
+        """
         import unicorn
 
         what = "wrote to" if access in (unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT) else "read"
@@ -380,6 +395,7 @@ class Machine:
         return False
 
     def _explain(self, fault: str) -> str:
+        """Add to a fault the function in which it happened."""
         place = self._engine.reg_read(self._registers.UC_ARM_REG_PC)
         return f"{fault}, in {self.function_at(place)} ({place:#x})"
 
@@ -419,7 +435,7 @@ FLOAT = re.compile(r"v(?!ldr|str|ldm|stm|push|pop|mrs)")
 
 
 def cost(one: Instruction, before: Instruction | None) -> Cycles:
-    """Cycles of an instruction after the one `before` it (None after a branch)."""
+    """Cycles of one instruction, which depend on the one `before` it (None after a branch)."""
     if SEVERAL.match(one.name):
         return Cycles(*[1 + one.words] * 3)
     if LOAD.match(one.name):
@@ -437,9 +453,9 @@ class CycleModel:
         self._known: dict[tuple[int, ...], Cycles] = {}
 
     def estimate(self, trace: Trace) -> Cycles:
-        """Cycles of one call, including its return."""
+        """Cycles of one call, with a refill of the pipeline for its return."""
         total = REFILL
-        for *edge, count in trace.edges.tolist():
+        for *edge, count in trace.edges.tolist():  # fields of EDGE
             total = total.plus(self._edge(*edge), count)
         return total
 
@@ -458,4 +474,5 @@ class CycleModel:
 
 
 def _whole_pages(size: int) -> int:
+    """Round bytes up to whole pages, as Unicorn maps them."""
     return -(-size // PAGE) * PAGE

@@ -3,7 +3,7 @@
 An entry names what it reads by role (`pm`, `humidity`). `find_channels` recognises the roles among a user's channels,
 and `bind` makes the calibrator, which is scored, saved and exported like any other. `make_plan` turns a published
 formula into kernel calls: a sum of terms, bands with transitions between them, or hygroscopic growth (κ-Köhler theory).
-`page` prints docs/corrections.md; a test keeps the two equal:
+`page` writes docs/corrections.md; a test keeps the two equal:
 
     python -c "from scare.calibrator.corrections import page; print(page(), end='')" > docs/corrections.md
 """
@@ -36,9 +36,9 @@ Terms = Mapping[str, float]  # coefficient by term: a role, its square ("pm^2") 
 
 @dataclass(frozen=True)
 class Passage:
-    """A transition between two bands: the weight of the upper one's formula is `slope` · pm + `offset`.
+    """A transition between two bands of pm: the upper band's formula has the weight `slope` · pm + `offset`.
 
-    It is 0 below `low` and 1 from `high` on.
+    The weight is 0 for a pm below `low` and 1 from `high` on.
     """
 
     low: float
@@ -49,7 +49,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class Growth:
-    """Hygroscopic growth by `factor`, or by `kappa` / `density`; humidity is clamped to `low` and `high`, if given."""
+    """Hygroscopic growth: dry pm = pm / (1 + g / (100 / h − 1)) at a relative humidity of h %.
+
+    g is `factor`, or `kappa` / `density` if there is none. h is clamped to `low` and `high`, if these are finite.
+    """
 
     factor: float | None = None
     kappa: float = 0.0
@@ -68,8 +71,8 @@ class Role:
     low: float
     high: float
     about: str
-    prefers: str = ""  # regular expression of names that are surely the right channel
-    refuses: str = ""  # regular expression of names that are another one
+    prefers: str = ""  # regular expression of channel names that are surely meant
+    refuses: str = ""  # regular expression of channel names that mean another field of the sensor
 
     @property
     def channel(self) -> Channel:
@@ -111,7 +114,7 @@ class Correction:
 
     @property
     def quantity(self) -> str:
-        """The quantity that it corrects: its first role's."""
+        """The quantity that it corrects, which is the quantity of its first input."""
         return self.roles[0].quantity
 
     @cached_property
@@ -139,11 +142,16 @@ def make_plan(
 
 
 def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], output: str) -> Step:
-    """Write formulas of the newest row as one step: `dense` if every term is a role, else `polynomial`."""
-    squares = [f"{role}^2" for role in roles if any(f"{role}^2" in terms for terms in formulas)]
-    wanted = [*roles, *squares]
-    powers = [[(term == role) + 2 * (term == f"{role}^2") for role in roles] for term in wanted]
-    weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in wanted])
+    """Write formulas of the newest row as one step, with one output for each formula.
+
+    The kernel is `polynomial`, or `dense` if the formulas have no squares.
+    """
+    squared = [role for role in roles if any(f"{role}^2" in terms for terms in formulas)]
+    wanted = [*roles, *(f"{role}^2" for role in squared)]
+    # The exponent of each role in each term, [terms, roles].
+    powers = [[int(role == one) for role in roles] for one in roles]
+    powers += [[2 * int(role == one) for role in roles] for one in squared]
+    weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in wanted])  # [terms, formulas]
     weights = {"weight": weight, "bias": np.array([terms.get(CONSTANT, 0.0) for terms in formulas])}
     return Step(kernel, ("now",), output, weights, {} if kernel == "dense" else {"powers": powers})
 
@@ -154,15 +162,20 @@ def _growth_steps(growth: Growth) -> list[Step]:
     Humidity is clamped as low + relu(h − low) − relu(h − high). pm passes through the same relu unchanged, since a
     negative pm is outside the valid range.
     """
-    steps, row = list[Step](), "now"
+    steps, row = list[Step](), "now"  # row: the value with pm and humidity
     if growth.high < inf:
-        apart = {"weight": np.array([[1.0, 0, 0], [0, 1, 1]]), "bias": np.array([0, -growth.low, -growth.high])}
-        again = {"weight": np.array([[1.0, 0], [0, 1], [0, -1]]), "bias": np.array([0, growth.low])}
-        steps = [Step("dense", ("now",), "apart", apart), Step("relu", ("apart",), "above")]
-        steps, row = [*steps, Step("dense", ("above",), "limited", again)], "limited"
+        # From (pm, h) to (pm, h − low, h − high), and after the relu to (pm, clamped h).
+        subtract = {"weight": np.array([[1.0, 0, 0], [0, 1, 1]]), "bias": np.array([0, -growth.low, -growth.high])}
+        recombine = {"weight": np.array([[1.0, 0], [0, 1], [0, -1]]), "bias": np.array([0, growth.low])}
+        steps = [
+            Step("dense", ("now",), "apart", subtract),
+            Step("relu", ("apart",), "above"),
+            Step("dense", ("above",), "limited", recombine),
+        ]
+        row = "limited"
     factor = growth.kappa / growth.density if growth.factor is None else growth.factor
-    dry = {"weight": np.array([[1.0], [-0.01]])}
-    wet = {"weight": np.array([[0.0], [(factor - 1) / 100]]), "bias": np.ones(1)}
+    dry = {"weight": np.array([[1.0], [-0.01]])}  # of the terms pm and pm · h: the numerator
+    wet = {"weight": np.array([[0.0], [(factor - 1) / 100]]), "bias": np.ones(1)}  # of pm and h: the denominator
     return [
         *steps,
         Step("polynomial", (row,), "dry", dry, {"powers": [[1, 0], [1, 1]]}),
@@ -182,7 +195,7 @@ def _read_registry(path: Path) -> dict[str, Correction]:
 
 
 ALL_VERSIONS = _read_registry(Path(__file__).with_name("corrections.toml"))  # by name, such as "airnow-2021@1"
-# The newest version of each, by id.
+# The newest version of each, by id: a later version replaces the earlier ones.
 CORRECTIONS = {entry.id: entry for entry in sorted(ALL_VERSIONS.values(), key=lambda entry: entry.version)}
 
 
@@ -199,7 +212,9 @@ def find_correction(name: str) -> Correction:
 
 
 def find_channels(correction: Correction, channels: Sequence[Channel]) -> dict[str, Channel]:
-    """Find the channel of each role by its name.
+    """Find the channel of each role by its name; raises a NotApplicableError if there is none.
+
+    A channel that the role prefers is taken before others of the same quantity; one that it refuses is never taken.
 
     >>> barkjohn = find_correction("barkjohn-2021")
     >>> names = ("pm2.5_atm", "pm2.5_cf_1", "RH")
@@ -213,9 +228,9 @@ def find_channels(correction: Correction, channels: Sequence[Channel]) -> dict[s
     found = {}
     for role in correction.roles:
         same_quantity = [channel for channel in channels if is_called(channel.name, role.quantity)]
-        right = [channel for channel in same_quantity if not matches(role.refuses, channel)]
-        if right:
-            found[role.name] = next((channel for channel in right if matches(role.prefers, channel)), right[0])
+        allowed = [channel for channel in same_quantity if not matches(role.refuses, channel)]
+        if allowed:
+            found[role.name] = next((channel for channel in allowed if matches(role.prefers, channel)), allowed[0])
         elif same_quantity:
             raise NotApplicableError(f"needs {role.about}; {same_quantity[0].name} is another field")
         else:
@@ -232,7 +247,8 @@ def bind(
     A reading outside the correction's valid range is flagged `RANGE` and gives no value. A channel in another unit
     raises a NotApplicableError; a channel without a unit is taken to be in the correction's.
     """
-    roles, narrowed = correction.roles, []
+    roles = correction.roles
+    narrowed = []  # channels with the correction's unit, and valid ranges within the correction's
     for role in roles:
         channel = channels.get(role.name)
         if channel is None:
@@ -242,8 +258,9 @@ def bind(
         narrowed.append(Channel(channel.name, role.unit, low, high))
     target = target or Channel(correction.quantity, roles[0].unit)
     check_unit(correction, target, roles[0].unit)
-    as_is = Affine(np.zeros(len(roles)), np.ones(len(roles)))
-    scaling = Scaling("constant", as_is, Affine(np.zeros(1), np.ones(1)))
+    # A formula reads physical units, so the scaling changes nothing.
+    identity = Affine(np.zeros(len(roles)), np.ones(len(roles)))
+    scaling = Scaling("constant", identity, Affine(np.zeros(1), np.ones(1)))
     inputs = Inputs(tuple(narrowed), scaling, step_seconds, 1, STRICT, DEFAULT_SETTINGS)
     cost = count(correction.plan)
     facts = {
@@ -254,10 +271,10 @@ def bind(
         "parameters": cost.weights,
         "bytes": cost.weight_bytes,
     }
-    none = Sample(np.empty((0, 1, len(roles)), np.float32), np.empty(0))
-    calibrator = Calibrator(correction.plan, inputs, target, none, none, facts)
+    no_windows = Sample(np.empty((0, 1, len(roles)), np.float32), np.empty(0))
+    calibrator = Calibrator(correction.plan, inputs, target, no_windows, no_windows, facts)
     rows = [[vector[role.name] for role in roles] for vector in correction.vectors]
-    golden = np.array(rows, np.float32)[:, None]
+    golden = np.array(rows, np.float32)[:, None]  # windows of one row: [vectors, 1, roles]
     return replace(calibrator, golden=Sample(golden, calibrator.compute(golden)))
 
 
@@ -285,7 +302,7 @@ change; a different reading of its source is a new version.
 
 
 def page() -> str:
-    """Print docs/corrections.md from the registry, in Markdown."""
+    """Write docs/corrections.md, in Markdown, from the registry."""
     overview = [
         (f"`{one.name}`", one.quantity, ", ".join(role.quantity for role in one.roles), _link(one.doi))
         for one in ALL_VERSIONS.values()
@@ -295,6 +312,7 @@ def page() -> str:
 
 
 def _section(entry: Correction) -> str:
+    """Describe one correction: formula, source, inputs and worked examples."""
     facts = {"Formula": entry.formula, "Source": entry.source, "DOI": _link(entry.doi), "Confidence": entry.certainty}
     roles = [(role.name, role.about, role.unit, f"{role.low:g} to {role.high:g}") for role in entry.roles]
     names = [role.name for role in entry.roles]

@@ -32,7 +32,7 @@ class Cost:
 
 
 def count(plan: Plan, deep_share: float = 1.0) -> Cost:
-    """Count one inference of a plan; `deep_share` is how often its decision is for the deep branch, if it has one.
+    """Count one inference of a plan; `deep_share` is the share of decisions for the deep branch, if it has one.
 
     >>> import numpy as np
     >>> from scare.calibrator.plan import Step
@@ -67,21 +67,26 @@ def all_operations(plan: Plan, steps: Sequence[Step] | None = None) -> Operation
 
 
 def _branch_operations(plan: Plan, deep_share: float) -> tuple[Operations, Operations]:
-    """Count the most expensive reading and the mean of a plan that ends in `select`.
+    """Count the most expensive reading and the mean reading of a plan that ends in `select`.
 
-    The first reading of a period runs the decision and the branch chosen; the others of the period run only the branch.
+    A branch stays in use for a period of readings. The first reading of a period runs the decision and the branch
+    chosen, the others run only the branch.
     """
     select = plan.steps[-1]
     decision, *branches = select.inputs  # simple, deep
-    shares = (1 - deep_share, deep_share)
+    shares = (1 - deep_share, deep_share)  # of the periods
     first = [all_operations(plan, plan.leading_to(decision, branch)) for branch in branches]
     others = [all_operations(plan, plan.leading_to(branch)) for branch in branches]
-    other_shares = [share * (select.settings[name] - 1) for share, name in zip(shares, PERIODS, strict=True)]
-    paths, weights = [*first, *others], [*shares, *other_shares]
+    # A period of n readings has one first reading and n - 1 others.
+    other_weights = [share * (select.settings[name] - 1) for share, name in zip(shares, PERIODS, strict=True)]
+    costs, weights = [*first, *others], [*shares, *other_weights]
     total = sum(weights)
-    sums = (sum(w * getattr(p, f.name) for p, w in zip(paths, weights, strict=True)) for f in fields(Operations))
-    mean = Operations(*(round(one / total) for one in sums))
-    return max(first, key=lambda path: path.multiply_adds), mean
+
+    def weighted_mean(kind: str) -> int:
+        return round(sum(weight * getattr(cost, kind) for cost, weight in zip(costs, weights, strict=True)) / total)
+
+    mean = Operations(*(weighted_mean(field.name) for field in fields(Operations)))
+    return max(first, key=lambda operations: operations.multiply_adds), mean
 
 
 def _memory_owners(plan: Plan) -> dict[str, str]:
@@ -93,11 +98,12 @@ def _memory_owners(plan: Plan) -> dict[str, str]:
 
 
 def _peak_bytes(plan: Plan, owners: dict[str, str]) -> int:
-    """Find the most bytes alive at once, if each value lives from its step to the last step that reads it."""
+    """Find the most bytes alive at once: a value lives from the step that makes it to the last step that reads it."""
     last_read = {owners[name]: index for index, step in enumerate(plan.steps) for name in step.inputs}
     alive, peak = {INPUT}, 0
     for index, step in enumerate(plan.steps):
         alive.add(owners[step.output])
         peak = max(peak, sum(BYTES * prod(plan.shapes[name]) for name in alive))
+        # A value that no step reads, such as the output, is never freed.
         alive = {name for name in alive if last_read.get(name, len(plan.steps)) > index}
     return peak

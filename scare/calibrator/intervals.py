@@ -4,7 +4,8 @@ An interval is looked up: distances below and above the calibrated value, by ban
 Rows with a flag of `UNCERTAIN` have wider ones. The distances are quantiles of errors whose reference is known:
 
     blocks of time   successive errors are correlated, so a block longer than that correlation counts as one observation
-    mirrored errors  a mean error of some days may have the other sign in the next, so a run of blocks counts with both
+    mirrored errors  the mean error of some days may have the other sign in the next days, so each run of blocks counts
+                     twice: as it is, and with its mean error mirrored
     bands            each band has its own RMSE; the shape of the distribution is shared by all
     parts            training and validation are covered separately; the wider distances are kept
 
@@ -27,7 +28,7 @@ from scare.records import Amount
 from scare.words import plural
 
 BANDS = 8  # at most: a board searches them all
-LEVEL = 0.9
+LEVEL = 0.9  # share of references that intervals cover, unless told otherwise
 UNCERTAIN = Flag.UNSETTLED | Flag.SPIKE | Flag.OUTSIDE  # rows with any of these bits have wider intervals
 COVERAGE_FACT = "test_interval"  # of a calibrator: level, rows, share, width on test rows
 COVERAGE_SLACK = 0.03  # coverage that may be missing by chance
@@ -84,7 +85,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class CalibrationErrors:
-    """Calibrated `values`, `references`, `times` and `flags` of rows [n], each device's in order of time."""
+    """Calibrated `values`, `references`, `times` (seconds) and `flags` of rows [n], each device's in order of time."""
 
     values: np.ndarray
     references: np.ndarray
@@ -94,9 +95,9 @@ class CalibrationErrors:
     def __len__(self) -> int:
         return len(self.values)
 
-    def rows(self, which: np.ndarray) -> "CalibrationErrors":
-        """The rows that `which` selects."""
-        return CalibrationErrors(self.values[which], self.references[which], self.times[which], self.flags[which])
+    def rows(self, mask: np.ndarray) -> "CalibrationErrors":
+        """The rows where the mask, bool [n], is true."""
+        return CalibrationErrors(self.values[mask], self.references[mask], self.times[mask], self.flags[mask])
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -105,7 +106,7 @@ class CalibrationErrors:
 
     @cached_property
     def blocks(self) -> np.ndarray:
-        """Number of the block of time that each row is in [n]."""
+        """Number of the block of time that each row is in [n]; a block without rows has no number."""
         steps = np.diff(self.times)
         step = np.median(steps[steps > 0]) if (steps > 0).any() else 1.0
         length = BLOCK_LENGTHS * correlation_length(self.residuals) * step
@@ -114,7 +115,9 @@ class CalibrationErrors:
     @cached_property
     def mirrored(self) -> np.ndarray:
         """The residuals if the mean error of each run of blocks had the other sign [n]."""
-        runs = self.blocks // -(-(self.blocks.max() + 1) // MAX_RUNS)
+        count = self.blocks.max() + 1
+        blocks_per_run = -(-count // MAX_RUNS)  # rounded up
+        runs = self.blocks // blocks_per_run
         means = np.bincount(runs, self.residuals) / np.bincount(runs)
         return np.asarray(self.residuals - 2 * means[runs])
 
@@ -130,8 +133,9 @@ def fit_intervals(parts: Sequence[CalibrationErrors], level: float = LEVEL) -> I
     certain = [part.rows((part.flags & UNCERTAIN) == 0) for part in parts]
     certain[-1] = certain[-1] if len(certain[-1]) >= MIN_ERRORS else parts[-1]
     edges = _edges(certain[-1])
-    tables = [_table(part, edges, (1 + level) / 2) for part in certain if len(part) >= MIN_ERRORS]
-    below, above = np.max(tables, axis=0).astype(np.float32).tolist()
+    each_side = (1 + level) / 2  # half of the rows that are not covered may be below, half above
+    distances = [_distances(part, edges, each_side) for part in certain if len(part) >= MIN_ERRORS]
+    below, above = np.max(distances, axis=0).astype(np.float32).tolist()
     intervals = Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
     return replace(intervals, widening=_widening(parts, intervals))
 
@@ -153,6 +157,7 @@ def correlation_length(residuals: np.ndarray) -> int:
     True
     """
     centered = residuals - residuals.mean()
+    # Wiener-Khinchin theorem, with zeros appended so that the end does not meet the beginning.
     spectrum = np.square(np.abs(np.fft.rfft(centered, 2 * len(centered))))
     autocorrelation = np.fft.irfft(spectrum)[: len(centered)]
     uncorrelated = autocorrelation < UNCORRELATED * autocorrelation[0]
@@ -178,9 +183,9 @@ def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], un
     lines = [f"The {100 * intervals.level:g} % interval was {intervals.origin}, with {bands}; {wider}."]
     if found := facts.get(COVERAGE_FACT):
         covered = f"It covers {found['share']:.1%} of {found['rows']:,} test rows".replace("%", " %")
-        lacking = ", less than stated," if under_covers(found["level"], found["share"]) else ""
+        too_low = ", less than stated," if under_covers(found["level"], found["share"]) else ""
         width = f"{found['width']:.3g} {unit}".rstrip()
-        lines.append(f"{covered}{lacking} and is {width} wide on average.")
+        lines.append(f"{covered}{too_low} and is {width} wide on average.")
     return lines
 
 
@@ -190,14 +195,17 @@ def under_covers(level: float, share: float) -> bool:
 
 
 def _edges(part: CalibrationErrors) -> np.ndarray:
-    """Place edges between bands at ranks that get closer towards the top; rounded to float32, as on a board."""
+    """Place edges between bands at quantiles of the values that get closer towards the top.
+
+    There are as many bands as have `MIN_BLOCKS` blocks each. Edges are rounded to float32, as on a board.
+    """
     bands = int(np.clip(len(np.unique(part.blocks)) // MIN_BLOCKS, 1, BANDS))
     ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
     return np.unique(np.quantile(part.values, ranks).astype(np.float32)).astype(np.float64)
 
 
-def _table(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.ndarray:
-    """Find distances below and above [2, bands] that each cover this share of a part's rows.
+def _distances(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.ndarray:
+    """Find the distances below and above [2, bands] that this share of a part's errors does not exceed.
 
     Errors are divided by the RMSE of their band (of all rows, where a band has too few), so that one quantile serves
     all bands.
@@ -206,34 +214,38 @@ def _table(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.ndarr
     squares = np.square(part.residuals)
     rows = np.bincount(bands, minlength=count)
     blocks = np.array([len(np.unique(part.blocks[bands == band])) for band in range(count)])
-    own = np.bincount(bands, squares, count) / np.maximum(rows, 1)
+    mean_squares = np.bincount(bands, squares, count) / np.maximum(rows, 1)
     enough = (rows >= MIN_ROWS) & (blocks >= MIN_BLOCKS)
-    rmse = np.maximum(np.sqrt(np.where(enough, own, squares.mean())), np.finfo(np.float32).tiny)
+    rmse = np.maximum(np.sqrt(np.where(enough, mean_squares, squares.mean())), np.finfo(np.float32).tiny)
     scaled = np.concatenate([part.residuals, part.mirrored]) / np.tile(rmse[bands], 2)
-    twice = np.tile(part.blocks, 2)
-    return np.array([np.maximum(_quantile(sign * scaled, twice, share), 0.0) * rmse for sign in (-1, 1)])
+    both_blocks = np.tile(part.blocks, 2)  # of the errors as they are, and mirrored
+    return np.array([np.maximum(_quantile(sign * scaled, both_blocks, share), 0.0) * rmse for sign in (-1, 1)])
 
 
 def _quantile(numbers: np.ndarray, blocks: np.ndarray, share: float) -> float:
     """Find the number that covers this share of new rows: the fewer blocks, the farther beyond the plain quantile.
 
-    The share beyond differs from block to block; `rows` is how many independent rows would make its mean equally
-    uncertain. One row more than those, the new one, is the finite-sample correction of split conformal prediction.
+    The share of numbers beyond the plain quantile differs from block to block; its variance says how many independent
+    rows the blocks are worth (the effective sample size). With that many rows, split conformal prediction takes the
+    quantile of share · (rows + 1) / rows: the one row more is the new one.
     """
     sizes = np.bincount(blocks)
     beyond = np.bincount(blocks, numbers > np.quantile(numbers, share)) / sizes
-    spread = np.square(sizes / sizes.sum()) @ np.square(beyond - (1 - share)) * len(sizes) / max(len(sizes) - 1, 1)
-    rows = share * (1 - share) / spread if len(sizes) > 1 and spread else 1.0
-    return float(np.quantile(numbers, min(1.0, share * (1 + 1 / rows))))
+    variance = np.square(sizes / sizes.sum()) @ np.square(beyond - (1 - share)) * len(sizes) / max(len(sizes) - 1, 1)
+    effective_rows = share * (1 - share) / variance if len(sizes) > 1 and variance else 1.0
+    return float(np.quantile(numbers, min(1.0, share * (1 + 1 / effective_rows))))
 
 
 def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float:
-    """Find the factor with which intervals cover rows with a flag of `UNCERTAIN` as often; 1 if there are too few."""
+    """Find the factor by which intervals must be wider to cover flagged rows as often as others; 1 if too few rows.
+
+    It is the largest factor that any flag of `UNCERTAIN` needs in any part.
+    """
     factors = []
-    for part in (part.rows((part.flags & flag) > 0) for part in parts for flag in UNCERTAIN):
-        if len(part) >= MIN_ERRORS:
-            low, high = intervals.around(part.values, np.zeros(len(part), np.uint32))
-            distances = np.where(part.residuals < 0, part.values - low, high - part.values)
-            relative = np.abs(part.residuals) / np.maximum(distances, np.finfo(np.float32).tiny)
+    for flagged in (part.rows((part.flags & flag) > 0) for part in parts for flag in UNCERTAIN):
+        if len(flagged) >= MIN_ERRORS:
+            low, high = intervals.around(flagged.values, np.zeros(len(flagged), np.uint32))
+            distances = np.where(flagged.residuals < 0, flagged.values - low, high - flagged.values)
+            relative = np.abs(flagged.residuals) / np.maximum(distances, np.finfo(np.float32).tiny)
             factors.append(float(np.quantile(relative, intervals.level)))
     return float(np.clip(np.float32(max(factors, default=1.0)), 1.0, MAX_WIDENING))

@@ -79,7 +79,7 @@ def model_card(calibrator: "Calibrator") -> str:
 
 
 def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()) -> list[list[str]]:
-    """Tabulate the candidates of the model selection in the columns of `HEAD`.
+    """Tabulate the candidates of the model selection in the columns of `HEAD`; ± is half a 95 % interval.
 
     >>> linear = {"candidate": "linear", "variant": "history, penalty 0.1", "rmse": 2.5, "admitted": True, "share": 0.5}
     >>> selection_table({"selection": [linear]})
@@ -99,7 +99,7 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
 
 
 def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
-    """Label the candidates for people; temperature and humidity are called by name where they are the other channels.
+    """Label the candidates for people; names the other channels if they are temperature and humidity.
 
     >>> candidate_labels(["T", "RH"])["other channels"]
     '+ temperature and humidity'
@@ -153,7 +153,7 @@ def describe_refit(facts: Mapping[str, Any]) -> str:
 
 
 def selection_summary(facts: Mapping[str, Any]) -> str:
-    """Say what training selected and why, as a full sentence; empty if the facts do not tell."""
+    """Say what training selected and why, as a full sentence; empty if the facts have no summary."""
     summary = str(current_facts(facts).get("summary", "")).rstrip(".")
     return f"{summary[:1].upper()}{summary[1:]}." if summary else ""
 

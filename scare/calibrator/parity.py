@@ -27,39 +27,39 @@ from scare.kernels import ACTIVATIONS, CODES, THRESHOLD
 FLOAT32_TOLERANCE = 1e-5  # of the larger of a result and the target's standard deviation
 INTEGER_TOLERANCE = 1e-6  # as above, where all but the conversion to the target's unit is integer
 INTEGER_WEIGHTS_TOLERANCE = 0.02  # of the standard deviation, where only the weights are integer
-ROUNDINGS = 2.0  # times the largest error of float32 in NumPy, which a result may be off if that is more
+ROUNDINGS = 2.0  # times the largest error of float32 in NumPy: allowed where that is more
 READING_TOLERANCE = 1e-6  # of the larger of a scaled reading and 1: how far a board's may be from NumPy's
 TIE = 1e-4  # a hash activation closer to zero, or a number closer to a threshold, may be decided either way
-TOKENS = 10_000  # one code may differ in every 10,000 tokens, or fewer
+TOKENS = 10_000  # one code may differ for every 10,000 tokens begun
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The float32 rule for results in one unit, in which all its numbers are."""
+    """The float32 rule for results; all its numbers are in the unit of these results, scaled or physical."""
 
     deviation: float  # the target's standard deviation
-    unit: float  # one of the target's physical unit
+    unit: float  # the size of one physical unit: 1 for physical results
     center: float = 0.0  # of the target's scaling
     rounding: float = 0.0  # largest error of float32 in NumPy, against float64, on the model's own windows
 
     def strict(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Whether results [n] with these differences [n] are within 10⁻⁵, bool [n]."""
+        """Whether results [n] that differ by `differences` [n] are within 10⁻⁵, bool [n]."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.shares(results, differences) <= FLOAT32_TOLERANCE)
 
     def met(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Whether results are within 10⁻⁵ or within what float32 rounds in NumPy, bool [n]."""
+        """Whether results are within 10⁻⁵, or within twice the rounding error of float32 in NumPy, bool [n]."""
         with np.errstate(invalid="ignore"):
             return self.strict(results, differences) | (differences <= ROUNDINGS * self.rounding)
 
     def shares(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Differences [n] relative to the magnitudes of their results."""
+        """Differences [n] relative to `magnitudes`."""
         with np.errstate(invalid="ignore"):
             return differences / magnitudes(results, results - self.center, self.deviation)
 
 
 def magnitudes(results: np.ndarray, from_center: np.ndarray, deviation: float) -> np.ndarray:
-    """The largest of a result, its distance from the center, and the deviation: differences are relative to it [n]."""
+    """What differences are relative to [n]: the largest of a result, its distance from the center and the deviation."""
     return np.maximum(np.abs(results), np.abs(from_center)).clip(min=deviation)
 
 
@@ -69,7 +69,7 @@ def max_code_mismatches(tokens: int) -> int:
     >>> max_code_mismatches(0), max_code_mismatches(1), max_code_mismatches(10_001)
     (0, 1, 2)
     """
-    return -(-tokens // TOKENS)
+    return -(-tokens // TOKENS)  # rounded up
 
 
 def deviation(calibrator: Calibrator) -> float:
@@ -77,35 +77,38 @@ def deviation(calibrator: Calibrator) -> float:
     scaling, numbers = calibrator.inputs.scaling, calibrator.validation.numbers
     if scaling.method == "standard" or len(numbers) < 2:
         return 1.0
-    return float(np.std(numbers) / scaling.target.scale[0]) or 1.0
+    return float(np.std(numbers) / scaling.target.scale[0]) or 1.0  # 0: all references are equal
 
 
 def rounding(calibrator: Calibrator) -> float:
-    """The largest error of float32 in NumPy on the model's own windows whose codes agree, in scaled units."""
+    """The largest error of float32 against float64 in NumPy on the model's own windows, in scaled units.
+
+    Windows whose codes differ are left out: they take another path through the model. So is a plan with branches.
+    """
     plan, windows = calibrator.plan, np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     if not len(windows) or plan.branches is not None:
         return 0.0
     steps = coded_steps(plan)
     single, codes = outputs_and_codes(plan, windows, steps)
     double, precise_codes = outputs_and_codes(plan.astype(np.float64), windows.astype(np.float64), steps)
-    alike = (codes == precise_codes).all(axis=1)
-    return float(np.abs(single - double)[alike].max(initial=0.0))
+    equal_codes = (codes == precise_codes).all(axis=1)
+    return float(np.abs(single - double)[equal_codes].max(initial=0.0))
 
 
 def coded_steps(plan: Plan) -> list[Step]:
-    """The steps of a plan whose results hang on codes: hashes and trees."""
+    """The steps of a plan whose results depend on codes: hashes, and the paths through trees."""
     return [step for step in plan.steps if step.kernel in CODES]
 
 
 def outputs_and_codes(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> tuple[np.ndarray, np.ndarray]:
-    """A plan's outputs [n] and the codes of these steps side by side [n, tokens].
+    """Compute a plan's outputs [n] and the codes of these steps side by side [n, tokens].
 
-    Steps are known by their outputs: they may be of the same plan in another number type.
+    The steps are found by the names of their outputs, because they may be of the same plan in another number type.
     """
     last, names = plan.steps[-1].output, {step.output for step in steps}
-    own = [step for step in plan.steps if step.output in names]
-    found = values(plan, windows, {last, *(step.inputs[0] for step in own)})
-    codes = [CODES[step.kernel].read(found[step.inputs[0]], step.weights, step.settings) for step in own]
+    coded = [step for step in plan.steps if step.output in names]
+    found = values(plan, windows, {last, *(step.inputs[0] for step in coded)})
+    codes = [CODES[step.kernel].read(found[step.inputs[0]], step.weights, step.settings) for step in coded]
     return found[last][:, 0], np.concatenate([np.empty((len(windows), 0), np.uint32), *codes], axis=1)
 
 

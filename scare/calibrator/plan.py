@@ -16,7 +16,7 @@ import numpy as np
 from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, BatchChoice, Choice, Shape, Step, choose, expect
 
 SELECT = "select"
-BATCH_NUMBERS = 1 << 25  # values of all steps that windows computed at once may have, which limits the memory
+BATCH_NUMBERS = 1 << 25  # limits memory: so large a batch of windows is computed at once, in numbers of all steps
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Plan:
 
     @cached_property
     def numbers(self) -> int:
-        """How many numbers are computed from one window: all values, and the largest scratch memory of a kernel."""
+        """Memory for one window, in numbers: the values of all steps, and the largest scratch memory of a kernel."""
         scratch = [
             KERNELS[step.kernel].scratch(
                 *(self.shapes[name] for name in step.inputs), step.weight_shapes, step.settings
@@ -100,27 +100,30 @@ def run(plan: Plan, windows: np.ndarray, choice: Choice | BatchChoice | None = N
     """Compute the plan's output [batch] for scaled windows [batch, window, channels].
 
     Where the plan chooses a branch, each window chooses for itself by default. For windows of one stream, oldest first,
-    pass the stream's `Choice`; for one window of each of many streams, their `BatchChoice`.
+    pass the stream's `Choice`; for one window of each of many streams, their `BatchChoice`. Either is updated.
     """
     if plan.branches is None:
         return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]
     decision, simple, deep = plan.branches
-    chosen = choose(run(decision, windows), plan.steps[-1].settings, choice)
+    chosen = choose(run(decision, windows), plan.steps[-1].settings, choice)  # true: the deep branch
     outputs = run(simple, windows[~chosen])
-    everything = np.empty(len(windows), outputs.dtype)
-    everything[~chosen], everything[chosen] = outputs, run(deep, windows[chosen])
-    return everything
+    results = np.empty(len(windows), outputs.dtype)
+    results[~chosen], results[chosen] = outputs, run(deep, windows[chosen])
+    return results
 
 
 def deep_share(plan: Plan, windows: np.ndarray) -> float:
-    """Measure the share of windows that choose the deep branch, each for itself; 1 if there is nothing to choose."""
+    """Measure the share of windows that choose the deep branch, each for itself; 1 for a plan without branches."""
     if plan.branches is None or not len(windows):
         return 1.0
     return float(choose(run(plan.branches[0], windows), plan.steps[-1].settings).mean())
 
 
 def values(plan: Plan, windows: np.ndarray, wanted: set[str]) -> dict[str, np.ndarray]:
-    """Compute the values named in `wanted`, each with the batch axis first; others are dropped once they are read."""
+    """Compute the values named in `wanted`, each with the batch axis first.
+
+    To save memory, other values are dropped after the last step that reads them, and large batches are split.
+    """
     batch = max(1, BATCH_NUMBERS // plan.numbers)
     if len(windows) > batch:
         parts = [values(plan, windows[start : start + batch], wanted) for start in range(0, len(windows), batch)]

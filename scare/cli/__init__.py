@@ -9,9 +9,9 @@ from scare.errors import ExitCode
 
 
 def main() -> None:
-    """Run the console script; from its first line to its last, Ctrl-C ends it with one line and its exit code."""
+    """Run the console script; Ctrl-C ends it with one line and exit code 130, even while it imports or exits."""
     signal.signal(signal.SIGINT, exit_interrupted)
-    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # runs last: from there on Python itself ends
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # registered first, so it runs as Python shuts down
     from scare.cli.app import main as run
 
     run()

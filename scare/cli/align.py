@@ -10,7 +10,7 @@ from scare.archive.files import find_files
 from scare.cli import options
 from scare.cli.console import emit, note, show_table
 from scare.data.alignment import CrossCorrelation, cross_correlate, shift
-from scare.data.alignment import align as put_together
+from scare.data.alignment import align as align_readings
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
@@ -46,26 +46,29 @@ def align(
       scare train colocation.csv --reference reference_pm25
     """
     truth = _station(_read(stations, reference), station)
-    pairs, found = [], dict[str, CrossCorrelation]()
+    aligned, correlations = [], dict[str, CrossCorrelation]()
     for one in _read(sensors, channels):
         try:
-            found[one.device] = cross_correlate(one, truth, one.channels[0].name, max_offset)
-            moved = shift(one, found[one.device].offset.seconds) if apply_offset else one
-            pairs.append(put_together(moved, truth))
+            correlations[one.device] = cross_correlate(one, truth, one.channels[0].name, max_offset)
+            shifted = shift(one, correlations[one.device].offset.seconds) if apply_offset else one
+            aligned.append(align_readings(shifted, truth))
         except DataError as error:
             note(f"Left out: {error}")
-    if not pairs:
+    if not aligned:
         raise DataError(f"no sensor in {sensors} overlaps in time with station {truth.device} in {stations}")
     name = f"{REFERENCE}_{truth.channels[0].name}"
-    frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in pairs]
+    frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in aligned]
     table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
     write_table(table, out)
-    picture = draw_correlogram(found, out.with_name(f"{stem(out)}.svg"))
-    _print_result(found, table, name, out, picture, as_json)
+    picture = draw_correlogram(correlations, out.with_name(f"{stem(out)}.svg"))
+    _print_result(correlations, table, name, out, picture, as_json)
 
 
 def _read(place: str, names: str) -> list[Readings]:
-    """Read each device in a folder, glob or file, with the named columns or all; a device may have several files."""
+    """Read each device in a folder, glob or file, with the named columns or all; a device may have several files.
+
+    The columns of the first file hold for all.
+    """
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
     first, wanted = sources[0], options.split_names(names) if names else ()
@@ -104,13 +107,20 @@ def _station(stations: list[Readings], name: str) -> Readings:
 
 
 def _print_result(
-    found: dict[str, CrossCorrelation], table: pl.DataFrame, name: str, out: Path, picture: Path, as_json: bool
+    correlations: dict[str, CrossCorrelation],
+    table: pl.DataFrame,
+    reference: str,
+    out: Path,
+    picture: Path,
+    as_json: bool,
 ) -> None:
-    facts: dict[str, Any] = {device: vars(one.offset) for device, one in found.items()}
+    """Print each device's clock offset; `reference` is the column of the reference in `table`."""
+    offsets: dict[str, Any] = {device: vars(one.offset) for device, one in correlations.items()}
     if as_json:
-        emit({"file": str(out), "picture": str(picture), "rows": table.height, "reference": name, "offsets": facts})
+        facts = {"file": str(out), "picture": str(picture), "rows": table.height, "reference": reference}
+        emit({**facts, "offsets": offsets})
     else:
-        rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in facts.items()]
+        rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in offsets.items()]
         show_table("clock offsets", ["", "best shift [s]", "r shifted", "r unshifted"], rows)
-    paired = table[name].count()
+    paired = table[reference].count()
     note(f"{paired:,} of {table.height:,} rows have a reference. Wrote {out}, and the correlations to {picture}.")

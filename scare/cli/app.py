@@ -114,7 +114,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(_usage_message(error), ExitCode.USAGE)
     except ScareError as error:
         return _fail(str(error), error.exit_code)
-    except SystemExit:  # rich exits so when nobody reads stdout any more
+    except SystemExit:  # rich exits like this when stdout is closed, as by `| head`
         return ExitCode.OK
     except Exception:
         _fail("This should not have happened. Please report it with the lines below.", ExitCode.UNEXPECTED)
@@ -126,7 +126,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    """Run the console script's command."""
+    """Run the command that the console script was called with, and exit with its code."""
     try:
         enable_interrupts()
         try:
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def enable_interrupts() -> None:
-    """Make Ctrl-C wait until an uninterruptible call has returned; without timers (Windows) it is Python's own."""
+    """Make Ctrl-C wait until an uninterruptible call has returned; Windows, which has no timers, keeps Python's own."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGINT, _interrupt)
         signal.signal(signal.SIGALRM, _interrupt)
@@ -157,6 +157,7 @@ def disable_retries() -> None:
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise a KeyboardInterrupt, unless code called from ours is uninterruptible: then try again a little later."""
     while frame and not frame.f_code.co_filename.startswith(SCARE_FILES):
         if frame.f_code.co_filename.startswith(UNINTERRUPTIBLE):
             signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
@@ -174,7 +175,7 @@ def _retry_dropped_interrupt(dropped: "sys.UnraisableHookArgs") -> None:
 
 
 def _fail(message: str, code: ExitCode) -> ExitCode:
-    """Print an error message, if there is one."""
+    """Print an error message, if there is one, and return `code`."""
     if message:
         STDERR.print("scare:", style="red", end=" ")
         note(message)

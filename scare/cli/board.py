@@ -44,11 +44,9 @@ def run(
         export_calibrator(calibrator, "c", arithmetic, folder)
         bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
         report = measure(folder, chosen, trials, lambda: bar.advance(task))
-        examples = [
-            one
-            for window in calibrator.golden.windows[-1:]
-            for one in example_answers(VirtualModel(read_export(folder), chosen), window)
-        ]
+        examples = []
+        if len(calibrator.golden.windows):
+            examples = example_answers(VirtualModel(read_export(folder), chosen), calibrator.golden.windows[-1])
     if as_json:
         shown = []
         for one in examples:
@@ -96,7 +94,7 @@ def list_boards(as_json: Json = False) -> None:
 
 
 def _show(report: Report, arithmetic: str) -> None:
-    """Print the report as a table, without what cannot be measured on the board."""
+    """Print the report as a table, without rows for what this board cannot measure."""
     board, rows = report.board, list[tuple[str, str]]()
     run, push = report.instructions, report.push_instructions
     if run and push:

@@ -70,7 +70,7 @@ def compare(
     readings = read_colocation(files, data, note)
     parts = make_split(readings, files, data, given.config.split, max(asked.windows))
     note_split(parts)
-    training = {name: value for name, value in given.config.training.items() if name != "seed"}
+    training = {name: value for name, value in given.config.training.items() if name != "seed"}  # each job has its own
     study = prepare_study(out, parts, grid_of_jobs, training)
     with progress("comparing", "job") as (bar, task):
 
@@ -94,10 +94,13 @@ def compare(
 
 
 def _show(rows: list[Any], window: int) -> None:
-    """Print accuracy and cost at one window as two tables, and why some methods have no score."""
-    scored = {_name(row): row for row in rows if row.accuracy is not None}
-    accuracy = [[name, *_accuracy(row)] for name, row in scored.items()]
-    cost = [[name, *_cost(row.facts)] for name, row in scored.items()]
+    """Print accuracy and cost at one window length as two tables, and why some methods have no score.
+
+    `rows` are `experiments.comparison_table` rows.
+    """
+    scored = {_label(row): row for row in rows if row.accuracy is not None}
+    accuracy = [[label, *_accuracy_cells(row)] for label, row in scored.items()]
+    cost = [[label, *_cost_cells(row.facts)] for label, row in scored.items()]
     if scored:
         count = max(row.accuracy.rows for row in scored.values())
         show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy)
@@ -108,23 +111,26 @@ def _show(rows: list[Any], window: int) -> None:
         note("The test has less than a day of rows, so there are no confidence intervals and no winner.")
 
 
-def _name(row: Any) -> str:
-    """The method, with a star if it won, and its share of the rows if that is small."""
-    return f"{'★ ' * row.winner}{row.method}" + f" ({row.facts['coverage']:.0%} of rows)" * row.partial
+def _label(row: Any) -> str:
+    """The method, with a star if it won, and its share of the rows if it could not calibrate all."""
+    star = "★ " if row.winner else ""
+    share = f" ({row.facts['coverage']:.0%} of rows)" if row.partial else ""
+    return f"{star}{row.method}{share}"
 
 
-def _accuracy(row: Any) -> list[str]:
+def _accuracy_cells(row: Any) -> list[str]:
     accuracy, spread = row.accuracy, f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
     others = [f"{accuracy.mae:.4g}", f"{accuracy.r2:.3g}", f"{accuracy.slope:.3g}", f"{accuracy.intercept:.3g}"]
     return [f"{accuracy.rmse:.4g}{spread}", _difference(row.to_ours), f"{accuracy.top5_rmse:.4g}", *others]
 
 
-def _cost(facts: Mapping[str, float]) -> list[str]:
+def _cost_cells(facts: Mapping[str, float]) -> list[str]:
     speed = f"{facts['windows_per_second']:,.0f}" if facts["windows_per_second"] else ""
     return [f"{facts['parameters']:,.0f}", f"{facts['bytes']:,.0f}", f"{facts['fit_seconds']:.1f}", speed]
 
 
 def _difference(interval: RmseDifference | None) -> str:
+    """The difference in RMSE to SCARE with its 95 % interval, as a table cell; None for SCARE itself."""
     if interval is None:
         return ""
     bounds = f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval.known else ""
@@ -132,7 +138,7 @@ def _difference(interval: RmseDifference | None) -> str:
 
 
 def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Write table.csv and table.json."""
+    """Write table.csv and table.json; a row without some column leaves its cell empty."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     with replacing(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.DictWriter(handle, names, restval="")

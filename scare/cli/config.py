@@ -41,7 +41,7 @@ class TuneSection:
 
 @dataclass(frozen=True)
 class CompareSection:
-    """Which methods `scare compare` fits, and how often; which further baselines `scare train` fits."""
+    """Which methods `scare compare` fits, and how often; `beside` are further baselines that `scare train` fits."""
 
     models: tuple[str, ...] = ("all",)
     windows: tuple[Count, ...] = (60,)
@@ -80,7 +80,10 @@ class Given:
 
 
 def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapping[str, Any]) -> Given:
-    """Read the config of a file, then apply `settings` (key=value) and the sections of options (None: not given)."""
+    """Read a config file, then apply `settings` (key=value) and `options`, which win over it.
+
+    `options` are sections of command-line options, such as data={"time": …}; a None was not given.
+    """
     file = _tidy(load_toml(path)) if path else {}
     where = str(path or COMMAND_LINE)
     convert(file, Config, where)  # first alone, so that an error names the file
@@ -88,8 +91,8 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
         name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()
     }
     typed = merge(parse_settings(settings), {name: table for name, table in present.items() if table})
-    given, data = _tidy(typed), file.get("data", {})
-    described = [*data.get("channels", ()), *([data["reference"]] if "reference" in data else ())]
+    given, file_data = _tidy(typed), file.get("data", {})
+    described = [*file_data.get("channels", ()), *([file_data["reference"]] if "reference" in file_data else ())]
     known = {channel["name"]: channel for channel in described}
     columns = dict(given.get("data", {}))
     # An option gives only names: a channel that the file describes keeps its unit and limits.
@@ -98,13 +101,15 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
     if "reference" in columns:
         columns["reference"] = known.get(columns["reference"]["name"], columns["reference"])
     tables = merge(file, {**given, "data": columns} if columns else given)
-    if "reference" in columns:  # another column, not a change of the file's column
+    if "reference" in columns:  # `merge` would give the new column the unit and limits of the file's
         tables["data"]["reference"] = columns["reference"]
     return Given(convert(tables, Config, COMMAND_LINE), tables, where, bool({*RECIPE} & file.keys()))
 
 
 def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> dict[str, Any]:
-    """Parse key=value texts into tables; a value that is not TOML is text. Keys need a section if the example has one.
+    """Parse key=value texts into nested tables; a value that is not valid TOML is taken as text.
+
+    A key must have a section if that of `example` does, which error messages show.
 
     >>> parse_settings(["training.seed=3", "split.column=part"])
     {'training': {'seed': 3}, 'split': {'column': 'part'}}
@@ -125,5 +130,6 @@ def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> di
 
 
 def _tidy(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Expand the shorthand of [data] with `tidy_columns`."""
     data = tables.get("data")
     return {**tables, "data": tidy_columns(data)} if isinstance(data, Mapping) else dict(tables)

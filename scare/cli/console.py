@@ -44,9 +44,9 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 class JsonProgress(Progress):
-    """Progress for a program that reads stderr: a line of JSON for every update, and now and then for an advance."""
+    """Progress for a program that reads stderr: a line of JSON for every update, but not for every advance."""
 
-    printed = 0.0  # when it was last printed
+    printed = 0.0  # when an advance was last printed, by `monotonic`
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         """Change a task and print it."""
@@ -67,7 +67,9 @@ class JsonProgress(Progress):
 
 @contextmanager
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
-    """Show a progress bar with text fields, on a terminal only; it disappears when the work fails.
+    """Show a progress bar with text fields while the block runs; it disappears if the block fails.
+
+    Yields the bar and its task, which the block updates. Without a terminal nothing is shown.
 
     With SCARE_PROGRESS=json in the environment, print lines of JSON on stderr instead.
     """

@@ -75,7 +75,7 @@ for _target in TARGETS.values():
 
 
 def check_fit(compiled: Compiled, board: Board) -> None:
-    """Refuse a calibrator that does not fit the board, with the numbers and the largest window that would."""
+    """Raise a DoesNotFitError for a calibrator that does not fit the board, with the largest window that would."""
     with progress("measuring", "what") as (bar, task):
         bar.update(task, what=board.title)
         report = measure_once(compiled, board)
@@ -86,7 +86,7 @@ def check_fit(compiled: Compiled, board: Board) -> None:
 
 
 def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -> str:
-    """What would make it fit, as the end of a message."""
+    """What would make it fit, as the end of a message; `advance` is called after each window that is tried."""
     calibrator = compiled.calibrator
     if report.needs_wide_int:
         return "; use --arithmetic float32"
@@ -115,9 +115,9 @@ def _show(package: Package, as_json: bool) -> None:
     lines = list(artefact.summary)
     if compiled.arithmetic is not Arithmetic.FLOAT32 and len(compiled.calibrator.validation.windows):
         errors = facts["validation_rmse"] = package.validation_rmse()
-        (before, after), (plain, integer) = errors.values(), errors
+        (float_name, before), (fixed_name, after) = errors.items()
         loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
-        lines.append(f"RMSE on the validation windows: {plain} {before:.4g}, {integer} {after:.4g} ({loss})")
+        lines.append(f"RMSE on the validation windows: {float_name} {before:.4g}, {fixed_name} {after:.4g} ({loss})")
     if as_json:
         emit(facts)
         return

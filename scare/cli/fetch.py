@@ -120,7 +120,7 @@ def airnow(
       scare fetch airnow 060371103 --aqs 88101 --from 2022-01-01 --to 2022-12-31 --out aqs
     """
     request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
-    named = frozenset(one.replace("-", "")[-9:] for one in request.devices)
+    named = frozenset(one.replace("-", "")[-9:] for one in request.devices)  # AQS writes 06-037-1103
     wanted = named | find_airnow_stations(request, source).keys()
     if not wanted:
         raise UsageError(f"there is no station within {within:g} km of {near}; search farther with --within")
@@ -156,6 +156,7 @@ def purpleair(
 
 
 def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> FetchRequest:
+    """Parse the options that all archives share."""
     return FetchRequest(tuple(devices or ()), _day(first, "--from"), _day(last, "--to"), _place(near, within))
 
 
@@ -167,6 +168,7 @@ def _day(text: str, option: str) -> date:
 
 
 def _place(near: str, within: float) -> SearchArea | None:
+    """Parse LAT,LON; `within` is the radius in km."""
     if not near:
         return None
     try:
@@ -187,6 +189,7 @@ def _fetch(
     out: Path,
     as_json: bool,
 ) -> None:
+    """Download the (month, file) pairs of a source with a progress bar, write them by device and month, and report."""
     with progress("fetching", "file") as (bar, task):
 
         def report(done: int, total: int, file: str) -> None:
@@ -201,6 +204,7 @@ def _fetch(
 
 
 def _print_result(name: str, source: FetchSource, found: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Write the sidecar file and print what was fetched; `found` is what `write_months` returns."""
     sidecar = write_sidecar(out, name, source, found)
     if as_json:
         emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})
@@ -211,6 +215,7 @@ def _print_result(name: str, source: FetchSource, found: dict[str, Any], out: Pa
 @data_app.callback()
 def data() -> None:
     """Download public co-location data."""
+    # Typer runs an app of a single command without its name; with a callback it stays `scare data senseurcity`.
 
 
 @data_app.command()

@@ -48,6 +48,7 @@ def inspect(
 
 
 def _rows(found: Inspection) -> list[list[str]]:
+    """One row of the printed table for each column of the file."""
     rows = []
     for facts in found.as_dict()["columns"]:
         numbers = [

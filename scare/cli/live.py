@@ -96,6 +96,7 @@ def check(
 
 
 def _show_stats(listener: "TopicListener") -> None:
+    """Print what each adapter received, and the numbers in topics that no adapter reads."""
     if not listener.stats and not listener.numbers:
         note("Nothing arrived. Listen longer with --seconds, and check that the devices send to this broker.")
         return
@@ -109,6 +110,7 @@ def _show_stats(listener: "TopicListener") -> None:
 
 
 def _pairs(numbers: dict[str, float]) -> str:
+    """Format as "pm25 12.5, rh 40"."""
     return ", ".join(f"{name} {number:g}" for name, number in numbers.items())
 
 
@@ -185,7 +187,7 @@ def demo(
 
 
 def _serve(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda: None) -> None:
-    """Start a gateway, print its address and run it until it is stopped."""
+    """Start a gateway, print its address and run it until it is stopped; `begin` is called once it accepts readings."""
     try:
         gateway.start()
         address = gateway.server.address if gateway.server else ""

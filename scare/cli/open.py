@@ -36,8 +36,9 @@ def open_page(
     server.start()
     try:
         _show(server.link(), is_opened, as_json)
-        for _ in sys.stdin if sys.stdin.isatty() else ():  # every Enter gives a new link, since each works once
-            _show(server.link(), is_opened, as_json=False)
+        if sys.stdin.isatty():
+            for _ in sys.stdin:  # every Enter gives a new link, since each works once
+                _show(server.link(), is_opened, as_json=False)
         server.wait()
     except KeyboardInterrupt:
         note("Stopped. Sessions are kept.")
@@ -46,6 +47,7 @@ def open_page(
 
 
 def _show(link: str, is_opened: bool, as_json: bool) -> None:
+    """Print a link to the page, and open it in a browser if `is_opened`."""
     if as_json:
         emit({"page": link})
     if is_opened:

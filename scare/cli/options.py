@@ -1,7 +1,7 @@
 """Options that several commands share; all other settings are keys of the config file (`config`).
 
-Options of a single command are in its own file. The functions that open the model or the readings that a user names
-are here too.
+Options of a single command are in that command's file. The functions that open the model or the readings that a user
+names are here too.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.words import suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
-AVERAGED_BELOW = 0.75  # of a model's time step: readings closer together are averaged
+AVERAGED_BELOW = 0.75  # share of a model's time step: readings closer together are averaged to it
 CORRECTION_STEP_SECONDS = 60.0  # between readings, of a published correction unless --step is given
 
 
@@ -117,7 +117,7 @@ Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
 
 
 def columns(time: str, channels: str, reference: str, device_column: str, reference_file: str = "") -> dict[str, Any]:
-    """The section [data] from options; None for what is not given."""
+    """The section [data] that column options describe, for `read_config`; None for what is not given."""
     return {
         "time": list(split_names(time)) if time else None,
         "channels": list(split_names(channels)) if channels else None,
@@ -136,15 +136,18 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def split_numbers(text: str, option: str) -> list[int]:
-    """Split a comma-separated list of whole numbers, each once."""
-    found = dict.fromkeys(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
-    if 0 in found:
+    """Split a comma-separated list of whole numbers above zero, without repeats; `option` is for the error message."""
+    numbers = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
+    if 0 in numbers:
         raise UsageError(f"{option} takes whole numbers above zero, separated by commas, not '{text}'")
-    return list(found)
+    return list(dict.fromkeys(numbers))
 
 
 def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:
-    """Open the calibrator in a file, or a published correction that reads its own channels every `step_seconds`."""
+    """Open the calibrator in a file, or a published correction with its default channel names.
+
+    Only a correction takes `step_seconds`, the time between readings.
+    """
     published = model in CORRECTIONS or model in ALL_VERSIONS
     if step_seconds is not None and not published:
         raise UsageError("--step is only for published corrections; a .scare file has its own time step")
@@ -160,7 +163,10 @@ def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator
 
 
 def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -> list[Readings]:
-    """Read files with a reference for a calibrator: by its column names unless [data] has others, at its time step."""
+    """Read co-location files for an existing calibrator and prepare them at its time step.
+
+    Channels and reference are the columns that [data] names, or else those the calibrator was trained on.
+    """
     channels = data.channels or tuple(Channel(channel.name) for channel in calibrator.inputs.channels)
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds

@@ -60,7 +60,7 @@ def predict(
       scare predict pm.scare network --out calibrated --jobs 2
       scare predict 'network/2026-*.csv.gz' --models models.csv --out calibrated
     """
-    readings = [*([model] if models else []), *(places or [])]
+    readings = [*([model] if models else []), *(places or [])]  # with --models, the first argument is a place too
     if not readings:
         raise UsageError(f"no readings are given; name them after the model: scare predict {model} raw.csv")
     labels = LabelColumns(options.split_names(time) if time else (), device_column, dates)
@@ -77,7 +77,7 @@ def predict(
 
 
 def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
-    """Calibrate one file."""
+    """Calibrate one file, a chunk of rows at a time, and print the newest row of each device."""
     model = Calibrator.load(calibrator)
     times, guessed_device = find_time_and_device(file, labels.time, labels.dates)
     device_column = labels.device_column or ("" if device else guessed_device)
@@ -112,7 +112,7 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns,
 
 
 def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:
-    """The last row of each device."""
+    """The last row of each device as plain values, with the raw value of the calibrated channel as `raw`."""
     raw = pl.col(model.inputs.channels[0].name).alias("raw")
     last = result.select(DEVICE, TIME, raw, CALIBRATED, LOW, HIGH, FLAGS).unique(DEVICE, keep="last")
     return {row[DEVICE]: {**row, "flag_names": flag_names(row[FLAGS])} for row in last.iter_rows(named=True)}
@@ -152,7 +152,7 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
             [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
             for name in worst
         ]
-        rest = f", the {len(worst)} with the most rows without a value" * (len(devices) > SHOWN)
+        rest = f", the {len(worst)} with the most rows without a value" if len(devices) > SHOWN else ""
         show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
     _note_summary(archive, facts)
     if not facts["rows"]:
@@ -160,6 +160,7 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
 
 
 def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
+    """Print totals, this run's speed, and which files have no result; `facts` is what `run_archive` returns."""
     now, rate = facts["now"], facts["now"]["rows"] / max(facts["seconds"], 0.01)
     note(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated. {archive.out} holds {facts['files']:,} files.")
     note(f"This run: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s).")
@@ -171,7 +172,8 @@ def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
 
 
 def _list(what: str, names: Sequence[str], where: str) -> None:
+    """Print the first names, and how many more there are; `where` is a file that lists all, or empty."""
     for name in names[:SHOWN]:
         note(f"{what}: {name}")
     if len(names) > SHOWN:
-        note(f"{what}: {len(names) - SHOWN:,} more{', in ' * bool(where)}{where}")
+        note(f"{what}: {len(names) - SHOWN:,} more{f', in {where}' if where else ''}")

@@ -100,7 +100,7 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
         return
     count = len(list(missing_fits(reproduction, methods)))
     reproduction.write_protocol()
-    together = max(jobs, 1)
+    together = max(jobs, 1)  # without jobs nothing runs, but the estimate is still printed
     minutes = expected_minutes(reproduction, methods) / together
     rounded = duration(60 * round(minutes) if minutes < 90 else 3600 * round(minutes / 60))
     expected = f"about {rounded}" if minutes >= 1 else "less than a minute"
@@ -112,7 +112,7 @@ def _fit(reproduction: Any, experiments: tuple[Experiment, ...], jobs: int, exec
 
 
 def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
-    """Run one experiment, write its pages and figure, show its first table."""
+    """Make one experiment's tables and figures from its fits, print the first table, and return the files written."""
     from benchmarks.reproduce.figures import draw_result, format_table, write_result
     from benchmarks.reproduce.tables import MAKERS
 
@@ -128,6 +128,8 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
 
 
 def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
+    """A callback that shows on the bar, or in a log, how many jobs of how many are done, and the last one."""
+
     def advance(done: int, total: int, what: str) -> None:
         bar.update(task, completed=done, total=total, job=what)
         if not bar.console.is_terminal:  # a log shows no bar

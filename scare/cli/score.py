@@ -38,7 +38,7 @@ from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 
 NONE = "none"  # instead of a board
-FEW_ROWS = 500  # scored: fewer give no reliable numbers
+FEW_ROWS = 500  # fewer scored rows give no reliable numbers
 
 
 def score(
@@ -153,7 +153,7 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
 
 
 def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
-    """Make the scorecard: facts of the model and the data, and the numbers; then add the accuracy of each device."""
+    """Make the scorecard from the model's facts, the data's facts and the measured numbers, then add `summarize`'s."""
     calibrator, facts = subject.calibrator, subject.calibrator.facts
     names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in (*names, *sorted(SELECTION_FACTS)) if name in facts}
@@ -166,7 +166,10 @@ def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparis
 
 @contextmanager
 def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
-    """Write the run for `scare report`; a folder that cannot be written is known before the work, not after."""
+    """Yield the function that writes the run for `scare report`; without a folder it does nothing.
+
+    A folder that cannot be written is known before the work, not after.
+    """
     if folder is None:
         yield lambda card, scored: None
         return
@@ -180,20 +183,20 @@ def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
 
 
 def _show(card: Card) -> None:
-    """Print a line for each number, under the grade of its requirement."""
-    grades, rows, before = card.grades(), [], ""
+    """Print a line for each number; the first of a requirement also has its grade and title."""
+    grades, rows, previous = card.grades(), [], ""
     for entry in card.entries:
-        new = entry.requirement != before
-        title = f"{grades[entry.requirement] or ' '} {entry.title}" if new else ""
+        is_first = entry.requirement != previous
+        title = f"{grades[entry.requirement] or ' '} {entry.title}" if is_first else ""
         rows.append((title, entry.label, *_value_and_unit(entry), entry.source, entry.grade or ""))
-        before = entry.requirement
+        previous = entry.requirement
     facts = card.dataset
     title = f"{card.target['name']} by {card.model.get('model', 'a calibrator')}: {facts['rows_scored']:,} rows scored"
     show_table(title, ("requirement", "measure", "value", "unit", "source", "grade"), rows)
 
 
 def _value_and_unit(entry: Entry) -> tuple[str, str]:
-    """Format the value of an entry and its unit; a value that is graded although it is None was infinite."""
+    """Format an entry's value and unit for the table; a value of None with a grade was infinite."""
     if entry.value is None or isinstance(entry.value, str):
         return entry.value or ("none" if entry.grade else "not known"), ""
     if entry.unit == YES_NO:
@@ -203,7 +206,7 @@ def _value_and_unit(entry: Entry) -> tuple[str, str]:
 
 
 def _note_remarks(card: Card, out: Path | None) -> None:
-    """Print what the table does not show."""
+    """Print remarks on the scored rows, what does not fit the board, and why some numbers were not measured."""
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
         used = f"{facts['rows_of_training']:,} of {facts['rows']:,} rows were used in training"

@@ -70,7 +70,7 @@ def simulate(
 
 
 def _drift(text: str) -> Drift:
-    """Parse a drift.
+    """Parse KIND:BOX:DAY; boxes count from 1 in the text and from 0 in a `Drift`.
 
     >>> _drift("gain:box-02:20")
     Drift(kind=<DriftKind.GAIN: 'gain'>, box=1, day=20.0, ramp_days=14.0, size=0.0)

@@ -117,7 +117,10 @@ def train(
 
 
 def require_training() -> Any:
-    """Import `scare.training.fit`, or refuse with how to install what it needs; JAX's compiled code is cached."""
+    """Import and return `scare.training.fit`; an error says how to install what it needs.
+
+    Also turns on JAX's cache of compiled code on disk.
+    """
     keep_compiled()
     require("train", "equinox", "jax", "optax")
     from scare.training import fit
@@ -135,7 +138,7 @@ def make_recipe(given: Given) -> Any:
 
 
 def check_baselines(names: Sequence[str]) -> Sequence[str]:
-    """Refuse a name that is not a baseline's."""
+    """Return the names, or raise a UsageError for one that is not a baseline."""
     if not names:
         return names
     from scare.baselines.classical import BASELINES
@@ -191,11 +194,11 @@ class RecordedPredictor:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The calibrator's facts."""
+        """The calibrator's facts, which `compare` expects of a method."""
         return self.calibrator.facts
 
     def predict(self, readings: Readings) -> pl.DataFrame:
-        """Predict and record."""
+        """Calibrate readings and append the result to `predictions`."""
         self.predictions.append(self.calibrator.predict(readings))
         return self.predictions[-1]
 
@@ -238,7 +241,7 @@ def note_split(split: Split) -> None:
 
 
 def show_scores(scores: Mapping[str, Accuracy], title: str, calibrator: Calibrator) -> None:
-    """Print the scores as a table."""
+    """Print the scores as a table, with readable names for the baselines."""
     candidates = candidate_labels(_other_channels(calibrator))
     labels = {
         "raw": candidates["raw"],
@@ -256,7 +259,7 @@ def show_scores(scores: Mapping[str, Accuracy], title: str, calibrator: Calibrat
 
 
 def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:
-    """The scores as plain values."""
+    """The scores as plain values, for JSON and for the facts of a calibrator."""
     return {name: asdict(score) for name, score in scores.items()}
 
 

@@ -111,8 +111,8 @@ def _without_test(readings: list[Readings], until: str) -> list[Readings]:
         end = parse_time(until, "tune.until").timestamp()
         rows = [one.rows(one.times < end) for one in readings]
     else:
-        rows, after = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
-        end = min(float(one.times[0]) for one in after)
+        rows, test = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
+        end = min(float(one.times[0]) for one in test)
     note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are reserved for the test and not used.")
     kept = [one for one in rows if len(one)]
     if not kept:
@@ -121,12 +121,13 @@ def _without_test(readings: list[Readings], until: str) -> list[Readings]:
 
 
 def _best(search: Any, found: Sequence[Any]) -> str:
+    """How many candidates were tried, and the lowest RMSE so far (the Pareto front is sorted by it)."""
     front = search.front(found)
     return plural(len(found), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
 
 
 def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
-    """Print the outcome; write it and a config for each candidate of the Pareto front."""
+    """Print the outcome, and write it to table.json with a config file for each candidate of the Pareto front."""
     from scare.experiments.tuning import make_outcome, write_configs
 
     outcome = make_outcome(search)
@@ -154,7 +155,7 @@ def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None
 
 def _show(outcome: Mapping[str, Any], terms: Any) -> None:
     """Print the front, the preset and what does not fit, as tables."""
-    preset = outcome["preset"]
+    preset = outcome["preset"]  # trial 0
     off_front = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
     shown = [*outcome["front"], *off_front]
     cost = _cost_headings(shown)
@@ -171,10 +172,11 @@ def _name(one: Mapping[str, Any], off_front: bool = False) -> str:
     """The trial's number and its differences from the preset."""
     changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in one["changes"].items()]
     why = "does not fit" if one["does_not_fit"] else "not on the front"
-    return f"{one['trial']}: {', '.join(changes) or 'preset'}" + f" ({why})" * off_front
+    return f"{one['trial']}: {', '.join(changes) or 'preset'}{f' ({why})' if off_front else ''}"
 
 
 def _scores(one: Mapping[str, Any]) -> list[str]:
+    """Cells for `SCORES`; the preset (trial 0) has no difference to itself."""
     cells = []
     for name in ("rmse", "top5_rmse"):
         mean, spread = one.get(f"{name}_to_preset"), one.get(f"{name}_to_preset_sd")
@@ -184,9 +186,10 @@ def _scores(one: Mapping[str, Any]) -> list[str]:
 
 
 def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Headings of what was measured of these candidates."""
+    """Headings of the costs that were measured for any of these candidates."""
     return [heading for name, heading in COST.items() if any(name in (one["cost"] or {}) for one in shown)]
 
 
 def _cost(one: Mapping[str, Any]) -> list[str]:
+    """Cells for the headings of `_cost_headings`; empty if the cost was not measured."""
     return [f"{need:,}" for need in one["cost"].values()] if one["cost"] else []

@@ -18,8 +18,8 @@ from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.files import replacing
 from scare.upkeep.update import Update, adopt, make_learner
-from scare.upkeep.update import revert as take_back
-from scare.upkeep.update import update as learn
+from scare.upkeep.update import revert as revert_updates
+from scare.upkeep.update import update as update_calibrator
 from scare.words import suggestion
 
 
@@ -56,7 +56,7 @@ def update(
         if files:
             raise UsageError("--revert undoes updates and takes no tables")
         with replacing(out) as temporary:
-            take_back(model).save(temporary)
+            revert_updates(model).save(temporary)
         if as_json:
             emit({"file": str(out), "reverted": True})
         note(f"Reverted all updates since training. Wrote the calibrator to {out}.")
@@ -73,7 +73,7 @@ def update(
             trained = _retrain(model, read_for(model, full, given.config.data), readings)
             trained.calibrator.save(temporary)
         else:
-            found = adopt(model, _of_device(readings, device)) if device else learn(model, readings)
+            found = adopt(model, _of_device(readings, device)) if device else update_calibrator(model, readings)
             found.calibrator.save(temporary)
     if full:
         _print_retraining(trained, out, as_json)
@@ -97,7 +97,7 @@ def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]
 
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
-    """The readings of the device; a single table without a device column is taken as its own."""
+    """The readings of the device; a single table with another device's name is taken as this device's."""
     named = [one for one in readings if one.device == device]
     if not named and len(readings) > 1:
         names = [one.device for one in readings]
@@ -106,7 +106,7 @@ def _of_device(readings: Sequence[Readings], device: str) -> Readings:
 
 
 def _print_retraining(found: Any, out: Path, as_json: bool) -> None:
-    """Print which of the two is better."""
+    """Print the errors of the old and the retrained calibrator, and which one was kept."""
     if as_json:
         emit({"file": str(out), "changed": found.changed, "rmse_before": found.before, "rmse_after": found.after})
     else:
@@ -118,7 +118,7 @@ def _print_retraining(found: Any, out: Path, as_json: bool) -> None:
 
 
 def _print_update(found: Update, out: Path, as_json: bool) -> None:
-    """Print the pairs, the outcome and the errors."""
+    """Print how many pairs there were, whether the update is used, what it learned, and the errors."""
     learned, unit = found.calibrator.facts[LEARNED], found.calibrator.target.unit
     if as_json:
         facts: dict[str, Any] = {"file": str(out), "changed": found.changed, "pairs": found.pairs}
@@ -143,7 +143,7 @@ def _print_update(found: Update, out: Path, as_json: bool) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Join names as a sentence does.
 
     >>> _listed(["PA991", "PA993", "PA997"])
     'PA991, PA993 and PA997'

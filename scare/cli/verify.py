@@ -20,8 +20,8 @@ from scare.export.package import ZIP
 from scare.files import replacing
 
 EXPORT_COLUMNS = ("model", "runtime", "windows", "largest difference", "share of tolerance", "undecided", "result")
-BOTH = "both"  # arithmetics
-SHOWN = 10  # windows whose codes differ; the certificate lists all
+BOTH = "both"  # value of --arithmetic
+SHOWN = 10  # windows whose codes differ that are printed; the certificate lists all
 
 
 def verify(
@@ -100,23 +100,28 @@ def _show(certificate: Certificate) -> None:
 
 
 def _column(result: ArithmeticResult) -> dict[str, str]:
+    """The column of an arithmetic in the printed table, by row label."""
     windows, streaming = result.windows, result.streaming
     assert windows
     assert streaming
+    calibrated = {"calibrated": "not compared"}
+    if streaming.agreement:
+        calibrated = _agreement_rows("calibrated", streaming.agreement)
     return {
-        **_compared("windows", windows),
+        **_agreement_rows("windows", windows),
         "equal codes": f"{windows.equal_codes:.4%} of {windows.tokens:,}" if windows.tokens else "none",
         "ties": "" if result.ties is None else f"{result.ties:.3%}",
         "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
         "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
         "windows over 1e-05, explained by float32 rounding": f"{windows.beyond:,}",
         "readings": f"{sum(streaming.statuses.values()):,}",
-        **(_compared("calibrated", streaming.agreement) if streaming.agreement else {"calibrated": "not compared"}),
+        **calibrated,
         "result": "failed" if result.reasons else "passed",
     }
 
 
-def _compared(what: str, agreement: Agreement) -> dict[str, str]:
+def _agreement_rows(what: str, agreement: Agreement) -> dict[str, str]:
+    """Rows of the table: how many windows were compared, and how many agree bit for bit."""
     return {
         what: f"{sum(agreement.windows.values()):,}",
         f"{what}, host = board": f"{agreement.equal_bits['host_board']:,}",
@@ -144,5 +149,6 @@ def verify_export(path: Path, trust: bool, as_json: bool) -> None:
 
 
 def _row(one: Comparison) -> tuple[str, ...]:
+    """Cells for `EXPORT_COLUMNS`."""
     numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
     return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")

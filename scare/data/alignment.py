@@ -90,25 +90,26 @@ def shift(readings: Readings, seconds: float) -> Readings:
 def check_step(readings: Readings) -> None:
     """Raise a DataError if over a tenth of the rows, in one block, have another step than the rest.
 
-    Steps within a fifth of each other are alike. The block is the run of rows in which the other step outnumbers
+    Steps within a fifth of each other count as equal. The block is the run of rows in which the other step outnumbers
     everything else by most (a maximum-sum subarray), so scattered gaps and jitter never add up to one.
     """
     if len(readings) <= STEP_BLOCK:
         return
     usual, steps = readings.step_seconds, np.diff(readings.times)
-    sizes = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)
+    sizes = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)  # in powers of 1.5; 0 is the usual step
     others, counts = np.unique(sizes[sizes != 0], return_counts=True)
     if not len(others):
         return
-    alike = sizes == others[counts.argmax()]
-    sums = np.concatenate([[0], np.cumsum(np.where(alike, 1, -1))])
+    is_other = sizes == others[counts.argmax()]  # the most frequent of the unusual steps
+    # Kadane's algorithm: the block that ends where the running sum is furthest above its lowest value so far.
+    sums = np.concatenate([[0], np.cumsum(np.where(is_other, 1, -1))])
     lowest = np.minimum.accumulate(sums)
     end = int(np.argmax(sums - lowest))
     start, surplus = int(np.argmin(sums[: end + 1])), int(sums[end] - lowest[end])
     if surplus < max(STEP_BLOCK, len(steps) / 10):
         return
-    other = float(np.median(steps[start:end][alike[start:end]]))
-    is_later = start >= len(steps) - end
+    other = float(np.median(steps[start:end][is_other[start:end]]))
+    is_later = start >= len(steps) - end  # more usual rows before the block than after it
     before, after, change = (usual, other, start) if is_later else (other, usual, end)
     raise DataError(
         f"{readings.device}: the time step changes from {duration(before)} to {duration(after)} at"
@@ -169,6 +170,7 @@ def cross_correlate(
 
 
 def _only_channel(reference: Readings) -> Channel:
+    """The one channel of a reference; a DataError if it has none or several."""
     if len(reference.channels) != 1:
         names = ", ".join(channel.name for channel in reference.channels)
         raise DataError(f"{reference.device}: a reference has exactly one channel, not {names or 'none'}")
@@ -182,14 +184,17 @@ def _common_step(sensor: Readings, reference: Readings) -> float:
 
 
 def _to_step(readings: Readings, step_seconds: float, phase_seconds: float) -> Readings:
-    """Average to `step_seconds` if that is coarser than the readings' own step."""
+    """Average to `step_seconds` if that is coarser than the readings' own step.
+
+    `phase_seconds` is a time of the other side, so that the means end at the times at which it has values.
+    """
     if step_seconds < COARSER * readings.step_seconds:
         return readings
     return average(readings, step_seconds, phase_seconds=phase_seconds)
 
 
 def _without_unusable(readings: Readings) -> Readings:
-    """Replace values out of range and sentinels by null; flag those of the channels."""
+    """Replace values out of range and sentinels with null, and flag the rows in which a channel had one."""
     values, flags = usable_values(readings.values, readings.channels)
     columns = [pl.Series(channel.name, values[:, i]) for i, channel in enumerate(readings.channels)]
     if readings.reference:
@@ -199,7 +204,7 @@ def _without_unusable(readings: Readings) -> Readings:
 
 
 def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -> np.ndarray:
-    """Usable values of a channel at `start` and every step after it, NaN where there is none [cells]."""
+    """Mean usable value of a channel in cells of one step, centred on `start` + whole steps; NaN if none [cells]."""
     names = [channel.name for channel in readings.channels]
     if name not in names:
         raise DataError(f"{readings.device}: no channel '{name}'; there are {', '.join(names)}")
@@ -211,7 +216,10 @@ def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -
 
 
 def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
-    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few."""
+    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few.
+
+    Every sum over pairs (count, means, variances, covariance) is a cross-correlation, so the FFT gives it for all lags.
+    """
     size = max(len(sensor), len(truth)) + 2 * lags  # so that no lag wraps around
     known_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
     known_y, y, square_y = np.fft.rfft(_moments(truth), size)

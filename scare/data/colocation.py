@@ -46,7 +46,7 @@ Notify = Callable[[str], object]
 
 
 class SplitBy(StrEnum):
-    """What training, validation and test do not share."""
+    """What training, validation and test do not share: a period, a device or a site."""
 
     TIME = "time"
     DEVICE = "device"
@@ -68,20 +68,21 @@ def read_colocation(files: Sequence[Path], data: DataSection, notify: Notify) ->
 
 
 def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list[Readings]:
-    """Read all files with their reference; the mapping of the first file holds for all, guesses are reported."""
-    own = replace(data, reference=None) if data.reference_file else data
+    """Read all files with their reference; columns not given are guessed from the first file and reported."""
+    # With a reference file, `data.reference` names a column of that file, not of these.
+    columns = replace(data, reference=None) if data.reference_file else data
     readings: list[Readings] = []
     mapping: ColumnMapping | None = None
     for file in files:
         if mapping is None:
-            mapping, guessed = column_mapping(file, own)
+            mapping, guessed = column_mapping(file, columns)
             if data.reference_file:
                 mapping = replace(mapping, reference=None)
             elif mapping.reference is None:
                 raise DataError(
                     f"{file}: no reference; name its column with --reference or its table with --reference-file"
                 )
-            if guessed and (options := as_options(mapping, own)):
+            if guessed and (options := as_options(mapping, columns)):
                 notify(f"{file}: guessed {options}")
         readings += read_readings(file, mapping)
     devices = [one.device for one in readings]
@@ -94,28 +95,30 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
 
 
 def column_mapping(file: Path, data: DataSection) -> tuple[ColumnMapping, bool]:
-    """Complete the mapping of [data] by inspecting the file; also whether anything was guessed."""
+    """Complete the columns that [data] gives by inspecting the file; returns the mapping and whether it guessed."""
     given = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
         return ColumnMapping(**given), False
     guess = inspect_table(file, data.dates).mapping
-    described = (*guess.channels, *([guess.reference] if guess.reference else ()))
-    known = {channel.name: channel for channel in described}
-    given["channels"] = tuple(_with_guess(channel, known) for channel in data.channels or guess.channels)
+    guesses = {channel.name: channel for channel in guess.channels}
+    if guess.reference:
+        guesses[guess.reference.name] = guess.reference
+    given["channels"] = tuple(_with_guess(channel, guesses) for channel in data.channels or guess.channels)
     if data.reference:
-        given["reference"] = _with_guess(data.reference, known)
-        if not data.channels:
+        given["reference"] = _with_guess(data.reference, guesses)
+        if not data.channels:  # the guess may have taken the reference for a channel
             given["channels"] = tuple(one for one in guess.channels if one.name != data.reference.name)
     return replace(guess, **given), True
 
 
-def _with_guess(channel: Channel, known: Mapping[str, Channel]) -> Channel:
+def _with_guess(channel: Channel, guesses: Mapping[str, Channel]) -> Channel:
     """The channel, with the guessed unit and range if only its name was given."""
-    return known.get(channel.name, channel) if channel == Channel(channel.name) else channel
+    only_name = channel == Channel(channel.name)
+    return guesses.get(channel.name, channel) if only_name else channel
 
 
 def as_options(mapping: ColumnMapping, given: DataSection) -> str:
-    """Write the mapping as command-line options, without those that were given.
+    """Write the mapping as command-line options and config keys, except what `given` already states.
 
     >>> mapping = ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2"), sort=True)
     >>> as_options(mapping, DataSection())
@@ -131,13 +134,14 @@ def as_options(mapping: ColumnMapping, given: DataSection) -> str:
     }
     new = {name: value for name, value in options.items() if value and not getattr(given, name)}
     flags = " ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in new.items())
-    only_keys = [name for name in ("site_column", "sort") if getattr(mapping, name) and not getattr(given, name)]
-    keys = [f"data.{name} = {json.dumps(getattr(mapping, name))}" for name in only_keys]
+    without_option = ("site_column", "sort")  # these can only be given in a --config file
+    unstated = [name for name in without_option if getattr(mapping, name) and not getattr(given, name)]
+    keys = [f"data.{name} = {json.dumps(getattr(mapping, name))}" for name in unstated]
     return ", ".join([*([flags] if flags else []), *keys])
 
 
 def join_reference(readings: Sequence[Readings], data: DataSection, notify: Notify) -> list[Readings]:
-    """Align the readings with the reference of another file, and report each device's clock offset."""
+    """Align the readings with the reference in `data.reference_file`, and report each device's clock offset."""
     file, column = Path(data.reference_file), data.reference.name if data.reference else ""
     found = inspect_table(file, data.dates)
     found.table.require([column] if column else [])
@@ -238,7 +242,7 @@ class DataSet:
     without: tuple[str, ...] = ()
 
     def read(self, folder: Path, pollutant: str) -> list[Readings]:
-        """Read every device that is used."""
+        """Read all devices in `folder` except those in `without`."""
         files = sorted(folder.glob(self.files))
         if not files:
             raise DataError(f"no file {self.files} in {folder}; name the folder of the data set with --files")
@@ -258,11 +262,12 @@ class DataSet:
 
 
 def read_data_set(path: Path) -> DataSet:
-    """Read the description of a data set."""
+    """Read the TOML description of a data set; each pollutant's table inherits the columns of [data]."""
     tables = load_toml(path)
     shared, pollutants = tables.pop("data", {}), tables.get("pollutants")
-    if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):
-        own = {name: table for name, table in pollutants.items() if isinstance(table, Mapping)}
-        merged = {name: tidy_columns({**shared, **table}) for name, table in own.items()}
-        tables["pollutants"] = {**pollutants, **merged}
+    if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):  # `convert` reports anything else
+        tables["pollutants"] = {
+            name: tidy_columns({**shared, **table}) if isinstance(table, Mapping) else table
+            for name, table in pollutants.items()
+        }
     return convert(tables, DataSet, path)

@@ -28,8 +28,9 @@ LABEL_WORDS = {"flag", "flags", "qc", "status", "error", "id", "serial", "versio
 ROW_WORDS = {"row", "index", "record", "unnamed", "column"}
 NO_QUANTITY = TIME_WORDS | PLACE_WORDS | LABEL_WORDS | ROW_WORDS
 SITE_WORDS = {"site", "station", "location"}
-NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # a device's name may be a number
+NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
+# Such as "Ref.NO2", "CO(GT)" (ground truth) and "PM2.5 FEM" (federal equivalent method).
 REFERENCE_NAME = re.compile(r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b")
 SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
 
@@ -56,7 +57,7 @@ class ColumnSummary:
         return bool(REFERENCE_NAME.search(self.name.lower()))
 
     def as_dict(self) -> dict[str, Any]:
-        """The column as plain values."""
+        """The column as JSON values, as `scare inspect --json` prints it."""
         return {
             "name": self.name,
             "role": "reference" if self.is_reference else "channel",
@@ -115,6 +116,7 @@ class Inspection:
 
     @cached_property
     def _steps(self) -> np.ndarray:
+        """Seconds between consecutive times of a device, repeats removed [steps]."""
         ordered = self.stamps.unique().sort(DEVICE, TIME)
         steps = ordered.select(pl.col(TIME).diff().over(DEVICE).dt.total_microseconds() / 1e6)
         return steps.to_series().drop_nulls().to_numpy()
@@ -136,7 +138,7 @@ class Inspection:
             raise DataError(
                 f"{self.table.path}: no column looks like a sensor's; name them with --channels or in a --config file"
             )
-        references = sorted(self.references, key=lambda column: is_weather(column.name))
+        references = sorted(self.references, key=lambda column: is_weather(column.name))  # weather last
         return ColumnMapping(
             self.time,
             tuple(column.channel for column in self.channels),
@@ -148,7 +150,7 @@ class Inspection:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The inspection as plain values."""
+        """The inspection as JSON values, as `scare inspect --json` prints it."""
         first, last = self.span
         gaps = self.gaps_seconds
         return {
@@ -229,11 +231,13 @@ def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
     """
     others = values[~np.isin(values, SENTINELS)]
     often = max(3, len(values) / 1000)
+    # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
     outside = [number for number in SENTINELS if not np.any(others / number >= 1)]
     return tuple(number for number in outside if np.sum(values == number) >= often)
 
 
 def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
+    """The first of these that holds times: a date and a time column, a column with such a name, any text column."""
     named = [name for name in frame.columns if words(name) & TIME_WORDS]
     texts = [name for name, kind in frame.schema.items() if not kind.is_numeric() and name not in named]
     pairs = [pair for pair in permutations(named, 2) if "date" in words(pair[0]) and "time" in words(pair[1])]
@@ -246,9 +250,12 @@ def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
-    """The column that tells rows of equal times apart, or else one with few values and a name like `device`."""
-    few = [column for column in frame if not column.null_count() and column.n_unique() <= len(column) / 2]
-    labels = [column for column in few if column.dtype == pl.String or words(column.name) <= NUMBERED_WORDS]
+    """The column that tells rows of equal times apart, or else one with few values and a name like `device`.
+
+    A column tells them apart if fewer than a tenth of the repeated times are still repeated within one of its values.
+    """
+    few_values = [column for column in frame if not column.null_count() and column.n_unique() <= len(column) / 2]
+    labels = [column for column in few_values if column.dtype == pl.String or words(column.name) <= NUMBERED_WORDS]
     repeats = {label.name: _count_repeats(pl.DataFrame({"label": label, "time": times})) for label in labels}
     named = [name for name in repeats if words(name) and words(name) <= DEVICE_WORDS]
     best = min(repeats, key=lambda name: (repeats[name], name not in named), default="")
@@ -258,4 +265,5 @@ def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
 
 
 def _count_repeats(frame: pl.DataFrame) -> int:
+    """Number of rows that equal an earlier row."""
     return frame.height - frame.n_unique()

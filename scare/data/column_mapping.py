@@ -79,7 +79,7 @@ class ColumnMapping:
 
     @property
     def quantities(self) -> dict[str, str]:
-        """The file's column of each channel and of `reference`."""
+        """Our name of each numeric column (a channel's name, or `reference`) and the file's name for it."""
         named = {channel.name: channel.name for channel in self.channels}
         return {**named, REFERENCE: self.reference.name} if self.reference else named
 
@@ -125,6 +125,7 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
+    """The fields that differ from their defaults, so that the TOML states no more than it must."""
     pairs = [(field, getattr(record, field.name)) for field in fields(record)]
     return {field.name: value for field, value in pairs if value != field.default}
 
@@ -132,7 +133,7 @@ def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
 def iterate_tables(
     path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
 ) -> Iterator[pl.DataFrame]:
-    """Stream a file in its order as frames of `device`, `time`, the channels and, if there, `reference`.
+    """Yield a file's rows in order, as frames of `device`, `time`, the channels and, if the file has it, `reference`.
 
     Without a device column all rows belong to `device`, by default the file's name. `probed` skips the check that a
     Parquet file can be read, for one that was checked before.
@@ -145,7 +146,7 @@ def iterate_tables(
 
 
 def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, rows: int) -> Iterator[pl.DataFrame]:
-    """Batches with the line, site, device and time of each row, and the mapped columns by our names."""
+    """Read the file in batches: line, site, device and time of each row, and the mapped columns under our names."""
     labels = filter(None, [mapping.device_column, mapping.site_column])
     columns = [*mapping.time, *mapping.quantities.values(), *labels]
     table.require(columns)
@@ -162,8 +163,9 @@ def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFil
     """The device of each row: from the column, if there is one, otherwise `device`."""
     if not column:
         return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
-    for line in batch.filter(pl.col(column).is_null())[LINE].head(1):
-        raise DataError(f"{table.place(line, column)}: the device is missing")
+    unnamed = batch.filter(pl.col(column).is_null())
+    if unnamed.height:
+        raise DataError(f"{table.place(unnamed[LINE][0], column)}: the device is missing")
     return batch[column].cast(pl.String).alias(DEVICE)
 
 
@@ -207,7 +209,8 @@ def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None =
     for group in frame.partition_by(DEVICE, maintain_order=True):
         rows = group.unique(TIME, keep="first", maintain_order=True).sort(TIME) if mapping.sort else group
         late = rows.filter(pl.col(TIME) <= pl.col(TIME).shift())
-        for line, time in late.select(LINE, TIME).head(1).rows():
+        if late.height:
+            line, time = late.select(LINE, TIME).row(0)
             raise DataError(
                 f"{table.place(line)}: {time:%Y-%m-%d %H:%M:%S} is not later than the row before it;"
                 " data.sort in a --config file orders the rows and drops repeated times"
@@ -219,8 +222,9 @@ def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None =
 
 
 def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
-    """Read the text of one more column at each `time`, as `label`, by device."""
+    """Read the text of one more column: for each device a frame of `time` and `label`."""
     table = open_table(path)
+    # The column is read in the place of the site, the only text that `_canonical_frames` keeps besides the device.
     frames = list(_canonical_frames(table, replace(mapping, site_column=column), stem(table.path), ROWS))
     labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")
     return {str(group[DEVICE][0]): group.drop(DEVICE) for group in labelled.partition_by(DEVICE)}

@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 18
 PARTIAL_CONTENT, NOT_FOUND, NO_SUCH_RANGE = 206, 404, 416
 
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], None]  # bytes so far, bytes in total, file name
 
 
 class MissingError(UnreachableError):
@@ -92,7 +92,7 @@ def download_file(file: RecordFile, out: Path, progress: Progress | None = None)
         out.mkdir(parents=True, exist_ok=True)
         if file.is_at(path):
             return path
-        if part.exists() and file.size and part.stat().st_size > file.size:
+        if part.exists() and file.size and part.stat().st_size > file.size:  # of another version of the file
             part.unlink()
         if not part.exists() or not file.size or part.stat().st_size < file.size:
             _fetch(file, part, progress)
@@ -105,20 +105,20 @@ def download_file(file: RecordFile, out: Path, progress: Progress | None = None)
 
 
 def read_url(url: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """Read the body of a response."""
+    """Download the body of a response into memory."""
     with _open(url, headers=headers or {}) as response:
         return _read(response, url)
 
 
 def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
-    """Append to `part` what it lacks of the file."""
+    """Download the rest of the file and append it to `part`, which may hold its beginning."""
     done = part.stat().st_size if part.exists() else 0
     with _open(file.url, start=done) as response:
         # A server that ignores the range sends the file from its beginning.
         resumed = response.status == PARTIAL_CONTENT
         done = done if resumed else 0
-        promised = int(response.headers.get("Content-Length") or 0)
-        size = file.size or (promised and done + promised)
+        announced = int(response.headers.get("Content-Length") or 0)
+        size = file.size or (announced and done + announced)  # 0: unknown, so read to the end
         with part.open("ab" if resumed else "wb") as handle:
             while done < size or not size:
                 chunk = _read(response, file.url, min(CHUNK_BYTES, size - done) if size else CHUNK_BYTES)
@@ -133,6 +133,7 @@ def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
 
 
 def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyType({})) -> HTTPResponse:
+    """Request a file from byte `start` on; every failure becomes an `UnreachableError`."""
     if not url.startswith(("http://", "https://")):
         raise DataError(f"'{url}' is not a web address")
     sent = {"User-Agent": "scare", **headers} | ({"Range": f"bytes={start}-"} if start else {})
@@ -150,6 +151,7 @@ def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyTyp
 
 
 def _read(response: HTTPResponse, url: str, size: int | None = None) -> bytes:
+    """Read up to `size` bytes, or all; a broken connection becomes an `UnreachableError`."""
     try:
         return response.read(size)
     except (OSError, HTTPException) as error:

@@ -41,8 +41,8 @@ Read = Callable[[Path], pl.DataFrame]
 OPENAQ_KEY = "OPENAQ_API_KEY"
 SENSOR_COMMUNITY_LINK = re.compile(r'href="(\d{4}-\d\d-\d\d_[\w-]+_sensor_(\d+)(?:_indoor)?\.csv(?:\.gz)?)"')
 AIRNOW_COLUMNS = ("date", "clock", DEVICE, "site", "zone", "parameter", "units", "value", "agency")
-AIRNOW_SITE_FIELDS = {0: DEVICE, 8: LATITUDE, 9: LONGITUDE}  # of the list of stations
-AQS_STATION = ("State Code", "County Code", "Site Num")
+AIRNOW_SITE_FIELDS = {0: DEVICE, 8: LATITUDE, 9: LONGITUDE}  # positions in a line of the list of stations
+AQS_STATION = ("State Code", "County Code", "Site Num")  # columns that make up a station's number
 PURPLEAIR_TIMES = ("time_stamp", "created_at")  # of the new and of the old download tool
 
 
@@ -82,8 +82,9 @@ class SearchArea:
         (True, False)
         """
         north, east = radians(latitude - self.latitude), radians(longitude - self.longitude)
-        both = cos(radians(latitude)) * cos(radians(self.latitude))
-        return 2 * EARTH_KM * asin(sqrt(sin(north / 2) ** 2 + both * sin(east / 2) ** 2)) <= self.kilometres
+        cosines = cos(radians(latitude)) * cos(radians(self.latitude))
+        haversine = sin(north / 2) ** 2 + cosines * sin(east / 2) ** 2
+        return 2 * EARTH_KM * asin(sqrt(haversine)) <= self.kilometres
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def read_source(name: str, path: Path = SOURCES) -> FetchSource:
 def fetch(
     files: Iterable[tuple[str, RecordFile]], read: Read, out: Path, progress: Progress | None = None
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Download the files of each month and yield its rows; a file that the server does not have is skipped."""
+    """Download (month, file) pairs and yield (month, rows); a file that the server does not have is skipped."""
     for month, group in groupby(sorted(files, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
         frames = []
         for _, file in group:
@@ -134,7 +135,10 @@ def fetch(
 def write_months(
     months: Iterable[tuple[str, pl.DataFrame]], out: Path, request: FetchRequest | None = None
 ) -> dict[str, Any]:
-    """Write each month's rows by device; count the rows and locate the devices."""
+    """Write each month's rows, one file per device; returns the `rows` and the `places` (degrees) of the devices.
+
+    Rows outside the days of `request` are dropped.
+    """
     rows: dict[str, int] = {}
     places: dict[str, dict[str, float]] = {}
     for month, frame in months:
@@ -144,7 +148,7 @@ def write_months(
         for part in frame.partition_by(DEVICE):
             device = str(part[DEVICE][0])
             table = part.drop(DEVICE, LATITUDE, LONGITUDE, strict=False).sort(TIME).unique(TIME, maintain_order=True)
-            filled = [name for name in table.columns if table[name].count()]
+            filled = [name for name in table.columns if table[name].count()]  # other devices' columns are all null
             with replacing(out / f"device={quote(device, safe='')}" / f"{month}.parquet") as temporary:
                 table.select(filled).write_parquet(temporary)
             rows[device] = rows.get(device, 0) + table.height
@@ -174,7 +178,7 @@ def write_sidecar(out: Path, name: str, source: FetchSource, found: Mapping[str,
 
 
 def openaq_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[str, RecordFile]]:
-    """List month (2026-01) and file for each location and day: gzipped CSV in a public bucket that needs no key."""
+    """Yield (month, file) for each location and day: gzipped CSV in a public bucket that needs no key."""
     locations = request.devices
     if not locations:
         area, key = request.area, os.environ.get(OPENAQ_KEY)
@@ -188,7 +192,7 @@ def openaq_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[s
         for year, month in months:
             prefix = f"records/csv.gz/locationid={location}/year={year}/month={month:02}/"
             for file in _list_bucket(source.hosts["archive"], prefix):
-                day = file.name.removesuffix(".csv.gz")[-8:]
+                day = file.name.removesuffix(".csv.gz")[-8:]  # location-2178-20260131.csv.gz
                 if f"{request.first:%Y%m%d}" <= day <= f"{request.last:%Y%m%d}":
                     yield f"{year}-{month:02}", file
 
@@ -213,7 +217,7 @@ def _list_bucket(bucket: str, prefix: str) -> Iterator[RecordFile]:
 
 
 def read_openaq(path: Path, source: FetchSource) -> pl.DataFrame:
-    """Read a file in long form: device, time, place, and a column for each quantity.
+    """Read a file with one value per row, and pivot it: device, time, place, and a column for each quantity.
 
     A gas has its unit appended to its name, since the unit differs from provider to provider.
     """
@@ -235,7 +239,7 @@ def read_openaq(path: Path, source: FetchSource) -> pl.DataFrame:
 
 
 def sensor_community_files(request: FetchRequest, source: FetchSource) -> Iterator[tuple[str, RecordFile]]:
-    """List month and file for each sensor and day: CSV with semicolons; older years are gzipped, in a folder per year.
+    """Yield (month, file) for each sensor and day: CSV with semicolons, gzipped in a folder per year for older years.
 
     A day that the archive lacks is skipped.
     """
@@ -256,7 +260,7 @@ def sensor_community_files(request: FetchRequest, source: FetchSource) -> Iterat
 
 
 def read_sensor_community(path: Path, source: FetchSource) -> pl.DataFrame:
-    """Read a file: device, time, place, and a column for each quantity."""
+    """Read one sensor's day: device, time, place, and a column for each quantity."""
     table = read_table(path)
     return table.select(
         pl.col("sensor_id").cast(pl.Int64).cast(pl.String).alias(DEVICE),
@@ -279,9 +283,9 @@ def _converted_columns(source: FetchSource, present: Iterable[str]) -> list[pl.E
 def airnow_files(
     request: FetchRequest, source: FetchSource, parameters: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, RecordFile]]:
-    """List month and file for each hour (AirNow, all stations in one file).
+    """Yield (month, file) for each hour of AirNow, whose files hold all stations.
 
-    With AQS parameter codes: year and file for each code and year of EPA's Air Quality System instead.
+    With AQS parameter codes: (year, file) for each code and year of EPA's Air Quality System instead.
     """
     if parameters:
         for year in dict.fromkeys(day.year for day in request.days()):
@@ -334,6 +338,7 @@ def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl
 
 def _read_aqs(path: Path, stations: frozenset[str]) -> pl.DataFrame:
     """Read the lines of these stations from a zipped yearly file, which is too large to hold in memory."""
+    # A line starts with the station's number, divided as in `AQS_STATION`.
     starts = tuple(f'"{name[:2]}","{name[2:5]}","{name[5:]}"'.encode() for name in stations)
     try:
         with ZipFile(path) as archive, archive.open(archive.namelist()[0]) as handle:

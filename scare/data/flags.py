@@ -24,12 +24,12 @@ from scare.errors import DataError, UsageError
 from scare.records import Amount
 
 LARGEST = 1e30  # a larger number is no reading, and would overflow in float32
-SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30
+SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30  # rows of the median a value is compared with, and of its usual distance
 SPIKE_FLOOR = 0.001  # of the channel's range, so that one step of a coarse A/D converter is not a spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
 WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
 TRAINING = "training"  # name of the part whose dead devices are dropped from all parts
-DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices gets a message of its own
+DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices gets a separate message
 
 
 class Flag(IntFlag):
@@ -107,8 +107,8 @@ class FlagState:
     started: np.ndarray  # when the box last started, in seconds [devices]
     since: np.ndarray  # rows since that start [devices]
     run: np.ndarray  # rows for which the value has been the same [devices, channels]
-    values: np.ndarray  # newest last [devices, channels, SPIKE_MEDIAN_ROWS]
-    distances: np.ndarray  # of values to the median before them [devices, channels, SPIKE_USUAL_ROWS]
+    values: np.ndarray  # the last ones, newest last [devices, channels, SPIKE_MEDIAN_ROWS]
+    distances: np.ndarray  # of each value to the median before it, newest last [devices, channels, SPIKE_USUAL_ROWS]
 
     @staticmethod
     def empty(devices: int, channels: int) -> "FlagState":
@@ -164,7 +164,7 @@ class RuleInput:
         started = self.waits > RESTART_SECONDS
         started[0] |= np.isnan(self.past.time)
         rows = _rows_since(started, self.past.since + 1)
-        first = np.arange(len(rows))[:, None] - rows
+        first = np.arange(len(rows))[:, None] - rows  # row of the start; negative if it was before these rows
         when = np.take_along_axis(self.times, np.maximum(first, 0), axis=0)
         return rows, np.where(first >= 0, when, self.past.started)
 
@@ -187,6 +187,9 @@ class QualityRule:
     marks: Callable[[RuleInput, QualitySettings], np.ndarray]
 
 
+# One function per rule, as `QualityRule.marks` expects; `RULES_2026_1` describes what each marks.
+
+
 def _out_of_range(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     low = np.array([channel.low for channel in rows.channels])
     high = np.array([channel.high for channel in rows.channels])
@@ -196,7 +199,9 @@ def _out_of_range(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
 def _sentinels(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     marks = np.zeros(rows.values.shape, bool)
     for column, channel in enumerate(rows.channels):
-        for sentinel in settings.sentinels + ((-1.0,) if channel.low >= 0 else ()):
+        # -1 is a common sentinel too, but a plausible reading of a channel that may be negative.
+        extra = (-1.0,) if channel.low >= 0 else ()
+        for sentinel in settings.sentinels + extra:
             marks[..., column] |= rows.values[..., column] == sentinel
     return marks
 
@@ -212,13 +217,13 @@ def _spikes(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
 
 
 def _too_fast(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
-    minutes = np.maximum(rows.waits / 60.0, 1.0)
+    minutes = np.maximum(rows.waits / 60.0, 1.0)  # one-second readings may jump within a minute
     return np.abs(rows.values - rows.before) > settings.rate_share * rows.range_widths * minutes[..., None]
 
 
 def _warming_up(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
-    ago, when = rows.last_start
-    return ((rows.times - when < settings.warm_up_seconds) & (ago < WARM_UP_ROWS))[..., None]
+    rows_since, started = rows.last_start
+    return ((rows.times - started < settings.warm_up_seconds) & (rows_since < WARM_UP_ROWS))[..., None]
 
 
 def _after_gap(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
@@ -256,15 +261,13 @@ RULES_2026_1 = (
     QualityRule("Q07", "gap", Flag.GAP, "The row before is more than `gap_steps` steps ago.", _after_gap),
 )
 RULES = RULES_2026_1  # the set in use
-
-
-NO_STATE = FlagState.empty(0, 0)
+NO_STATE = FlagState.empty(0, 0)  # for rules that look at no earlier row
 
 
 def usable_values(
     values: np.ndarray, channels: tuple[Channel, ...], settings: QualitySettings = DEFAULT_SETTINGS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Copy `values` [..., channels] with NaN for the `UNUSABLE` ones; also the flags, uint32 [...].
+    """Copy `values` [..., channels] with NaN for the `UNUSABLE` ones; returns the copy and the flags, uint32 [...].
 
     >>> usable_values(np.array([[21.0], [-999.0], [90.0]]), (Channel("temperature", "C", -40, 85),))
     (array([[21.], [nan], [nan]]), array([0, 3, 1], dtype=uint32))
@@ -281,7 +284,7 @@ def usable_values(
 
 
 def drop_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
-    """Replace reference values that are out of range or stand for no reading, such as -999, by missing ones."""
+    """Replace reference values that are out of range or stand for "no reading" (such as -999) with null."""
     if readings.reference is None:
         return readings
     targets, _ = usable_values(readings.targets[:, None], (readings.reference,), settings)
@@ -352,7 +355,10 @@ def count_flags(flags: np.ndarray) -> dict[str, int]:
 
 
 def find_dead_channels(readings: Readings) -> tuple[str, ...]:
-    """Channels without a usable value; all channels if no row is complete, none if one is."""
+    """Channels because of which no row is complete; none if a row is complete.
+
+    These are the channels without a usable value, or all if each has values but never in the same row.
+    """
     known = np.isfinite(usable_values(readings.values, readings.channels)[0])
     if known.all(axis=1).any() or not len(readings):
         return ()
@@ -363,11 +369,12 @@ def find_dead_channels(readings: Readings) -> tuple[str, ...]:
 def drop_dead_devices(
     parts: Mapping[str, Sequence[Readings]],
 ) -> tuple[dict[str, tuple[Readings, ...]], tuple[str, ...]]:
-    """Drop devices without one complete row from each part ("training", …; "" is the whole), with messages.
+    """Drop devices without one complete row from each part of a split; returns the parts and messages about it.
 
-    A device that is dead in training is dropped from all parts, since nothing was learned about it; one that is dead
-    later only from that part. A message names each such device with the reason, and another each channel that is dead
-    on most devices, with the remedy. Raises a DataError for a part with no device left.
+    The keys are names of parts ("training", …), or "" for readings that are not split. A device that is dead in
+    training is dropped from all parts, since nothing was learned about it; one that is dead later only from that part.
+    A message gives the reason for each such device, and another the remedy for each channel that is dead on most
+    devices. Raises a DataError for a part with no device left.
     """
     kept: dict[str, tuple[Readings, ...]] = {}
     messages: list[str] = []
@@ -384,13 +391,14 @@ def drop_dead_devices(
         kept[part] = tuple(one for one in left if one.device not in dead)
         if readings and not kept[part]:
             raise DataError(f"no device is left{where}: {messages[-1]}")
-        untrained |= dead.keys() if part == TRAINING else set()
+        if part == TRAINING:
+            untrained |= dead.keys()
     return kept, tuple(messages)
 
 
 def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
     """What has no value, and what to do; the first channel is the one to calibrate, so no option leaves it out."""
-    if len(dead) == len(channels) > 1:
+    if len(dead) == len(channels) > 1:  # each may have values, but never in the same row
         return f"no row has a usable value in every channel{where}; look at it with 'scare inspect'"
     rest = shlex.quote(",".join(name for name in channels if name not in dead))
     remedy = "look at it with 'scare inspect'" if channels[0] in dead else f"use --channels {rest} to leave it out"
@@ -398,23 +406,27 @@ def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> st
 
 
 def _rows_since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Rows since the last mark, 0 in the marked row; an unmarked first row counts `before`."""
+    """Rows since the last mark, 0 in a marked row; until the first mark, `before` plus the row's index."""
     index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))
     last = np.maximum.accumulate(np.where(marked, index, -1), axis=0)
     return np.where(last >= 0, index - last, before + index)
 
 
 def _newest(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The last `kept` of `past` [devices, channels, kept] and then `new` [rows, devices, channels]."""
+    """Append `new` [rows, devices, channels] to `past` [devices, channels, kept] and return the last `kept` values."""
     return np.concatenate([past, np.moveaxis(new, 0, -1)], axis=-1)[..., -past.shape[-1] :]
 
 
 def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The `kept` values before each of `new`: [rows, devices, channels, kept]."""
-    if len(new) == 1:
+    """The `kept` values before each row of `new`, where `past` holds those before the first.
+
+    Shapes as in `_newest`; returns [rows, devices, channels, kept].
+    """
+    if len(new) == 1:  # nearly every live reading
         return past[None]
-    line = np.concatenate([past, np.moveaxis(new[:-1], 0, -1)], axis=-1)
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(line, past.shape[-1], axis=-1), 2, 0)
+    series = np.concatenate([past, np.moveaxis(new[:-1], 0, -1)], axis=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(series, past.shape[-1], axis=-1)
+    return np.moveaxis(windows, 2, 0)
 
 
 def _median(values: np.ndarray) -> np.ndarray:
@@ -426,7 +438,7 @@ def _median(values: np.ndarray) -> np.ndarray:
         return low + 0.5 * (high - low)
     count = np.count_nonzero(known, axis=-1)
     low, high = (
-        np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
-        for place in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
+        np.take_along_axis(ordered, middle[..., None], axis=-1)[..., 0]
+        for middle in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
     )
     return np.where(count >= (size + 1) // 2, low + 0.5 * (high - low), np.nan)

@@ -24,7 +24,10 @@ TABLE = Path(__file__).with_name("quantities.toml")
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit: the pattern by which names state it, how people write it, and its size as a mixing ratio or mass."""
+    """A unit: `names` is the pattern by which a column name states it, `display` how people write it.
+
+    Its size is a `volume` (mixing ratio, in ppb) or a `mass` (concentration, in ug/m3); other units have neither.
+    """
 
     name: str
     names: str = ""
@@ -50,7 +53,7 @@ class Quantity:
     esphome: tuple[str, str] | None = None
 
     def channel(self, name: str) -> Channel:
-        """A channel of this quantity."""
+        """A channel of this quantity, with its unit and plausible range."""
         return Channel(name, self.unit, self.low, self.high)
 
 
@@ -66,9 +69,10 @@ class Quantities:
 
 @cache
 def _table() -> Quantities:
+    """The parsed `quantities.toml`, in which each unit and quantity gets the name of its table."""
     table = load_toml(TABLE)
-    both = {name: with_names(table[name]) for name in ("units", "quantities")}
-    return convert({**table, **both}, Quantities, TABLE)
+    named = {section: with_names(table[section]) for section in ("units", "quantities")}
+    return convert({**table, **named}, Quantities, TABLE)
 
 
 def quantities() -> Mapping[str, Quantity]:
@@ -77,19 +81,19 @@ def quantities() -> Mapping[str, Quantity]:
 
 
 def quantity(name: str) -> Quantity:
-    """The quantity of this name; a UsageError suggests the nearest name."""
+    """Look up a quantity by its name in the table; a UsageError for an unknown name suggests the nearest."""
     if name not in quantities():
         raise UsageError(f"no quantity is called '{name}'{suggestion(name, quantities())}")
     return quantities()[name]
 
 
 def find_quantity(name: str) -> Quantity | None:
-    """The quantity that a column or channel of this name holds, None if unknown."""
+    """The first quantity whose patterns match the name of a column or channel, None if none does."""
     return next((one for one in quantities().values() if _matches_any(one.names, name)), None)
 
 
 def is_called(name: str, quantity: str) -> bool:
-    """Whether a channel of this name may be this quantity.
+    """Whether a channel of this name is, or could be, this quantity; an ambiguous name counts.
 
     >>> is_called("Ref.PM2.5", "PM2.5"), is_called("pm_raw", "PM10"), is_called("PM10", "PM2.5")
     (True, True, False)
@@ -147,7 +151,9 @@ def units() -> dict[str, str]:
 
 
 def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None:
-    """The factor from `unit` to `other`, None if they do not convert; mixing ratio to mass needs the molar mass.
+    """The factor from `unit` to `other`, both as `spell_unit` spells them; None if they do not convert.
+
+    From a mixing ratio to a mass concentration the molar mass (g/mol) is needed; the other way is not supported.
 
     >>> unit_factor("ppm", "ppb", None), unit_factor("ppb", "ug/m3", 48.0), unit_factor("ppb", "nA", 48.0)
     (1000.0, 1.963, None)
@@ -155,13 +161,13 @@ def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None
     units = {spell_unit(name): one for name, one in _table().units.items()}
     if unit not in units or other not in units:
         return None
-    one, two = units[unit], units[other]
-    if one.mass and two.mass:
-        return one.mass / two.mass
-    if one.volume and two.volume:
-        return one.volume / two.volume
-    if one.volume and two.mass and molar_mass:
-        return one.volume * molar_mass / _table().molar_volume / two.mass
+    source, target = units[unit], units[other]
+    if source.mass and target.mass:
+        return source.mass / target.mass
+    if source.volume and target.volume:
+        return source.volume / target.volume
+    if source.volume and target.mass and molar_mass:
+        return source.volume * molar_mass / _table().molar_volume / target.mass
     return None
 
 

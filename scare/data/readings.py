@@ -104,6 +104,7 @@ class Readings:
             frame = frame.with_columns(pl.lit(0, pl.UInt32).alias(FLAGS))
         numbers = [pl.col(name).cast(pl.Float64).fill_nan(None) for name in wanted[1:]]
         frame = frame.select(pl.col(TIME).cast(TIME_TYPE), *numbers, pl.col(FLAGS).cast(pl.UInt32))
+        # The first row that is not later than the one before; `arg_max` is None or 0 if there is none.
         backwards = (frame[TIME].diff().dt.total_microseconds() <= 0).arg_max()
         if backwards and frame[TIME][backwards] <= frame[TIME][backwards - 1]:
             raise DataError(
@@ -123,7 +124,7 @@ class Readings:
     @cached_property
     def values(self) -> np.ndarray:
         """Channel values with NaN for missing, float64 [rows, channels]."""
-        columns = [self.frame[c.name].fill_null(np.nan).to_numpy() for c in self.channels]
+        columns = [self.frame[channel.name].fill_null(np.nan).to_numpy() for channel in self.channels]
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
 
     @cached_property

@@ -137,7 +137,7 @@ def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
     array([1, 2, 3])
     """
     minutes = (times[window:] - times[:-window]) / 60
-    longest = window * 6 // 5 * 15000
+    longest = window * 6 // 5 * 15000  # in minutes, as in TESLA's code
     return np.flatnonzero((minutes >= window) & (minutes <= longest)) + window - 1
 
 
@@ -148,11 +148,12 @@ def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
     array([1, 2, 4])
     """
     oldest = times[: max(len(times) - window + 1, 0)]
-    return np.flatnonzero(times[window - 1 :] - oldest <= 72 * window) + window - 1
+    longest = 72 * window  # 1.2 minutes per row, in seconds
+    return np.flatnonzero(times[window - 1 :] - oldest <= longest) + window - 1
 
 
 def complete_rows(readings: Readings) -> Readings:
-    """The rows with both sensor and reference, to which the window rules apply."""
+    """The rows in which neither a sensor value nor the reference is missing."""
     return readings.rows(~np.isnan(readings.values).any(axis=1) & ~np.isnan(readings.targets))
 
 
@@ -199,8 +200,8 @@ def read_senseurcity(
         table = _parse(_read_member(path, member), PurePath(member).name, [channel.name, truth.name])
         rows = table.drop_nulls(DATE).unique(DATE, keep="first", maintain_order=True).sort(DATE)
         stays = rows.with_columns(pl.col(LOCATION).rle_id().alias("stay"))  # a new number whenever the box moves
-        stays = stays.filter(pl.col(LOCATION).str.contains(REFERENCE_SITE, literal=True))
-        stay = stays.filter(pl.col("stay") == pl.col("stay").first())
+        at_reference = stays.filter(pl.col(LOCATION).str.contains(REFERENCE_SITE, literal=True))
+        stay = at_reference.filter(pl.col("stay") == pl.col("stay").first())
         if stay.is_empty():
             logger.warning("%s is left out: the box was never at a reference site", PurePath(member).name)
             continue
@@ -210,6 +211,7 @@ def read_senseurcity(
 
 
 def _parse(content: bytes, name: str, numbers: list[str]) -> pl.DataFrame:
+    """Parse a CSV file's date (as UTC), location and these number columns; `name` is for messages."""
     columns = [DATE, LOCATION, *numbers]
     types = {DATE: pl.String, LOCATION: pl.String} | dict.fromkeys(numbers, pl.Float64)
     try:

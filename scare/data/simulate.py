@@ -21,11 +21,23 @@ import polars as pl
 from numpy.random import Generator
 
 from scare.data.readings import DEVICE, REFERENCE, TIME, TIME_TYPE, Channel, Readings
-from scare.data.simulated_air import DAY, Air, Clock, Drift, DriftKind, GasAir, ParticleAir, Wear, lagged, wandering
+from scare.data.simulated_air import (
+    DAY,
+    Air,
+    Clock,
+    Drift,
+    DriftKind,
+    GasAir,
+    ParticleAir,
+    Wear,
+    lagged,
+    ornstein_uhlenbeck,
+)
 from scare.data.tables import table_writer
 from scare.errors import UsageError
 from scare.words import duration
 
+# Constants of `LinearAir`: its truth, its sensor and its reference.
 MEAN_UGM3, SPREAD_UGM3, MEMORY_SECONDS = 40.0, 8.0, 1800.0
 GAIN, OFFSET_UGM3, LAG_SECONDS, NOISE_UGM3 = 1.4, 3.0, 120.0, 4.0
 REFERENCE_NOISE_UGM3 = 0.5
@@ -49,7 +61,7 @@ class LinearAir(Air):
     @classmethod
     def draw(cls, rng: Generator, clock: Clock) -> Self:
         """Draw autoregressive PM around its mean, and a reference with white noise."""
-        pm_ugm3 = MEAN_UGM3 + wandering(rng, clock, MEMORY_SECONDS, SPREAD_UGM3)
+        pm_ugm3 = MEAN_UGM3 + ornstein_uhlenbeck(rng, clock, MEMORY_SECONDS, SPREAD_UGM3)
         return cls(clock, pm_ugm3, pm_ugm3 + rng.normal(0, REFERENCE_NOISE_UGM3, clock.rows))
 
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +118,7 @@ class Simulation:
     kind: SimulationKind = SimulationKind.PM
     seed: int = 0
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    place_spread: float = 0.0  # relative spread of the air between boxes; 0: all stand side by side
+    place_spread: float = 0.0
     drifts: tuple[Drift, ...] = ()
 
     def __post_init__(self) -> None:
@@ -128,14 +140,14 @@ class Simulation:
 
     @property
     def clock(self) -> Clock:
-        """The rows of every box."""
+        """The times of the rows, the same for every box."""
         rows = round(self.days * DAY / self.step_seconds)
         return Clock(rows, self.step_seconds, self.start.timestamp())
 
 
 @dataclass(frozen=True)
 class SimulatedBox:
-    """One device: its readings, the truth without noise, and where a spike is a fault; [rows] each."""
+    """One device: its readings, the noise-free truth, and in which rows the sensor reported a faulty spike (bool)."""
 
     readings: Readings
     truth: np.ndarray
@@ -163,8 +175,8 @@ def simulate(simulation: Simulation) -> list[Readings]:
     >>> [channel.name for channel in fleet[0].channels]
     ['pm25_raw', 'temperature', 'humidity']
     """
-    air = _air(simulation)
-    return [_box(simulation, air, index).readings for index in range(simulation.boxes)]
+    air = _draw_air(simulation)
+    return [_read_box(simulation, air, index).readings for index in range(simulation.boxes)]
 
 
 def simulate_box(simulation: Simulation, index: int) -> SimulatedBox:
@@ -176,7 +188,7 @@ def simulate_box(simulation: Simulation, index: int) -> SimulatedBox:
     """
     if not 0 <= index < simulation.boxes:
         raise UsageError(f"no box {index} in a simulation of boxes 0 to {simulation.boxes - 1}")
-    return _box(simulation, _air(simulation), index)
+    return _read_box(simulation, _draw_air(simulation), index)
 
 
 def best_achievable_rmse(simulation: Simulation) -> float:
@@ -201,10 +213,10 @@ def write_simulation(
     """
     if Path(path).suffix not in (".parquet", ".csv"):
         raise UsageError(f"cannot write {path}: name it .parquet or .csv")
-    air = _air(simulation)
+    air = _draw_air(simulation)
     with table_writer(path) as write:
         for index in range(simulation.boxes):
-            frame = _box(simulation, air, index).readings.frame.rename({REFERENCE: air.target.name})
+            frame = _read_box(simulation, air, index).readings.frame.rename({REFERENCE: air.target.name})
             names = [channel.name for channel in air.channels]
             write(frame.select(pl.lit(f"box-{index + 1:02d}").alias(DEVICE), TIME, *names, air.target.name))
             if progress:
@@ -223,10 +235,10 @@ class StateSpace:
 
 def linear_system(step_seconds: float) -> StateSpace:
     """State space of `LinearAir` at this step; the state is (truth, lagged truth), both without their mean."""
-    kept, followed = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)
-    transition = np.array([[kept, 0.0], [(1 - followed) * kept, followed]])
-    shock = np.array([[1.0], [1 - followed]])
-    process = SPREAD_UGM3**2 * (1 - kept**2) * shock @ shock.T
+    truth_kept, lag_kept = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)
+    transition = np.array([[truth_kept, 0.0], [(1 - lag_kept) * truth_kept, lag_kept]])
+    shock = np.array([[1.0], [1 - lag_kept]])  # what the sensor follows is already the new truth
+    process = SPREAD_UGM3**2 * (1 - truth_kept**2) * shock @ shock.T
     return StateSpace(transition, process, np.array([[0.0, GAIN]]), np.array([[NOISE_UGM3**2]]))
 
 
@@ -240,7 +252,7 @@ def filtered_covariance(system: StateSpace) -> np.ndarray:
     array([[1.]])
     """
     covariance, change = system.process, np.inf
-    while change > 1e-13:
+    while change > 1e-13:  # iterate the Riccati equation to its fixed point
         before = covariance
         predicted = system.transition @ before @ system.transition.T + system.process
         innovation = system.observation @ predicted @ system.observation.T + system.noise
@@ -250,11 +262,13 @@ def filtered_covariance(system: StateSpace) -> np.ndarray:
     return covariance
 
 
-def _air(simulation: Simulation) -> Air:
+def _draw_air(simulation: Simulation) -> Air:
+    """Draw the air that all boxes share from the stream (seed, 0)."""
     return AIR[simulation.kind].draw(np.random.default_rng([simulation.seed, 0]), simulation.clock)
 
 
-def _box(simulation: Simulation, air: Air, index: int) -> SimulatedBox:
+def _read_box(simulation: Simulation, air: Air, index: int) -> SimulatedBox:
+    """Simulate what box `index` reads in this air; its flaws and its place are drawn from separate random streams."""
     if simulation.place_spread:
         air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.place_spread)
     wear = Wear.from_drifts([drift for drift in simulation.drifts if drift.box == index], air.clock.days)

@@ -37,7 +37,7 @@ TEMPERATURE, HUMIDITY = quantity("T").channel("temperature"), quantity("RH").cha
 
 
 class DriftKind(StrEnum):
-    """What can drift."""
+    """What can drift: the gain, the zero, the effect of humidity, or the whole cell as it dies."""
 
     GAIN = "gain"
     OFFSET = "offset"
@@ -82,7 +82,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Wear:
-    """Effect of drifts on a sensor: gain factor, offset, extra effect of humidity, dead share; [rows] each."""
+    """Effect of drifts on a sensor, [rows] each: gain factor, offset, extra effect of humidity, dead share (0 to 1)."""
 
     gain: np.ndarray
     offset: np.ndarray
@@ -95,7 +95,7 @@ class Wear:
         courses = {kind: np.zeros(len(days)) for kind in DriftKind}
         for drift in drifts:
             courses[drift.kind] = courses[drift.kind] + drift.course(days)
-        gain, offset, humidity, dead = (courses[kind] for kind in DriftKind)
+        gain, offset, humidity, dead = (courses[kind] for kind in DriftKind)  # in the order of the enum
         return Wear(1 + gain, offset, humidity, np.minimum(dead, 1.0))
 
 
@@ -146,7 +146,7 @@ def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
     return decaying_sum(inputs, kept)
 
 
-def wandering(rng: Generator, clock: Clock, memory_seconds: float, spread: float) -> np.ndarray:
+def ornstein_uhlenbeck(rng: Generator, clock: Clock, memory_seconds: float, spread: float) -> np.ndarray:
     """Draw a stationary Ornstein–Uhlenbeck process around zero with this memory and standard deviation."""
     kept = clock.kept(memory_seconds)
     inputs = spread * np.sqrt(1 - kept**2) * rng.standard_normal(clock.rows)
@@ -154,20 +154,20 @@ def wandering(rng: Generator, clock: Clock, memory_seconds: float, spread: float
     return decaying_sum(inputs, kept)
 
 
-def drifting(rng: Generator, clock: Clock, spread_per_root_day: float) -> np.ndarray:
-    """A factor near one whose logarithm is a random walk from zero."""
+def log_random_walk(rng: Generator, clock: Clock, spread_per_root_day: float) -> np.ndarray:
+    """Draw a factor that starts near one and whose logarithm is a random walk [rows]."""
     spread = spread_per_root_day * np.sqrt(clock.step_seconds / DAY)
     return np.exp(np.cumsum(spread * rng.standard_normal(clock.rows)))
 
 
 def plumes(rng: Generator, clock: Clock, per_day: float, height: float, memory_seconds: float) -> np.ndarray:
-    """Sudden emissions of exponential height that decay exponentially."""
+    """Draw sudden emissions with exponentially distributed heights, each decaying exponentially [rows]."""
     started = rng.poisson(per_day * clock.step_seconds / DAY, clock.rows)
     return decaying_sum(started * rng.exponential(height, clock.rows), clock.kept(memory_seconds))
 
 
 def daily_bump(clock: Clock, hour: float, width_hours: float) -> np.ndarray:
-    """A smooth bump of height one that returns every day at this hour."""
+    """A smooth bump of height one that returns every day at this hour (a von Mises curve) [rows]."""
     angle = 2 * np.pi / 24
     return np.exp((np.cos(angle * (clock.hours - hour)) - 1) / (angle * width_hours) ** 2)
 
@@ -182,13 +182,13 @@ def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
     return 1 + KAPPA / DRY_DENSITY_GCM3 * activity / (1 - activity)
 
 
-def around(rng: Generator, usual: float, spread: float) -> float:
-    """Draw one sensor's own constant, log-normal around the usual value."""
+def lognormal_constant(rng: Generator, usual: float, spread: float) -> float:
+    """Draw a constant of one sensor, log-normal around the usual value."""
     return float(usual * rng.lognormal(0.0, spread))
 
 
 def dropouts(rng: Generator, clock: Clock) -> np.ndarray:
-    """True where a box is silent: bursts that together take about `DROPOUT_SHARE` of the rows."""
+    """Draw where a box is silent: bursts that together take about `DROPOUT_SHARE` of the rows (bool [rows])."""
     count = rng.poisson(DROPOUT_SHARE * clock.rows * clock.step_seconds / DROPOUT_SECONDS)
     first = rng.integers(0, clock.rows, count)
     length = np.rint(rng.exponential(DROPOUT_SECONDS / clock.step_seconds, count)).astype(int)
@@ -209,8 +209,8 @@ class Weather:
     def draw(cls, rng: Generator, clock: Clock) -> Self:
         """Draw weather with warm, dry afternoons and fronts that last days."""
         daily = 5 * np.cos(2 * np.pi / 24 * (clock.hours - 15))
-        anomaly = daily + wandering(rng, clock, 3 * DAY, 4.0)
-        dryness = 0.15 * anomaly + wandering(rng, clock, DAY, 0.45) - 0.4
+        anomaly = daily + ornstein_uhlenbeck(rng, clock, 3 * DAY, 4.0)
+        dryness = 0.15 * anomaly + ornstein_uhlenbeck(rng, clock, DAY, 0.45) - 0.4
         return cls(12 + anomaly, 15 + 85 / (1 + np.exp(dryness)))
 
     def read(self, rng: Generator) -> np.ndarray:
@@ -243,7 +243,7 @@ class Air(ABC):
 
     def elsewhere(self, rng: Generator, spread: float) -> Self:
         """The air elsewhere in town: truth and reference times a factor that wanders slowly around one."""
-        factor = np.exp(rng.normal(0, spread) + wandering(rng, self.clock, PLACE_SECONDS, spread))
+        factor = np.exp(rng.normal(0, spread) + ornstein_uhlenbeck(rng, self.clock, PLACE_SECONDS, spread))
         return replace(self, truth=factor * self.truth, reference=np.round(factor * self.reference, 1))
 
 
@@ -287,20 +287,21 @@ class ParticleAir(WeatheredAir):
     def draw(cls, rng: Generator, clock: Clock) -> Self:
         """Draw log-normal PM with rush hours, a night inversion and plumes."""
         daily = 0.4 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)) + 0.3 * daily_bump(clock, 1, 4)
-        slow, fast = wandering(rng, clock, 2 * DAY, 0.5), wandering(rng, clock, HOUR, 0.15)
+        slow, fast = ornstein_uhlenbeck(rng, clock, 2 * DAY, 0.5), ornstein_uhlenbeck(rng, clock, HOUR, 0.15)
         pm_ugm3 = 10 * np.exp(daily + slow + fast) + plumes(rng, clock, 4.0, 20.0, 600.0)
         measured = pm_ugm3 + (0.3 + 0.02 * pm_ugm3) * rng.standard_normal(clock.rows)
-        coarse_share = 1 / (1 + np.exp(1.2 + wandering(rng, clock, DAY / 2, 0.7)))
+        coarse_share = 1 / (1 + np.exp(1.2 + ornstein_uhlenbeck(rng, clock, DAY / 2, 0.7)))
         weather = Weather.draw(rng, clock)
         return cls(clock, pm_ugm3, np.round(np.maximum(measured, 0), 1), weather, coarse_share)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
         """Whole ug/m3 of a laser counter that sees swollen particles, lags, counts, drifts and saturates."""
-        lag_seconds = around(rng, 60.0, 0.3)
+        lag_seconds = lognormal_constant(rng, 60.0, 0.3)
         seen_ugm3 = lagged(self._visible_mass(0.0), self.clock, lag_seconds)
         counts_per_ugm3 = COUNTS_PER_UGM3_SECOND * self.clock.step_seconds
         counted_ugm3 = rng.poisson(counts_per_ugm3 * seen_ugm3) / counts_per_ugm3
-        gain = around(rng, 1.5, 0.12) * drifting(rng, self.clock, 0.01) * wear.gain
+        gain = lognormal_constant(rng, 1.5, 0.12) * log_random_walk(rng, self.clock, 0.01) * wear.gain
+        # Wear scales the counts instead of changing them, so a box with and without a drift has the same noise.
         gain *= self.followed(self._visible_mass(wear.humidity), lag_seconds, wear.dead) / seen_ugm3
         zero_ugm3 = rng.normal(0, 1.0) + wear.offset
         raw_ugm3 = gain * counted_ugm3 + zero_ugm3 + spikes * rng.uniform(400, 1000, len(spikes))
@@ -326,26 +327,26 @@ class GasAir(WeatheredAir):
     def draw(cls, rng: Generator, clock: Clock) -> Self:
         """Draw log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves."""
         daily = 0.6 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2))
-        slow, fast = wandering(rng, clock, 1.5 * DAY, 0.35), wandering(rng, clock, HOUR / 2, 0.2)
+        slow, fast = ornstein_uhlenbeck(rng, clock, 1.5 * DAY, 0.35), ornstein_uhlenbeck(rng, clock, HOUR / 2, 0.2)
         no2_ppb = 12 * np.exp(daily + slow + fast) + plumes(rng, clock, 6.0, 10.0, 300.0)
         measured = no2_ppb + (0.2 + 0.01 * no2_ppb) * rng.standard_normal(clock.rows)
-        oxidant_ppb = 40 + 12 * daily_bump(clock, 15, 3) + wandering(rng, clock, DAY, 5.0)
+        oxidant_ppb = 40 + 12 * daily_bump(clock, 15, 3) + ornstein_uhlenbeck(rng, clock, DAY, 5.0)
         weather = Weather.draw(rng, clock)
         o3_ppb = np.maximum(oxidant_ppb - no2_ppb, 0)
         return cls(clock, no2_ppb, np.round(np.maximum(measured, 0), 1), weather, o3_ppb)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
         """Currents of a NO2 cell that is cross-sensitive to ozone, and of an unworn OX cell that sees both alike."""
-        new = Wear.from_drifts((), self.clock.days)
-        no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL, wear), self.current_na(rng, 1.0, new)
+        no_wear = Wear.from_drifts((), self.clock.days)
+        no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL, wear), self.current_na(rng, 1.0, no_wear)
         return [no2_na + spikes * rng.uniform(100, 300, len(spikes)), ox_na]
 
     def current_na(self, rng: Generator, o3_seen: float, wear: Wear) -> np.ndarray:
         """Current of a cell that lags, drifts and has a zero that rises with temperature."""
-        gas_ppb = self.truth + around(rng, o3_seen, 0.1) * self.o3_ppb
-        gas_ppb = self.followed(gas_ppb, around(rng, 60.0, 0.3), wear.dead)
-        sensitivity = around(rng, 0.3, 0.12) * drifting(rng, self.clock, 0.01) * wear.gain
+        gas_ppb = self.truth + lognormal_constant(rng, o3_seen, 0.1) * self.o3_ppb
+        gas_ppb = self.followed(gas_ppb, lognormal_constant(rng, 60.0, 0.3), wear.dead)
+        sensitivity = lognormal_constant(rng, 0.3, 0.12) * log_random_walk(rng, self.clock, 0.01) * wear.gain
         warmth = np.exp((self.weather.temperature_degc - 20) / 12)
-        zero_na = rng.normal(0, 3.0) + around(rng, 4.0, 0.3) * warmth + wear.offset
+        zero_na = rng.normal(0, 3.0) + lognormal_constant(rng, 4.0, 0.3) * warmth + wear.offset
         zero_na = zero_na + wear.humidity * HUMIDITY_ZERO_NA * self.weather.humidity_percent / 100
         return sensitivity * gas_ppb + zero_na + rng.normal(0, 0.5, self.clock.rows)

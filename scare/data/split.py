@@ -43,7 +43,7 @@ class Split:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a result records about its split."""
+        """What a stored result records about its split: the description and the devices left out."""
         return {"split": self.description} | ({"left_out": list(self.left_out)} if self.left_out else {})
 
 
@@ -166,8 +166,8 @@ def split_by_time(
                 " give two shares above zero that leave some rows for training"
             )
         times = reference_times(readings)
-        before = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
-        first, second = map(float, times[np.minimum(before, len(times) - 1)])
+        ranks = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
+        first, second = map(float, times[np.minimum(ranks, len(times) - 1)])
     dates = " and ".join(f"{datetime.fromtimestamp(border, UTC):%Y-%m-%d %H:%M:%S}" for border in (first, second))
     split = Split(
         _rows_between(readings, -np.inf, first, 0.0),
@@ -176,7 +176,7 @@ def split_by_time(
         f"by time: borders {dates}; the first {duration(gap_seconds)} after each fill the window and are not scored",
         left_out=left_out,
     )
-    return _check(split, gap_seconds)
+    return _finish(split, gap_seconds)
 
 
 def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFrame]) -> Split:
@@ -187,22 +187,26 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
     readings, left_out = _drop_dead(readings)
     parts: dict[str, list[Readings]] = {part: [] for part in LABELS}
     for one in readings:
-        named = one.frame.select(TIME).join(labels[one.device], on=TIME, how="left", maintain_order="left")["label"]
-        words = named.str.to_lowercase()
+        joined = one.frame.select(TIME).join(labels[one.device], on=TIME, how="left", maintain_order="left")
+        words = joined["label"].str.to_lowercase()  # null for a row without a label, which is in no part
         for part, known in LABELS.items():
             rows = one.rows(words.is_in(known).fill_null(False).to_numpy())
-            parts[part] += [rows] if len(rows) else []
+            if len(rows):
+                parts[part].append(rows)
         unknown = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
-        for word in unknown.head(1):
-            raise DataError(f"{one.device}: the split column has '{word}'; use train, validate or test")
+        if len(unknown):
+            raise DataError(f"{one.device}: the split column has '{unknown[0]}'; use train, validate or test")
     train, validation, test = (tuple(found) for found in parts.values())
-    return _check(Split(train, validation, test, "by the labels of a column", left_out=left_out), gap_seconds=0.0)
+    return _finish(Split(train, validation, test, "by the labels of a column", left_out=left_out), gap_seconds=0.0)
 
 
 def cut_by_time(
     readings: Sequence[Readings], share: float, gap_seconds: float
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
-    """Cut off the last `share` of the rows with a reference; returns the rows before and after the border."""
+    """Cut off the last `share` of the rows with a reference; returns the rows before and after the border.
+
+    As in `split_by_time`, rows less than `gap_seconds` after the border lose their reference.
+    """
     known = reference_times(readings)
     border = float(known[min(round(len(known) * (1 - share)), len(known) - 1)])
     before = _rows_between(readings, -np.inf, border, 0.0)
@@ -235,6 +239,7 @@ def check_leakage(split: Split, gap_seconds: float) -> None:
 
 
 def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | None, test: str | None) -> Split:
+    """Split by whole devices or sites; `kind` is the attribute of `Readings` to split by, "device" or "site"."""
     readings, left_out = _drop_dead(readings)
     names = [str(getattr(one, kind)) for one in readings]
     left = sorted(set(names))
@@ -253,7 +258,7 @@ def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | No
         for chosen in (left, [validation], [test])
     ]
     how = f"by {kind}: train {', '.join(left)}; validation {validation}; test {test}"
-    return _check(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
+    return _finish(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
 
 
 def reference_times(readings: Sequence[Readings]) -> np.ndarray:
@@ -278,7 +283,8 @@ def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_se
         if len(rows) and rows.reference:
             targets = np.where(rows.times < start + gap_seconds, np.nan, rows.targets)
             rows = replace(rows, frame=rows.frame.with_columns(pl.Series(REFERENCE, targets)))
-        parts += [rows] if len(rows) else []
+        if len(rows):
+            parts.append(rows)
     return tuple(parts)
 
 
@@ -288,7 +294,7 @@ def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tupl
     return kept[""], left_out
 
 
-def _check(split: Split, gap_seconds: float) -> Split:
+def _finish(split: Split, gap_seconds: float) -> Split:
     """Drop devices that are dead in a part, add notes, and check that every part has a reference and nothing leaks."""
     parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
     kept, left_out = drop_dead_devices(parts)
@@ -309,8 +315,9 @@ def _check(split: Split, gap_seconds: float) -> Split:
 def _shortest_distance(times: np.ndarray, others: np.ndarray) -> float:
     """Shortest time between an element of `times` and one of `others`, in seconds; inf if either is empty."""
     before = np.searchsorted(others, times)
-    ends = np.concatenate([[-np.inf], others, [np.inf]])
-    return float(np.minimum(times - ends[before], ends[before + 1] - times).min(initial=np.inf))
+    neighbours = np.concatenate([[-np.inf], others, [np.inf]])
+    to_previous, to_next = times - neighbours[before], neighbours[before + 1] - times
+    return float(np.minimum(to_previous, to_next).min(initial=np.inf))
 
 
 def _share_reference(one: Readings, other: Readings) -> bool:

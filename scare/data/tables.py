@@ -57,7 +57,7 @@ READABLE = (
 )
 PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may use: the larger of this and 16 times the file
 PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time a probe may take: this, plus the file at this speed
-STATM = Path("/proc/self/statm")  # how much memory is in use, on Linux
+STATM = Path("/proc/self/statm")  # Linux: its first number is the address space in use, in pages
 
 
 @dataclass(frozen=True)
@@ -92,24 +92,28 @@ class TableFile:
             raise _unreadable(self.path, error) from error
 
     def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
+        """The file's rows, `rows` at a time, with `LINE`; decimals become floats and categories text."""
         plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
         table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
         for start in range(0, table.select(pl.len()).collect().item(), rows):
             yield table.slice(start, rows)
 
     def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
+        """The file's lines after the header, `rows` at a time."""
         first = 2
         with _open_bytes(self.path) as handle:
-            next(handle)
+            next(handle)  # the header
             while lines := list(islice(handle, rows)):
                 yield self._csv_block(lines, first)
                 first += len(lines)
 
     def _csv_block(self, lines: list[bytes], first: int) -> pl.LazyFrame:
+        """Parse lines, of which the first has the number `first`, as text; fields beyond the header go to `EXTRA`."""
         block = b"".join(lines)
-        for line, text in enumerate(lines if b'"' in block else [], first):
-            if text.count(b'"') % 2:
-                raise DataError(f"{self.place(line)}: quoted text does not end on its line")
+        if b'"' in block:  # a quoted line break would shift the line numbers
+            for number, line in enumerate(lines, first):
+                if line.count(b'"') % 2:
+                    raise DataError(f"{self.place(number)}: quoted text does not end on its line")
         return pl.scan_csv(
             block,
             separator=self.delimiter,
@@ -123,11 +127,13 @@ class TableFile:
         )
 
     def _check_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """Raise a DataError for a line with more fields than the header; returns the batch without `EXTRA`."""
         if EXTRA not in batch.columns:
             return batch
-        for line in batch.filter(pl.col(EXTRA).is_not_null())[LINE].head(1):
+        too_long = batch.filter(pl.col(EXTRA).is_not_null())
+        if too_long.height:
             hint = "a decimal comma needs a semicolon or tab between columns"
-            raise DataError(f"{self.place(line)}: more fields than the header; {hint}")
+            raise DataError(f"{self.place(too_long[LINE][0])}: more fields than the header; {hint}")
         return batch.drop(EXTRA)
 
     def read(self, columns: Iterable[str]) -> pl.DataFrame:
@@ -138,7 +144,7 @@ class TableFile:
         return pl.concat(batches)
 
     def place(self, line: int, column: str = "") -> str:
-        """File, line (of Parquet the row) and column for a message."""
+        """File, line (in Parquet: row) and column, as error messages write them."""
         where = f"{self.path}: {'line' if self.delimiter else 'row'} {line}"
         return f"{where}, column '{column}'" if column else where
 
@@ -182,6 +188,7 @@ def open_table(path: Path | str, probed: bool = False) -> TableFile:
 
 
 def _open_csv(path: Path) -> TableFile:
+    """Find header, delimiter and decimal sign from the first `HEAD_LINES` lines."""
     with _open_bytes(path) as handle:
         lines = [line.decode("utf-8-sig").rstrip("\r\n") for line in islice(handle, HEAD_LINES)]
     if not any(lines):
@@ -198,6 +205,7 @@ def _open_csv(path: Path) -> TableFile:
 
 
 def _open_bytes(path: Path) -> IO[bytes]:
+    """Open a file that may be gzipped, whatever its name."""
     with path.open("rb") as handle:
         zipped = handle.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], io.BufferedReader(cast(Any, gzip.open(path)))) if zipped else path.open("rb")
@@ -232,10 +240,12 @@ def _find_decimal(path: Path, lines: list[str], delimiter: str) -> str:
 
 
 def _split(line: str, delimiter: str) -> list[str]:
+    """Split a line of CSV into fields; a delimiter inside quotes does not count."""
     return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _unreadable(path: Path, error: BaseException) -> DataError:
+    """The error for a file that a library could not read, with the beginning of the library's message."""
     reason = " ".join(str(error).split())[:80]
     return DataError(f"{path}: the file is damaged or not a table ({reason})")
 
@@ -253,6 +263,7 @@ def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
 
 
 def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
+    """Convert to Float64, with null for what is not a finite number."""
     if column.dtype == pl.String and decimal == ",":
         # A point would group thousands, so it becomes a character that no number has.
         column = column.str.replace_many([".", ","], ["_", "."])
@@ -316,6 +327,7 @@ def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 @contextmanager
 def _csv_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Yield a function that appends frames to a CSV file, gzipped if it ends in .gz; the first brings the header."""
     header = True
 
     def write(frame: pl.DataFrame) -> None:
@@ -355,7 +367,7 @@ def check_parquet(path: Path) -> None:
 
 
 class ParquetProbe:
-    """A child process that tries to read files; a file that crashes it gets the next one a new child."""
+    """Try to read files in a child process; after a file that crashes it, the next file gets a new child."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -390,6 +402,7 @@ class ParquetProbe:
             self._child = None
 
     def _running_child(self) -> "subprocess.Popen[str]":
+        """The child, started anew if there is none or it has ended."""
         if self._child is not None and self._child.poll() is not None:
             self.end()
         if self._child is None:
@@ -413,6 +426,7 @@ def _try_reading(path: str) -> str:
     if sys.platform != "win32":  # which has no such limit
         import resource
 
+        # Address space in use; elsewhere than on Linux a generous guess.
         used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
         more = max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size)
         _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -42,7 +42,9 @@ class TimeFormat:
 
 
 def _joined_text(columns: tuple[str, ...]) -> pl.Expr:
-    return (pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(columns, separator=" ")).alias(TIME)
+    """The time as written: one column as it is, several (date and clock) joined with a space."""
+    written = pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(columns, separator=" ")
+    return written.alias(TIME)
 
 
 def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = "") -> TimeFormat:
@@ -71,7 +73,7 @@ def find_time_format(table: TableFile, columns: tuple[str, ...], dates: Dates = 
 
 
 def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]:
-    """The order of slash dates that the whole column proves, or why it is ambiguous."""
+    """Decide the order of slash dates by the whole column; returns the order, and "" or why it is ambiguous."""
     numbers = [
         _joined_text(columns).str.extract(SLASHES.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2)
     ]
@@ -97,25 +99,29 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Dates, str]
     return order, ""
 
 
-@cache  # a file may be read several times
+@cache  # a file may be read several times, and each message is logged once
 def _warn_once(message: str) -> None:
     logger.warning(message)
 
 
 def _from_temporal(times: pl.Series) -> pl.Series:
+    """Convert dates and datetimes; without a time zone they are UTC."""
     return times.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
 def _from_epoch(times: pl.Series) -> pl.Series:
+    """Convert Unix seconds or milliseconds from 1973 to 2286, which cannot be confused."""
     numbers = pl.lit(times.cast(pl.Float64, strict=False))
-    seconds = pl.when(numbers.is_between(1e8, 1e10)).then(numbers)
-    microseconds = 1e6 * seconds.when(numbers.is_between(1e11, 1e13)).then(numbers / 1e3)
-    return pl.select(microseconds.round().cast(pl.Int64).cast(TIME_TYPE)).to_series()
+    is_seconds, is_milliseconds = numbers.is_between(1e8, 1e10), numbers.is_between(1e11, 1e13)
+    seconds = pl.when(is_seconds).then(numbers).when(is_milliseconds).then(numbers / 1e3)
+    return pl.select((1e6 * seconds).round().cast(pl.Int64).cast(TIME_TYPE)).to_series()
 
 
 def _from_text(form: str, times: pl.Series) -> pl.Series:
+    """Parse text with a `strftime` format, null where it does not match."""
     parsed = times.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-    return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()  # 01/02/20 is the year 20
+    # %Y reads 01/02/20 as the year 20: such a date counts as not parsed.
+    return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()
 
 
 def parse_times(batch: pl.DataFrame, form: TimeFormat, table: TableFile) -> pl.Series:
@@ -124,7 +130,9 @@ def parse_times(batch: pl.DataFrame, form: TimeFormat, table: TableFile) -> pl.S
         raise DataError(f"{table.path}: {form.doubt}")
     written = batch.select(LINE, _joined_text(form.columns))
     times = form.read(written[TIME]).alias(TIME)
-    for line, value in written.filter(times.is_null()).head(1).rows():
+    unparsed = written.filter(times.is_null())
+    if unparsed.height:
+        line, value = unparsed.row(0)
         place = table.place(line, " ".join(form.columns))
         if value is None:
             raise DataError(f"{place}: the time is missing")

@@ -10,12 +10,12 @@ from scare.experiments.study import Job, SharedRows, Study
 from scare.scorecard.accuracy import FULL, Accuracy, RmseDifference, compare_errors, measure
 
 OURS = "scare"
-FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")
+FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")  # of a job's result, averaged over seeds
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method at one window: mean and spread over seeds, and the difference of its RMSE to ours."""
+    """One method at one window: its accuracy over seeds, and its RMSE minus ours; `failed` is why it has no score."""
 
     method: str
     window: int
@@ -56,9 +56,8 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
         for job in study.jobs:
             if job.window == window:
                 groups.setdefault(job.method, []).append(job)
-        compared: dict[
-            str, np.ndarray
-        ] = {}  # squared errors [rows] of methods with a value for every row, mean over seeds
+        # Squared errors [rows], mean over seeds, of the methods with a value for every row.
+        compared: dict[str, np.ndarray] = {}
         for name, jobs in groups.items():
             errors = [np.square(rows.scored(job) - rows.reference) for job in jobs if job in rows.estimates]
             if errors and np.isfinite(mean := np.mean(errors, axis=0)).all():
@@ -76,7 +75,7 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
 
 
 def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
-    """Mean and spread over the seeds of one method and window, or the reason why there is no score."""
+    """Score the jobs of one method and window, which differ in their seeds; or say why there is no score."""
     name, window = jobs[0].method, jobs[0].window
     finished = [job for job in jobs if job in rows.estimates]
     if not finished:
@@ -85,8 +84,9 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
     scores = []
     for job in finished:
         values = rows.scored(job)
-        own = np.isfinite(values)
-        scores.append(asdict(measure(values[own], rows.reference[own], rows.changes[own])))
+        known = np.isfinite(values)
+        scores.append(asdict(measure(values[known], rows.reference[known], rows.changes[known])))
+    # The count of rows stays a whole number.
     mean = Accuracy(**{field: type(value)(np.mean([s[field] for s in scores])) for field, value in scores[0].items()})
     spread = Accuracy(**{field: float(np.std([s[field] for s in scores])) for field in scores[0]})  # type: ignore[arg-type]
     recorded = [study.result(job) or {} for job in finished]

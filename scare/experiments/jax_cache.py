@@ -20,6 +20,6 @@ def keep_compiled() -> None:
 
 
 def forget_compiled() -> None:
-    """Clear JAX's caches after every twentieth job; after some hundred jobs memory would be full."""
+    """Count a finished job, and clear JAX's caches after every twentieth: some hundred jobs would fill the memory."""
     if next(JOBS) % JOBS_PER_CLEAR == 0 and "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

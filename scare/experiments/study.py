@@ -53,9 +53,9 @@ from scare.training.recipe import Recipe
 from scare.words import suggestion
 
 PAPER, THREE = "scare-paper", "scare-3"  # SCARE with the paper's preset; the mean of three SCARE networks
-BY_PAPER = "-paper"  # suffix of a network's name: with the paper's preset
+BY_PAPER = "-paper"  # suffix of the name of a network that is trained with the paper's preset
 EXPERIMENTS = {f"exp-{number}": model for number, model in ABLATION.items()}  # the paper's ablation, with its preset
-USUAL = (*MODELS, PAPER, THREE)
+USUAL = (*MODELS, PAPER, THREE)  # the networks in `all`
 NETWORKS = (*USUAL, *(f"{name}{BY_PAPER}" for name in MODELS if name != "scare"), *EXPERIMENTS)
 ROWS = "rows"  # the folder of results
 PARTS = ("train", "validation", "test")
@@ -105,10 +105,16 @@ class Study:
 
     def open(self) -> list[Job]:
         """Jobs without a result; one that failed is tried again."""
-        return [job for job in self.jobs if (self.result(job) or {"failed": ""}).get("failed") is not None]
+        finished = set(self.finished())
+        return [job for job in self.jobs if job not in finished]
+
+    def finished(self) -> list[Job]:
+        """Jobs that have a result and did not fail."""
+        results = ((job, self.result(job)) for job in self.jobs)
+        return [job for job, result in results if result is not None and result.get("failed") is None]
 
 
-Work = tuple[Study, Job]
+Work = tuple[Study, Job]  # a job, and the study that it belongs to
 
 
 def choose(names: Sequence[str]) -> list[str]:
@@ -153,12 +159,12 @@ def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) ->
 def fit_method(
     job: Job, train: Sequence[Readings], validation: Sequence[Readings], settings: Mapping[str, Any]
 ) -> tuple[Predictor, dict[str, Any]]:
-    """Fit a method; returns it with its parameters, bytes and (of a network) training speed."""
+    """Fit the method of a job; returns it with facts: parameters, bytes and, for a network, training speed."""
     if job.method not in NETWORKS:
         inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window))
         predictor = BASELINES[job.method](train, validation, inputs, target)
         return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}
-    speeds: list[float] = []
+    speeds: list[float] = []  # windows per second, as training reports its progress
     recipe = recipe_of(job.method, job.window, job.seed, {**settings, **({"rate": job.rate} if job.rate else {})})
     calibrator = fit(train, validation, recipe, lambda state: speeds.append(state.windows_per_second))
     if calibrator.facts.get("interrupted"):
@@ -240,11 +246,11 @@ def open_workers(where: str, processes: int, out: Path) -> Iterator[Executor]:
 
 
 def run_jobs(todo: Iterable[Work], executor: Executor) -> Iterator[Work]:
-    """Run jobs of one study or several, started in this order; yields each when it is done.
+    """Run jobs of one study or several, started in this order; yields each after its result is written.
 
     The next job is taken from `todo` when a worker is free, so it may depend on the results of others.
     """
-    running: dict[int, Work] = {}
+    running: dict[int, Work] = {}  # by id of the arguments, which are not hashable
     packed = cache(lambda folder: pack(folder, [folder / TASK, *(folder / "data").iterdir()]))
 
     def calls() -> Iterator[Arguments]:
@@ -270,8 +276,9 @@ def _run_sent_job(packed: bytes, job: dict[str, Any], settings: dict[str, Any]) 
 
 
 def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
-    """Fit one method and write its result to `results`; any exception becomes its reason in `failed`."""
-    this, begun, rows = Job(**job), time.perf_counter(), Path(results or Path(folder) / ROWS)
+    """Fit one method and write its row to `results`, by default the study's; an exception becomes its `failed`."""
+    this, begun = Job(**job), time.perf_counter()
+    rows = Path(results or Path(folder) / ROWS)
     try:
         parts = read_parts(Path(folder))
         predictor, facts = fit_method(this, parts["train"], parts["validation"], settings)
@@ -295,6 +302,7 @@ def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results:
 
 
 def _write_row(rows: Path, job: Job, result: dict[str, Any]) -> None:
+    """Write a job and its result to the folder of rows; the job is then done."""
     with replacing(rows / f"{job.key}.json") as temporary:
         known = {name: value for name, value in asdict(job).items() if value is not None}
         temporary.write_text(json.dumps({**known, **result}, indent=1, default=str), encoding="utf-8")
@@ -304,8 +312,8 @@ def _write_row(rows: Path, job: Job, result: dict[str, Any]) -> None:
 class SharedRows:
     """The test rows of a study that all of its methods are scored on, with the estimates of every finished job.
 
-    `estimates` [rows] are of all test rows; `shared` [rows] says which are scored, `coverage` what share of the fitted
-    methods' rows each job has.
+    `estimates` are of all test rows [rows]; `shared`, bool [rows], says which are scored. `coverage` is the share of
+    the fitted methods' rows that each job has a value for.
     """
 
     readings: tuple[Readings, ...]
@@ -317,7 +325,7 @@ class SharedRows:
     def of(study: Study) -> "SharedRows":
         """Load the rows and estimates of a study, as far as it is finished."""
         test = tuple(read_parts(study.folder)["test"])
-        finished = [job for job in study.jobs if (study.result(job) or {"failed": ""})["failed"] is None]
+        finished = study.finished()
         estimates = {job: study.estimates(job) for job in finished}
         reference = np.concatenate([one.targets for one in test])
         unfitted = {job for job in finished if job.method in UNFITTED}

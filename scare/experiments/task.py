@@ -48,9 +48,9 @@ def read_task(folder: Path) -> Task:
 
 
 def upgrade_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A result row with the current keys: earlier versions wrote `contender` for `method`.
+    """Rename the keys of a result row from an earlier version, which wrote `contender` for `method`.
 
-    Their ablation tables had `method` for what is now `change`.
+    Its ablation tables had `method` for what is now `change`.
 
     >>> upgrade_row({"contender": "exp-1", "method": "no patching"})
     {'method': 'exp-1', 'change': 'no patching'}
@@ -60,14 +60,14 @@ def upgrade_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fingerprint(split: Split) -> dict[str, list[dict[str, Any]]]:
-    """Identify the readings of each part, as JSON holds `ReadingsFingerprint`."""
+    """Identify the readings of each part: each a `ReadingsFingerprint` as plain values for JSON."""
     parts: dict[str, list[dict[str, Any]]] = {part: [] for part in split.parts}
     for part, readings in split.parts.items():
         for one in readings:
             digest = hashlib.sha256()
             for array in (one.times, one.values, one.targets):
                 digest.update(np.ascontiguousarray(array).tobytes())
-            assert one.reference is not None
+            assert one.reference is not None  # a split has only readings with a reference
             parts[part].append(
                 {
                     "device": one.device,

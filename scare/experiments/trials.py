@@ -59,13 +59,16 @@ def default_space(preset: Recipe) -> SearchSpace:
 
 
 def make_space(tables: Mapping[str, Any], preset: Recipe, where: Path | str) -> SearchSpace:
-    """Make the search space of [tune.knobs]: the tables of a recipe, with a list of numbers for each key."""
+    """Make the search space from [tune.knobs]: the tables of a recipe, with a list of numbers for each key.
+
+    Every number is checked, and the preset's own value is added to each list.
+    """
     listed = convert(flattened(tables), dict[str, Annotated[tuple[Number, ...], MinLen(1)]], where)
     if SEED in listed:
         raise UsageError(f"{where}: '{SEED}' cannot be tuned, since a seed that scores better is luck; leave it out")
     for name, values in listed.items():
         for value in values:
-            adjust(preset, nested({name: value}), where)
+            adjust(preset, nested({name: value}), where)  # raises if the recipe cannot have this value
     return _with_preset({WINDOW: (preset.window,), **listed}, preset)
 
 
@@ -80,6 +83,7 @@ def architecture(values: Mapping[str, Number]) -> dict[str, Number]:
 
 
 def _with_preset(space: SearchSpace, preset: Recipe) -> SearchSpace:
+    """Add the preset's own value to the values of each hyperparameter, and sort them."""
     return {name: tuple(sorted({*space[name], value})) for name, value in preset_values(space, preset).items()}
 
 
@@ -121,7 +125,7 @@ class TrialSettings:
 
 
 def read_trials(folder: Path) -> list[Trial]:
-    """The finished trials of a folder, by number."""
+    """Read the finished trials of a folder, sorted by number."""
     return [read_json(path, Trial) for path in sorted((folder / "trials").glob("[0-9]*.json"))]
 
 
@@ -156,7 +160,10 @@ def run_trial(folder: str, trial: dict[str, Any], settings: dict[str, Any], resu
 
 
 def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
-    """Measure a trial's cost, then score it fold by fold unless it is over the budget; the preset is always scored."""
+    """Measure a trial's cost, then score it fold by fold, until it is over the budget or hopeless.
+
+    The preset, trial 0, is always scored on all folds.
+    """
     recipe, budget = settings.recipe(trial.values), settings.budget
     for number in range(1, settings.folds + 1):
         parts = read_parts(folder / f"fold-{number}")
@@ -166,18 +173,14 @@ def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
             break
         calibrator = fit(parts["train"], parts["validation"], recipe)
         trial = replace(trial, scores=(*trial.scores, score(calibrator, parts["test"])))
-        if (
-            trial.number
-            and number == 1
-            and settings.hopeless
-            and np.all(np.greater(trial.scores[0], settings.hopeless))
-        ):
+        hopeless = settings.hopeless and np.all(np.greater(trial.scores[0], settings.hopeless))
+        if number == 1 and trial.number and hopeless:
             break
     return trial
 
 
 def score(calibrator: Any, test: Sequence[Readings]) -> Score:
-    """Compute RMSE and top-5 % RMSE over all test rows with a reference; a row without a value is an error."""
+    """Compute RMSE and top-5 % RMSE over all test rows with a reference; raises if one of them has no value."""
     accuracy = compare({"": calibrator}, test)[""]
     rows = sum(int(np.isfinite(one.targets).sum()) for one in test)
     if accuracy.rows < rows:

@@ -3,8 +3,8 @@
     rows with a reference   |------- train -------|  v  |  t  |           fold 1
                             |---------- train ----------|  v  |  t  |     fold 2
 
-The two objectives are the means over the folds of RMSE and of top-5 % RMSE; what no other candidate beats in both is
-the Pareto front. The first candidates are drawn around the preset, later ones by Optuna's tree-structured Parzen
+The two objectives are the means over the folds of RMSE and of top-5 % RMSE; the candidates that no other beats in both
+are the Pareto front. The first candidates are drawn around the preset, later ones by Optuna's tree-structured Parzen
 estimator (TPE). All are scored on the same rows, those that every window length has a value for. `trials` examines a
 candidate; plain files keep the results, so a search that is run again continues.
 
@@ -57,7 +57,7 @@ FIRST = 0.4  # share of the rows with a reference that the first fold trains on
 DRAWN = 10  # candidates drawn at random around the preset before Optuna knows enough
 CHANGED = 1 / 3  # share of the hyperparameters that are changed in these
 ATTEMPTS = 5  # proposals of known candidates in a row, after which one is drawn at random
-HOPELESS = 1.05  # times the worst on the front, on the first fold and in both objectives: not examined further
+HOPELESS = 1.05  # a candidate with more than 1.05 times the front's worst errors on the first fold ends there
 UNFIT = 1e9  # error of a candidate without a score, larger than any other
 OBJECTIVES = ("rmse", "top5_rmse")
 CONFIG = "best-{}.toml"
@@ -81,11 +81,11 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
     if folds < 1:
         raise UsageError(f"there must be at least one fold, not {folds}")
     times = reference_times(readings)
-    first = np.rint(len(times) * np.linspace(FIRST, 1.0, folds + 2)[:-1]).astype(int)
-    borders = [*times[np.minimum(first, len(times) - 1)].tolist(), np.inf]
+    begins = np.rint(len(times) * np.linspace(FIRST, 1.0, folds + 2)[:-1]).astype(int)  # first row of each part
+    borders = [*times[np.minimum(begins, len(times) - 1)].tolist(), np.inf]
     splits = []
     for fold in range(folds):
-        rows = [one.rows(one.times < borders[fold + 2]) for one in readings]
+        rows = [one.rows(one.times < borders[fold + 2]) for one in readings]  # up to the end of the test part
         validation, test = (datetime.fromtimestamp(border, UTC) for border in borders[fold : fold + 2])
         split = split_by_time([one for one in rows if len(one)], gap_seconds, borders=(validation, test))
         splits.append(replace(split, description=f"fold {fold + 1} {split.description}"))
@@ -94,7 +94,7 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search: seconds from now, trials in all, processes at a time, and where they run."""
+    """How long to search (seconds from now, or trials in all), and with how many processes, running where."""
 
     seconds: float
     trials: int | None = None
@@ -104,7 +104,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Search:
-    """A search in a folder that keeps its trials: the values to try, the preset's own, what all trials share."""
+    """A search and the folder of its trials: the values to try, the preset's values, and what all trials share."""
 
     folder: Path
     space: SearchSpace
@@ -135,9 +135,10 @@ class Search:
         return sorted((trial for trial in rivals if not beaten(trial)), key=lambda trial: trial.mean)
 
     def errors(self, trial: Trial, done: Sequence[Trial]) -> Score:
-        """What the search minimises; for one fold only, the preset's errors times the ratio on that fold.
+        """Compute what the search minimises: the means over the folds.
 
-        A trial without a score or over the budget gets an error beyond all others, the larger the more it is over.
+        A trial that ended after one fold gets an estimate: the preset's means times the ratio of their errors on that
+        fold. A trial without a score or over the budget gets errors beyond all others, the larger the more it is over.
         """
         if not (self.fits(trial) and trial.failed is None and trial.scores):
             return UNFIT * self.times_over(trial), UNFIT * self.times_over(trial)
@@ -148,13 +149,13 @@ class Search:
         return rmse, top5
 
     def times_over(self, trial: Trial) -> float:
-        """How many times over the budget a trial is, at least 1."""
+        """The largest ratio of a trial's cost to its limit, at least 1."""
         over = self.settings.budget.excess(trial.cost).values() if self.settings.budget and trial.cost else ()
         return max([1.0, *(need / most for need, most in over)])
 
 
 def prepare_search(folder: Path, readings: Sequence[Readings], space: SearchSpace, settings: TrialSettings) -> Search:
-    """Begin a search at the preset, or resume it; a folder with another search is an error."""
+    """Write the folds of a search to a folder, or resume it; a folder with another search is an error."""
     recipe, windows = settings.recipe({}), [int(length) for length in space[WINDOW]]
     preset = preset_values(space, recipe)
     splits = forward_folds(readings, settings.folds, max(windows) * common_step(readings))
@@ -162,12 +163,12 @@ def prepare_search(folder: Path, readings: Sequence[Readings], space: SearchSpac
     described = {"knobs": listed, "preset": preset, "terms": asdict(settings)}
     for number, split in enumerate(splits, start=1):
         prepare(folder / f"fold-{number}", on_shared_rows(split, windows, recipe), [], described)
-    left_out = dict.fromkeys(sentence for split in splits for sentence in split.left_out)
+    left_out = dict.fromkeys(message for split in splits for message in split.left_out)
     return Search(folder, space, preset, settings, tuple(left_out))
 
 
 def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Split:
-    """The split with test references only where every window length has a value."""
+    """Remove test references at rows where a window length has no value, so that all are scored on the same rows."""
     tests = list(split.test)
     for window in windows:
         inputs, _ = prepare_inputs(split.train, split.validation, replace(recipe, window=window))
@@ -197,7 +198,7 @@ def run_search(search: Search, effort: Effort, progress: Progress) -> None:
 
 
 def _search(search: Search, effort: Effort, executor: Executor, progress: Progress) -> None:
-    """Start trials while workers are free and time is left, collect those that end."""
+    """Start trials while workers are free and time is left, and write the results of those that end."""
     proposer, begun = Proposer(search.space, search.preset, search.errors, search.settings.seed), time.monotonic()
     running: dict[Future[Any], tuple[Trial, float]] = {}  # each trial, and when it was started
     while True:
@@ -205,15 +206,16 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
         for trial in done:
             if trial.number == 0 and trial.failed is not None:
                 raise DataError(f"the preset itself cannot be examined: {trial.failed}")
-        usual = float(np.mean([trial.seconds for trial in done])) if done else 0.0
+        mean_seconds = float(np.mean([trial.seconds for trial in done])) if done else 0.0
         current = [trial for trial, _ in running.values()]
         wanted = effort.trials is None or len(done) + len(running) < effort.trials
-        in_time = left > usual or all(trial.number for trial in (*done, *current))
+        preset_begun = any(trial.number == 0 for trial in (*done, *current))
+        in_time = left > mean_seconds or not preset_begun  # the preset is started in any case
         if wanted and in_time and len(running) < executor.size:
             candidate = proposer.propose(done, current)
             if candidate is not None:
                 running[_start(search, candidate, done, executor)] = candidate, time.monotonic()
-                continue
+                continue  # there may be another free worker
         if not running or (left <= 0 and any(trial.number == 0 for trial in done)):
             return
         wait(running, max(0.1, left) if done else None, FIRST_COMPLETED)
@@ -237,7 +239,10 @@ def _start(search: Search, trial: Trial, done: Sequence[Trial], executor: Execut
 
 
 def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
-    """Errors on the first fold above which a candidate is not examined further; None until there is a front."""
+    """Compute the errors on the first fold above which a candidate is not examined further.
+
+    None until there is a front and the preset is finished.
+    """
     front = search.front(done)
     if not front or not any(trial.number == 0 for trial in done):
         return None
@@ -246,16 +251,16 @@ def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
 
 
 def _known_cost(trial: Trial, done: Sequence[Trial]) -> Cost | None:
-    """The cost of a finished trial of the same architecture, which need not be measured again."""
+    """Look up the cost of a finished trial of the same architecture, which need not be measured again."""
     same = architecture(trial.values)
     return next((one.cost for one in done if one.cost and architecture(one.values) == same), None)
 
 
 class Proposer:
-    """Propose candidates with small errors, beginning at the preset's own values.
+    """Proposes candidates that may have small errors, beginning with the preset.
 
-    A hyperparameter is an ordered list of values, of which Optuna sees the indices. Finished trials are reported to
-    Optuna, which stores nothing.
+    A hyperparameter is an ordered list of values, and Optuna sees their indices. Optuna's study is in memory only: all
+    finished trials are reported to it, also those of an earlier run.
     """
 
     def __init__(self, space: SearchSpace, preset: Mapping[str, int | float], errors: Errors, seed: int) -> None:
@@ -264,8 +269,8 @@ class Proposer:
             name: optuna.distributions.IntDistribution(0, len(values) - 1) for name, values in space.items()
         }
         self._study: optuna.Study | None = None
-        self._running: dict[int, optuna.Trial] = {}  # by number
-        self._reported: set[int] = set()
+        self._running: dict[int, optuna.Trial] = {}  # by number of our trial
+        self._reported: set[int] = set()  # numbers of our trials
 
     def propose(self, done: Sequence[Trial], running: Sequence[Trial]) -> Trial | None:
         """Propose a candidate that is neither finished nor running, the preset first; None if all have been tried."""
@@ -283,8 +288,12 @@ class Proposer:
         return Trial(number, values)
 
     def _ask(self, study: optuna.Study, known: Sequence[Mapping[str, int | float]]) -> optuna.Trial:
-        """Ask for a new candidate: drawn around the preset at first, and when Optuna repeats itself."""
-        for _ in range(ATTEMPTS if self._preset not in known or len(known) > DRAWN else 0):
+        """Ask for a new candidate: drawn around the preset at first, and when Optuna repeats itself.
+
+        The preset itself was enqueued, so Optuna returns it.
+        """
+        by_optuna = self._preset not in known or len(known) > DRAWN
+        for _ in range(ATTEMPTS if by_optuna else 0):
             asked = study.ask(self._indices)
             if self._values(asked) not in known:
                 return asked
@@ -297,7 +306,10 @@ class Proposer:
         return study.ask(self._indices)
 
     def _report(self, done: Sequence[Trial]) -> optuna.Study:
-        """Report all finished trials to Optuna's study; a resumed search draws other numbers than before."""
+        """Report all finished trials to Optuna's study, which the first call creates.
+
+        The seed depends on their number, so that a resumed search does not draw the same candidates again.
+        """
         if self._study is None:
             optuna.logging.set_verbosity(optuna.logging.WARNING)
             sampler = optuna.samplers.TPESampler(n_startup_trials=0, seed=self._seed + len(done), constant_liar=True)
@@ -314,9 +326,11 @@ class Proposer:
         return self._study
 
     def _values(self, asked: optuna.Trial) -> dict[str, int | float]:
+        """Look up the values at the indices that Optuna chose."""
         return {name: values[asked.params[name]] for name, values in self._space.items()}
 
     def _index(self, values: Mapping[str, int | float]) -> dict[str, int]:
+        """Find the index of each value in its list."""
         return {name: self._space[name].index(value) for name, value in values.items()}
 
 
@@ -368,7 +382,7 @@ def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[s
 def write_configs(search: Search, front: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> list[Path]:
     """Write a config file for each member of the front, best-1.toml for the least RMSE; older ones are deleted.
 
-    Each holds the tables `given` and those of the candidate.
+    Each has the tables `given` in the user's config file, changed by those of the candidate.
     """
     for old in search.folder.glob(CONFIG.format("*")):
         old.unlink()

@@ -42,12 +42,12 @@ from scare.windowing.training_examples import make_examples
 from scare.windowing.training_range import fit_training_range
 from scare.windowing.windows import RECENT
 
-SAMPLES = 16  # windows that the fixed-point form is scaled from
-SMALL = 0.1  # standard deviation of weights that start at zero: outputs are about as large as trained ones
-BANDWIDTH = 1.5, 2.5  # range of a trained hash bandwidth, a scalar that starts at zero
+SAMPLES = 16  # windows from which the fixed-point form takes its scales
+SMALL = 0.1  # standard deviation drawn for weights that start at zero: outputs are about as large as trained ones
+BANDWIDTH = 1.5, 2.5  # range drawn for a hash bandwidth, a scalar that starts at zero: about as after training
 UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
 SHORTEST = 4  # readings in the window of any recipe
-Cost = Mapping[str, int]
+Cost = Mapping[str, int]  # by the names in UNITS
 
 
 def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
@@ -87,7 +87,10 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
 
 @cache
 def draw_method(name: str, window: int) -> Calibrator:
-    """Make an untrained calibrator: one channel of PM in ug/m3, once a minute, with the tables that training adds."""
+    """Make an untrained calibrator of a method, with the training range and intervals that training would add.
+
+    It has one channel of PM in ug/m3, once a minute.
+    """
     draw = np.random.default_rng(0)
     plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
     scale = Affine(np.array([20.0]), np.array([10.0]))
@@ -101,7 +104,7 @@ def draw_method(name: str, window: int) -> Calibrator:
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that one inference, the memory and the program may take on a board; None: not limited."""
+    """Limits on a board: instructions of one inference (None: no limit), and bytes of RAM and flash."""
 
     board: str
     arithmetic: str
@@ -127,11 +130,11 @@ class Budget:
         return f"at most {', '.join(f'{most:,} {UNITS[name]}' for name, most in self.limits.items())}"
 
     def excess(self, cost: Cost) -> dict[str, tuple[int, int]]:
-        """Return need and limit of everything that is over the budget."""
+        """Find what is over the budget: need and limit, by name."""
         return {name: (cost[name], most) for name, most in self.limits.items() if cost[name] > most}
 
     def reasons(self, cost: Cost) -> list[str]:
-        """Return why a cost is over the budget; empty when it is not.
+        """Say why a cost is over the budget; empty when it is not.
 
         >>> Budget.of("nano33ble", "fixed", 20_000, None, None).reasons(
         ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
@@ -145,7 +148,10 @@ class Budget:
 def measure_cost(
     recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: Budget
 ) -> dict[str, int]:
-    """Measure instructions of one inference (if the board counts them) and bytes of RAM and flash, untrained."""
+    """Measure the cost of a recipe on the budget's board without training it; `draw_calibrator` says how.
+
+    Instructions of one inference are missing if they cannot be counted on the board.
+    """
     calibrator = draw_calibrator(recipe, train, validation)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
@@ -185,7 +191,7 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
     >>> largest(lambda window: 3 * window <= 100, 4, 60), largest(lambda window: False, 4, 60)
     (33, 0)
     """
-    if most < least or not fits(least):  # tried first: often nothing fits, and each trial takes seconds
+    if most < least or not fits(least):  # `least` is tried first: often nothing fits, and each trial takes seconds
         return 0
     best, least = least, least + 1
     while least <= most:
@@ -198,7 +204,7 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
 
 
 def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
-    """How the operations of a calibrator's model grow with its window; None if its file does not name a known model.
+    """Find how the operations of a calibrator's model grow with its window; None if its model is not known.
 
     An ensemble has the operations of all its members together, which does not change the exponent.
     """
@@ -209,7 +215,7 @@ def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
 
 
 def architecture_of(calibrator: Calibrator) -> Architecture | None:
-    """The architecture that a calibrator's file describes; None if it is not known."""
+    """Read the architecture that a calibrator's file describes; None if it is not one of our models."""
     kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
     if kind is None or not isinstance(architecture, Mapping):
         return None

@@ -14,8 +14,8 @@ from scare.kernels.c_arguments import (
     MakeForm,
     PlacedStep,
     bias_then_weights,
+    checked_size,
     chunks_f32,
-    fits,
     pad_axis,
     table_f32,
     table_q,
@@ -39,6 +39,7 @@ from scare.kernels.fixed_point import (
     LARGEST,
     LEAST_SQUARE,
     MOST_SUM,
+    TINY,
     QuantisationRule,
     QuantisationState,
     checked_round,
@@ -57,10 +58,11 @@ from scare.records import Count, Positive
 
 BIAS = Annotated[int, Ge(1), Le(1 << 20)]
 SCORES = 1 << 20  # weights that softmax attention computes at once, so that they stay in a CPU cache
-MOST_HALVINGS = 31 << 16  # of a softmax weight, Q16: beyond it is zero
-POWER_BITS = 13  # of the fixed-point weights of softmax attention
+MOST_HALVINGS = 31 << 16  # a softmax weight is 2^−power; at this power (Q16) it is zero
+POWER_BITS = 13  # fractional bits of the fixed-point softmax weights
 POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
-KERNEL_ERROR, HIGHEST_DEGREE = 1e-4, 12  # of the hash kernel's polynomial; the error as a share of the kernel's range
+KERNEL_ERROR = 1e-4  # most error of the hash kernel's polynomial, as a share of the kernel's range
+HIGHEST_DEGREE = 12  # of that polynomial
 SPECIALISED_HASH = (16, 8), 5  # supports, width and coefficients for which C has a specialised function
 
 
@@ -125,19 +127,20 @@ def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Fixed-point version of `hash_activations`: [L, bits]."""
-    alike = to_int64(_unit_rows(x.astype(np.int64)).astype(float) @ weights["supports"].T.astype(float))  # Q30
+    rows = _unit_rows(x.astype(np.int64)).astype(float)
+    cosines = to_int64(rows @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
-    kernel = np.full_like(alike, coefficients[0])
-    for coefficient in coefficients[1:]:
-        kernel = multiply_half(kernel, alike >> 16) + coefficient
+    kernel = np.full_like(cosines, coefficients[0])
+    for coefficient in coefficients[1:]:  # Horner's scheme; the upper half of Q30, read as Q16, is cosine / 4
+        kernel = multiply_half(kernel, cosines >> 16) + coefficient
     return to_int64((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
 
 
 def _unit_rows(x: np.ndarray) -> np.ndarray:
-    """Divide rows by their lengths; the result is Q15."""
+    """Divide words x [..., D] by the length of their row; the result is Q15."""
     rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
     root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
-    return multiply_half(root << (17 - half), rows)
+    return multiply_half(root << (17 - half), rows)  # rows · root · 2^(−14 − half), in Q15
 
 
 def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -149,34 +152,39 @@ def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Codes have neither bound nor unit."""
+    """Return zero as both bound and unit, because codes have neither."""
     return np.zeros(())
 
 
 def _quantise_hash(q: QuantisationState, step: Step) -> Step:
-    """Only the signs matter, so each bit's projection and the kernel may be scaled freely."""
+    """Make `hash_codes_q`: only signs matter, so the kernel and each bit's projection are scaled to use their words."""
     sharpness = step.settings["sharpness"]
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
     supports = checked_round(step.weights["supports"] / sharpness * FULL, np.int16)
     powers, constant = _kernel_powers(sharpness)
-    size = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)
+    kernel_scale = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)  # to half-words; 1 % is left for rounding
     projection = step.weights["projection"]
     bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    scale = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
-    scale = np.maximum(np.maximum(scale, np.abs(bias) * size / LARGEST), 1e-30)
-    scaled = checked_round(projection / scale, np.int16)
+    # Smallest unit of each bit's projection for which its sums fit a word, its weights int16 and its bias a word.
+    unit = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
+    unit = np.maximum(np.maximum(unit, np.abs(bias) * kernel_scale / LARGEST), TINY)
+    rounded = checked_round(projection / unit, np.int16)
     weights = {
         "supports": supports,
-        "coefficients": checked_round(np.array([*powers[::-1], 0.0]) * size * 65536, np.int32),
-        "projection": scaled,
-        "bias": checked_round(bias * size / scale + 0.5 * scaled.sum(axis=0), np.int32),  # the kernel is rounded down
+        "coefficients": checked_round(np.array([*powers[::-1], 0.0]) * kernel_scale * 65536, np.int32),
+        "projection": rounded,
+        # The kernel is rounded down, by half a step on average, which the bias makes up for.
+        "bias": checked_round(bias * kernel_scale / unit + 0.5 * rounded.sum(axis=0), np.int32),
     }
     return Step("hash_codes_q", step.inputs, step.output, weights)
 
 
 def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
-    """Expand exp(sharpness (c − 1)) for c in [−1, 1] into coefficients of powers 1, 2, … of c / 4, and the constant."""
+    """Approximate the kernel exp(sharpness (c − 1)) by a polynomial of a quarter of the cosine c in [−1, 1].
+
+    Returns the coefficients of (c / 4)¹, (c / 4)², … and the constant term.
+    """
     grid = np.linspace(-1.0, 1.0, 1001)
     exact = np.exp(sharpness * (grid - 1))
     for degree in range(1, HIGHEST_DEGREE + 1):
@@ -191,16 +199,16 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
 
 
 def _largest_partial(powers: np.ndarray) -> float:
-    """The largest intermediate magnitude of Horner's scheme for these powers 1, 2, … of |t| ≤ ¼."""
-    quarter, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
-    for power in (*powers[::-1], 0.0):
-        partial = partial * quarter + power
+    """The largest intermediate magnitude of Horner's scheme for these coefficients of t¹, t², … with |t| ≤ ¼."""
+    grid, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
+    for coefficient in (*powers[::-1], 0.0):
+        partial = partial * grid + coefficient
         largest = max(largest, float(np.abs(partial).max()))
     return largest
 
 
 def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
-    """Convert supports and sharpness to powers of two; padding supports and bits changes nothing."""
+    """C computes 2^x, so supports and sharpness are multiplied by log2(e); padding changes no code."""
     supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
     projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, BLOCK)
     bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, BLOCK, -1.0)
@@ -213,10 +221,12 @@ def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
 def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     weights, (rows, width) = placed.step.weights, placed.shapes[0]
     supports, bits = weights["projection"].shape
-    fits("width", width), fits("supports", supports)
+    for what, size in (("width", width), ("supports", supports)):
+        checked_size(what, size)  # only for its error
     tables = (
         table_q(pad_axis(pad_axis(weights["supports"], -1, 8), 0, 8), "supports"),
         table_q(weights["coefficients"], "kernel polynomial"),
+        # In reverse, because C shifts a code left by one for each bit: the highest bit comes first.
         table_q(bias_then_weights(weights["bias"], weights["projection"])[::-1], "hash bias and projection"),
     )
     if (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH:
@@ -277,14 +287,18 @@ def bitwise_attention_q(
     """Attention with weights bias + bits − 2·popcount(q XOR k) for words v [L, D]: [L, D], in the unit of v."""
     unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
     similar = settings["bias"] + settings["bits"] - 2 * unlike
-    spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))
-    size = (k.shape[1], settings["bias"] + settings["bits"])
-    values = to_top(v.astype(np.int64), spare, value_bits(*size))
-    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, value_bits(*size), headroom_bits(*size))
+    keys, largest = k.shape[1], settings["bias"] + settings["bits"]
+    bits, headroom = value_bits(keys, largest), headroom_bits(keys, largest)
+    spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))  # one number for all values of a window
+    values = to_top(v.astype(np.int64), spare, bits)
+    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, bits, headroom)
 
 
 def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, headroom: int) -> np.ndarray:
-    """Compute sums / total of values that were shifted to `bits` bits, and shift back by their spare bits."""
+    """Compute sums / total of values that were shifted to `bits` bits by `to_top`, and shift back to their unit.
+
+    `headroom` bits of the sums are unused: shifting by them first makes the multiplication by 2^31 / total precise.
+    """
     mean = multiply_wide(sums << headroom, 0x7FFFFFFF // total)  # times 2^(headroom − 1)
     return to_word((mean << (32 - bits - headroom)) >> spare)
 
@@ -295,11 +309,12 @@ def value_bits(keys: int, largest: int) -> int:
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """Bits of a word that such a sum of values of `value_bits` leaves unused."""
+    """Bits of a word that the sum of `value_bits` leaves unused."""
     return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
 
 
 def _value_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The bound of the values: weights are positive and sum to one, so no mean exceeds it."""
     return np.full(q.shapes[step.output], q.bounds[step.inputs[2]].max())
 
 
@@ -320,9 +335,10 @@ def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
 
 def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     (rows, width), settings = placed.shapes[2], placed.step.settings
-    fits("tokens", rows), fits("value pairs", (rows + 1) // 2 * width), fits("bits", settings["bits"])
-    most = settings["bits"] + settings["bias"]
-    return CForm((rows, width, most, headroom_bits(rows, most)))
+    for what, size in (("tokens", rows), ("value pairs", (rows + 1) // 2 * width), ("bits", settings["bits"])):
+        checked_size(what, size)  # only for its error
+    largest = settings["bits"] + settings["bias"]
+    return CForm((rows, width, largest, headroom_bits(rows, largest)))
 
 
 def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -370,7 +386,7 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
 
 
 def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `memory_attention`; a single query becomes one row."""
+    """Codes are signs here, as in `_tensor_bitwise_attention`; a single query becomes one row."""
     keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
     favoured = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
     read = rows @ (k.transposed @ v) + favoured * settings["bias"]
@@ -381,9 +397,9 @@ def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, 
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
     count = settings["heads"]
-    piece = max(1, SCORES // (count * q.shape[1] * k.shape[1]))
-    if len(q) > piece:
-        parts = [slice(start, start + piece) for start in range(0, len(q), piece)]
+    at_once = max(1, SCORES // (count * q.shape[1] * k.shape[1]))  # windows
+    if len(q) > at_once:
+        parts = [slice(start, start + at_once) for start in range(0, len(q), at_once)]
         return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
     heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v)]
     scores = heads[0] / q.dtype.type(np.sqrt(heads[0].shape[-1])) @ heads[1].swapaxes(2, 3)
@@ -401,6 +417,7 @@ def _softmax_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Sett
 
 
 def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Scores and weighted values; difference to the largest, exponential, sum; one division per query and head."""
     pairs, heads = q[0] * k[0], settings["heads"]
     return Operations(
         multiply_adds=pairs * (q[1] + v[1]),
@@ -418,20 +435,20 @@ def softmax_attention_q(
     `sharpness` · 2^(`bits` − 32 − spare bits of both) turns a score into a power of two in Q16.
     """
     count = settings["heads"]
-    bits, size = score_bits(q.shape[2] // count), (k.shape[1], 1 << POWER_BITS)
-    spares, heads = [], []
-    for x, top in ((q, bits), (k, bits), (v, value_bits(*size))):
+    bits, keys, largest = score_bits(q.shape[2] // count), k.shape[1], 1 << POWER_BITS
+    spares, heads = [], []  # of queries, keys and values
+    for x, top in ((q, bits), (k, bits), (v, value_bits(keys, largest))):
         spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
         rows = to_top(x.astype(np.int64), spares[-1], top)
         heads.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
     scores = heads[0] @ heads[1].swapaxes(2, 3)
     below = multiply_wide(scores.max(axis=-1, keepdims=True) - scores, settings["sharpness"])
-    down = (spares[0] + spares[1] - settings["bits"])[:, None]
+    down = (spares[0] + spares[1] - settings["bits"])[:, None]  # right shift to Q16; if negative, a shift left, `up`
     up = np.clip(-down, 0, 20)
     power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
     shares = power_of_two(power)
-    sums, spare = shares @ heads[2], spares[2][:, None]
-    mixed = _average(sums, shares.sum(axis=-1, keepdims=True), spare, value_bits(*size), headroom_bits(*size))
+    sums, total, spare = shares @ heads[2], shares.sum(axis=-1, keepdims=True), spares[2][:, None]
+    mixed = _average(sums, total, spare, value_bits(keys, largest), headroom_bits(keys, largest))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
@@ -441,7 +458,7 @@ def score_bits(width: int) -> int:
 
 
 def power_of_two(power: np.ndarray) -> np.ndarray:
-    """2^−power for a power in Q16, as Q13; 1 for zero.
+    """2^−power for a power ≥ 0 in Q16, as Q13, by the polynomial `POWERS`.
 
     >>> power_of_two(np.array([0, 1 << 15, 1 << 16, 5 << 16]))
     array([8191, 5792, 4095,  255])
@@ -453,13 +470,13 @@ def power_of_two(power: np.ndarray) -> np.ndarray:
 
 
 def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
-    """`sharpness` · 2^(`bits` − 32) converts a score, of rows shifted to the top, to a power of two in Q16."""
+    """Make `softmax_attention_q`, whose `sharpness` and `bits` turn a score into a power of two in Q16."""
     heads = step.settings["heads"]
     width = q.shapes[step.inputs[0]][1] // heads
-    down = 2 * (31 - score_bits(width))
-    worth = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down / sqrt(width) / np.log(2) * 65536
-    bits = ceil(log2(worth)) + 2
-    settings = {"heads": heads, "sharpness": round(worth * 2.0 ** (32 - bits)), "bits": bits}
+    down = 2 * (31 - score_bits(width))  # bits that `to_top` drops from the product of a query and a key
+    per_score = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down / sqrt(width) / np.log(2) * 65536
+    bits = ceil(log2(per_score)) + 2  # so that `sharpness` is from 2^29 to 2^30
+    settings = {"heads": heads, "sharpness": round(per_score * 2.0 ** (32 - bits)), "bits": bits}
     return Step("softmax_attention_q", step.inputs, step.output, settings=settings)
 
 
@@ -470,15 +487,15 @@ def _c_softmax_attention_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
-    settings, rows, most = placed.step.settings, placed.out[0], 1 << POWER_BITS
+    settings, rows, largest = placed.step.settings, placed.out[0], 1 << POWER_BITS
     width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
-    sizes = fits("tokens", rows), settings["heads"], width, values
-    bits = settings["bits"], score_bits(width), value_bits(rows, most), headroom_bits(rows, most)
+    sizes = checked_size("tokens", rows), settings["heads"], width, values
+    bits = settings["bits"], score_bits(width), value_bits(rows, largest), headroom_bits(rows, largest)
     return CForm((*sizes, settings["sharpness"], *bits))
 
 
 def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Scale the queries, then scores and mix."""
+    """Scale the queries, then compute scores and mix the values."""
     scale = 1 / sqrt(q.shape[1] // settings["heads"])
     return _tensor_softmax_mix(_tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
 
@@ -510,7 +527,7 @@ def _tensor_attention_scores(q: Tensor, k: Tensor, weights: Weights, settings: S
 
 
 def _tensor_heads(x: Tensor, count: int) -> Tensor:
-    """[L, heads·width] as [heads, L, width]."""
+    """Split heads: [L, heads·width] to [heads, L, width]."""
     return x.reshape(x.shape[0], count, x.shape[1] // count).permute(1, 0, 2)
 
 

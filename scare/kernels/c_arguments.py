@@ -20,8 +20,9 @@ WINDOW_NAME = "window"  # the name of the input, which is not in scratch memory
 BLOCK = 4  # columns that a float32 kernel computes side by side
 CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a time
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
-LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}  # scare_fixed.h
-BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}
+# Largest sizes that the fixed-point kernels take: the lengths of their arrays in scare_fixed.h.
+LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}
+BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}  # by C type
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class CCall:
 class Branch:
     """Calls for a model with two branches: `decision` chooses `simple` or `deep`, and only that one runs.
 
-    A decision holds for `simple_period` or `deep_period` windows. All three end in one number, which both branches
-    leave in `output`.
+    A decision holds for `simple_period` or `deep_period` windows. Both branches write their result, one number, to
+    `output`.
     """
 
     decision: tuple[CCall, ...]
@@ -101,7 +102,7 @@ class Branch:
 class Program:
     """A plan lowered to C calls, from a window to `result`, one float: the scaled target."""
 
-    kind: str  # of the window's numbers: float, row after row; or int16_t, channel after channel
+    kind: str  # C type of the window: float, row after row; or int16_t, channel after channel
     window: int
     channels: int
     calls: tuple[CCall | Branch, ...]
@@ -128,7 +129,7 @@ class PlacedStep:
 
     @property
     def rows_and_width(self) -> tuple[int, int]:
-        """Rows of the first input, and numbers in a row."""
+        """Rows of the first input, and numbers in a row; all axes but the last count as rows."""
         return prod(self.shapes[0][:-1]), self.shapes[0][-1]
 
     def weight(self, name: str) -> np.ndarray:
@@ -136,7 +137,7 @@ class PlacedStep:
         return self.step.weights[name].astype(np.float64)
 
     def bias(self, *shape: int) -> np.ndarray:
-        """The bias in double precision, zero if there is none."""
+        """The bias in double precision, broadcast to this shape; zeros if the step has none."""
         return np.broadcast_to(self.weight("bias") if "bias" in self.step.weights else 0.0, shape)
 
 
@@ -144,9 +145,9 @@ class PlacedStep:
 class CForm:
     """The arguments of a C function after the output and the inputs: tables, sizes, numbers, in this order.
 
-    `in_place` are the inputs whose memory the output may reuse; `work` is the number of scratch elements that the
-    function needs after its output; `codes` is the number of bytes after its output in which it leaves its decisions,
-    readable after a run.
+    `in_place` are the indices of the inputs whose memory the output may reuse; `work` is the number of scratch elements
+    that the function needs after its output; `codes` is the number of bytes after its output in which it leaves its
+    decisions, readable after a run.
     """
 
     arguments: tuple[CTable | int | float, ...]
@@ -165,21 +166,21 @@ class CView:
     start: int = 0
 
 
-MakeForm = Callable[[PlacedStep], CForm | CView]  # a kernel's C form: the arguments for one step
+MakeForm = Callable[[PlacedStep], CForm | CView]  # makes a kernel's C form for one step
 
 
-def view(placed: PlacedStep) -> CView:
+def view_form(placed: PlacedStep) -> CView:
     """C form of kernels that read the same numbers in another shape."""
     return CView(placed.step.settings.get("start", 0))
 
 
-def every_number(placed: PlacedStep) -> CForm:
-    """C form of elementwise kernels: how many numbers; the output may overwrite any input."""
+def elementwise_form(placed: PlacedStep) -> CForm:
+    """C form of elementwise kernels: their only argument is the number of elements; they may overwrite any input."""
     return CForm((prod(placed.out),), in_place=tuple(range(len(placed.inputs))))
 
 
 def table_f32(values: np.ndarray, about: str) -> CTable:
-    """Make a float32 table in the order of the array."""
+    """Make a float32 table of an array, flattened row by row."""
     return CTable(np.ascontiguousarray(values, np.float32).ravel(), about)
 
 
@@ -189,12 +190,12 @@ def tables_f32(placed: PlacedStep, *names: str) -> tuple[CTable, ...]:
 
 
 def table_q(array: np.ndarray, about: str, kind: type[np.integer] | None = None) -> CTable:
-    """Make an integer table in the order of the array, in its own type or another."""
+    """Make an integer table of an array, flattened row by row; `kind` is its type, by default that of the array."""
     return CTable(np.ascontiguousarray(array if kind is None else array.astype(kind)).reshape(-1), about)
 
 
-def fits(what: str, size: int) -> int:
-    """Return the size; raise NotApplicableError if the fixed-point kernels have no room for it."""
+def checked_size(what: str, size: int) -> int:
+    """Return the size; raise NotApplicableError if it is too large for the fixed-point kernels."""
     if size > LARGEST[what]:
         raise NotApplicableError(
             f"float32 only: {what} of {size}; the fixed-point kernels have room for {LARGEST[what]}"
@@ -203,23 +204,26 @@ def fits(what: str, size: int) -> int:
 
 
 def pad_axis(array: np.ndarray, axis: int, multiple: int, value: float = 0.0) -> np.ndarray:
-    """Pad the end of an axis to the next multiple."""
+    """Pad an axis at its end to a length that is a multiple of `multiple`."""
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, -array.shape[axis] % multiple)
     return np.pad(array, widths, constant_values=value)
 
 
 def blocks_f32(*matrices: np.ndarray) -> np.ndarray:
-    """Stack matrices and lay out their columns four at a time, the remaining ones one at a time."""
+    """Stack matrices row by row, then lay out their columns four at a time, the remaining ones one at a time."""
     matrix = np.concatenate(matrices)
-    whole = matrix.shape[1] // BLOCK * BLOCK
-    blocks = [matrix[:, o : o + BLOCK] for o in range(0, whole, BLOCK)]
-    blocks += [matrix[:, o : o + 1] for o in range(whole, matrix.shape[1])]
+    in_blocks = matrix.shape[1] // BLOCK * BLOCK  # columns
+    blocks = [matrix[:, column : column + BLOCK] for column in range(0, in_blocks, BLOCK)]
+    blocks += [matrix[:, column : column + 1] for column in range(in_blocks, matrix.shape[1])]
     return np.concatenate([block.ravel() for block in blocks])
 
 
 def chunks_f32(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """Lay out 16 columns of `inner`, then the 16 rows of `outer` that read them, and so on, in blocks of four."""
+    """Lay out 16 columns of `inner`, then the 16 rows of `outer` that read them, and so on, in blocks of four.
+
+    A kernel that computes 16 hidden numbers at a time reads its weights in this order.
+    """
     starts = range(0, len(outer), CHUNK)
     pieces = [(blocks_f32(inner[:, at : at + CHUNK]), blocks_f32(outer[at : at + CHUNK])) for at in starts]
     return np.concatenate([part for piece in pieces for part in piece])

@@ -15,7 +15,7 @@ from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 from scare.records import Count, Positive
 
 THRESHOLD = 0.5  # a decision above it chooses the deep branch
-PERIODS = ("simple_period", "deep_period")  # windows for which a decision holds, indexed by the decision
+PERIODS = ("simple_period", "deep_period")  # settings: windows for which a decision holds; index 1 is the deep branch
 
 
 def select(
@@ -32,7 +32,7 @@ def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, 
 
 
 def _tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Both branches are computed; `decision > threshold` is written as the negation of `threshold >= decision`."""
+    """Compute both branches; `threshold >= decision` selects the simple one, because tensors have no `>`."""
     return as_tensor(THRESHOLD).at_least(decision).choose(simple, deep)
 
 
@@ -40,8 +40,8 @@ def _tensor_select(decision: Tensor, simple: Tensor, deep: Tensor, weights: Weig
 class Choice:
     """State of a stream between windows: the branch in use, and for how many more windows."""
 
-    deep: bool = False
-    left: int = 0
+    deep: bool = False  # whether the deep branch is in use
+    left: int = 0  # windows until the next decision
 
 
 @dataclass
@@ -55,8 +55,9 @@ class BatchChoice:
 def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoice | None = None) -> np.ndarray:
     """Choose the deep branch (True) or the simple one for windows with these decisions [n], oldest first: [n].
 
-    Without `choice` each window decides for itself. With it a decision holds for `deep_period` or `simple_period`
-    windows, and `choice` is updated. With `BatchChoice` the windows are the next of n streams.
+    Without `choice` each window decides for itself. With a `Choice`, the windows follow each other in one stream, and a
+    decision holds for `deep_period` or `simple_period` of them. With a `BatchChoice`, they are the next windows of n
+    streams, one each. Either is updated in place.
 
     >>> choose(np.array([0.9, 0.1, 0.1, 0.9]), {"deep_period": 2, "simple_period": 3}, Choice())
     array([ True,  True, False, False])
@@ -68,19 +69,19 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
         choice.deep = np.where(expired, decisions > THRESHOLD, choice.deep)
         choice.left = np.where(expired, periods[choice.deep.astype(int)], choice.left) - 1
         return choice.deep
-    chosen, at = np.empty(len(decisions), bool), 0
-    while at < len(decisions):
+    chosen, window = np.empty(len(decisions), bool), 0
+    while window < len(decisions):
         if choice.left == 0:
-            choice.deep = bool(decisions[at] > THRESHOLD)
+            choice.deep = bool(decisions[window] > THRESHOLD)
             choice.left = settings[PERIODS[choice.deep]]
-        step = min(choice.left, len(decisions) - at)
-        chosen[at : at + step] = choice.deep
-        choice.left, at = choice.left - step, at + step
+        count = min(choice.left, len(decisions) - window)  # windows that this decision covers here
+        chosen[window : window + count] = choice.deep
+        choice.left, window = choice.left - count, window + count
     return chosen
 
 
 def leaky_relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multiply numbers below zero by the slope, 0 < slope < 1."""
+    """Multiply numbers below zero by the slope: the larger of x and slope · x, because 0 < slope < 1."""
     return np.maximum(x, x.dtype.type(settings["slope"]) * x)
 
 

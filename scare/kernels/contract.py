@@ -20,8 +20,8 @@ Shapes = Mapping[str, Shape]
 Settings = Mapping[str, Any]
 Form = TypeVar("Form")
 INPUT = "x"  # the name of the value that every plan begins with: the window
-BITS = Annotated[int, Ge(1), Le(32)]  # of a hash code, which fits a word
-FIXED_SUFFIX = "_q"  # of the names of fixed-point kernels
+BITS = Annotated[int, Ge(1), Le(32)]  # length of a hash code, which fits a 32-bit word
+FIXED_SUFFIX = "_q"  # ends the name of a fixed-point kernel
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,18 @@ class Operations:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One operation: `run(*inputs, weights, settings)`; `shape` and `cost` take the shapes of inputs and weights."""
+    """One operation: its NumPy body `run(*inputs, weights, settings)`, the shape of its output, and its cost.
+
+    `shape`, `cost` and `scratch` take the same arguments as `run`, with shapes (without the batch) in place of arrays.
+    """
 
     run: Callable[..., np.ndarray]
     shape: Callable[..., Shape]
     cost: Callable[..., Operations]
-    copies: bool = True  # whether the output needs memory of its own
-    takes: Mapping[str, Any] = field(default_factory=dict)  # its settings, each with its type
-    integer_weights: frozenset[str] = frozenset()  # the names of weights that are indices, not real numbers
-    scratch: Callable[..., int] = lambda *_: 0  # from shapes: the numbers that its body needs besides its output
+    copies: bool = True  # False: the output is a view of the first input
+    takes: Mapping[str, Any] = field(default_factory=dict)  # type of each setting by name
+    integer_weights: frozenset[str] = frozenset()  # names of the weights that are indices
+    scratch: Callable[..., int] = lambda *_: 0  # numbers that `run` needs in memory besides its output
 
 
 @dataclass(frozen=True)
@@ -82,18 +85,18 @@ class Step:
 
 
 def expect(condition: bool, what: str) -> None:
-    """Raise ValueError for a step whose shapes do not fit."""
+    """Raise ValueError unless the condition is true; `what` names the shapes that do not fit."""
     if not condition:
         raise ValueError(f"the shapes of {what} do not fit")
 
 
 def same_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """Shape of kernels whose output is shaped like their input."""
+    """Shape function of kernels whose output has the shape of their input."""
     return x
 
 
 def equal_shapes(kernel: str) -> Callable[..., Shape]:
-    """Shape of elementwise kernels of two inputs, which must have one shape; the name is for the error message."""
+    """Make the shape function of a kernel with two inputs of one shape; `kernel` is its name in the error message."""
 
     def shape(a: Shape, b: Shape, weights: Shapes, settings: Settings) -> Shape:
         expect(a == b, kernel)
@@ -103,12 +106,12 @@ def equal_shapes(kernel: str) -> Callable[..., Shape]:
 
 
 def free(*_: Any) -> Operations:
-    """Cost of kernels that only move or compare data."""
+    """Cost function of kernels that only move or compare data."""
     return Operations()
 
 
 def per_number(**each: int) -> Callable[..., Operations]:
-    """Cost of kernels that take the same operations for each number of their first input.
+    """Make the cost function of a kernel that spends these operations on each number of its first input.
 
     >>> per_number(multiply_adds=1, additions=2)((3, 4))
     Operations(multiply_adds=12, additions=24, bit_operations=0, exponentials=0, divisions=0)
@@ -121,12 +124,12 @@ def per_number(**each: int) -> Callable[..., Operations]:
 
 
 def one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Compute x @ matrix as one large product instead of one per window, which BLAS does faster."""
+    """Compute x [..., I] @ matrix [I, O] as one large product, which BLAS does faster than one product per window."""
     return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
 def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Dot product of each row of a with the same row of b, keeping the axis."""
+    """Dot product of each row of a [..., D] with the same row of b: [..., 1]."""
     return np.einsum("...d,...d->...", a, b)[..., None]
 
 
@@ -153,5 +156,7 @@ class KernelTable(ChainMap[str, Form]):
     def family_of(self, kernel: str) -> str:
         """The family of a kernel or, for a fixed-point one, of its float counterpart; a placeholder if unknown."""
         names = {kernel, kernel.removesuffix(FIXED_SUFFIX)}
-        elsewhere = self.reference.family_of(kernel) if self.reference is not None else "<family>"
-        return next((family for family, table in self.families.items() if names & table.keys()), elsewhere)
+        for family, table in self.families.items():
+            if names & table.keys():
+                return family
+        return self.reference.family_of(kernel) if self.reference is not None else "<family>"

@@ -21,22 +21,23 @@ import numpy as np
 from scare.errors import NotApplicableError
 from scare.kernels.contract import INPUT, Shape, Step
 
-ROOT = (716907464, -1763628704, 1759230083)  # a parabola through 1/√x on [¼, 1] within 2.5 %: Q28, Q29, Q30
+ROOT = (716907464, -1763628704, 1759230083)  # 1/√x ≈ c₀ + c₁x + c₂x² on [¼, 1] within 2.5 %: c in Q28, Q29, Q30
 FULL = 32767  # the largest magnitude of an int16 that is symmetric about zero
 FULL_INT8 = 127
 LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum of two fits as well
 LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
 MOST_SUM = 65000  # largest sum of |weights| whose products with 16-bit numbers add up to a word
+TINY = 1e-30  # replaces zero in a divisor: weights that are all zero get some scale
 WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
 
 
 def multiply_wide(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
-    """Return the upper 32 bits of the product of two words (SMMUL)."""
+    """Return the upper 32 bits of the product of two words, as ARM's SMMUL does."""
     return (a * b) >> 32
 
 
 def multiply_half(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
-    """Multiply a word by a half-word and drop the lowest 16 bits (SMULWB)."""
+    """Multiply a word by a half-word and drop the lowest 16 bits, as ARM's SMULWB does."""
     return (a * b) >> 16
 
 
@@ -49,23 +50,24 @@ def matmul_half(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def rounding_shift(a: np.ndarray, bits: np.ndarray | int) -> np.ndarray:
-    """Divide by 2^bits and round to the nearest integer, halves up; at least one bit."""
+    """Divide by 2^bits, with bits ≥ 1, and round to the nearest integer, halves up."""
     one = np.int64(1)
     return (a + (one << (np.int64(bits) - one))) >> np.int64(bits)
 
 
 def leading_zeros(a: np.ndarray) -> np.ndarray:
-    """Count the leading zeros of an unsigned word; 32 for zero (CLZ)."""
+    """Count the leading zeros of an unsigned word, as ARM's CLZ does; 32 for zero."""
     return 32 - np.frexp(a.astype(np.float64))[1].astype(np.int64)  # exact: 32 bits fit a double
 
 
 def spare_bits(a: np.ndarray) -> np.ndarray:
-    """Bits by which all numbers of the last axis may be shifted left without overflow; 31 for zeros. Keeps the axis."""
-    return leading_zeros(np.bitwise_or.reduce(a ^ (a >> 63), axis=-1, keepdims=True)) - 1
+    """Bits by which every number of a row a [..., D] may be shifted left without overflow, 31 for zeros: [..., 1]."""
+    magnitudes = a ^ (a >> 63)  # a, or −a − 1 for negative numbers: as long in bits
+    return leading_zeros(np.bitwise_or.reduce(magnitudes, axis=-1, keepdims=True)) - 1
 
 
 def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
-    """Shift left by the spare bits, then right so that the magnitude fits `bits` bits."""
+    """Use all of `bits` bits: shift left by the spare bits, then right so that the magnitude fits."""
     return (a << spare) >> (31 - bits)
 
 
@@ -91,12 +93,12 @@ def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_word(a: np.ndarray) -> np.ndarray:
-    """Store as a word of 32 bits."""
+    """Store as int32, which C calls a word here."""
     return a.astype(np.int32)
 
 
 def to_int64(sums: np.ndarray) -> np.ndarray:
-    """Convert integers below 2^53 that were summed as doubles, which BLAS is fast at."""
+    """Convert integers below 2^53 that were summed as doubles: exact, and BLAS is fast with doubles only."""
     return sums.astype(np.int64)
 
 
@@ -134,20 +136,20 @@ class QuantisationState:
         return name == INPUT or (maker is not None and maker.kernel == "flatten" and self.is_window(maker.inputs[0]))
 
     def unit(self, name: str) -> float:
-        """The unit that all numbers of a value have in common."""
+        """The unit that all numbers of a value have in common; NotApplicableError if they differ."""
         unit = self.units[name]
         _expect_common_unit((unit == unit.flat[0]).all(), name)
         return float(unit.flat[0])
 
     def feature_units(self, name: str) -> np.ndarray:
-        """The unit of each number of the last axis, the same in every row."""
+        """The unit of each feature (last axis), equal in every row; NotApplicableError if rows differ."""
         rows = self.units[name].reshape(-1, self.shapes[name][-1])
         _expect_common_unit((rows == rows[0]).all(), name)
         return rows[0]
 
 
-def _expect_common_unit(true: np.bool_, name: str) -> None:
-    if not true:
+def _expect_common_unit(is_common: np.bool_, name: str) -> None:
+    if not is_common:
         raise NotApplicableError(f"float32 only: the numbers of '{name}' have no unit in common")
 
 
@@ -155,8 +157,9 @@ def _expect_common_unit(true: np.bool_, name: str) -> None:
 class QuantisationRule:
     """How one kernel becomes fixed point: the bound of its output, its smallest unit, and the step that replaces it.
 
-    `emit` returns None where no step is needed. `lacks` names the part of a step without a fixed-point form, such as
-    an activation; empty if every part has one.
+    `bound` and `unit` give arrays of the output's shape, or one number for all. `emit` makes the fixed-point step, or
+    returns None if the step needs none. `lacks` names the part of a step that has no fixed-point form, such as an
+    activation; it is empty if every part has one.
     """
 
     bound: Callable[[QuantisationState, Step], np.ndarray]
@@ -166,11 +169,12 @@ class QuantisationRule:
 
 
 def _view(q: QuantisationState, step: Step, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Read the bounds or units of a step's input in the shape of its output."""
     shape, start = q.shapes[step.output], step.settings.get("start", 0)
     return arrays[step.inputs[0]].reshape(-1)[start : start + prod(shape)].reshape(shape)
 
 
-VIEW = QuantisationRule(  # of kernels that read the same numbers in another shape
+VIEW = QuantisationRule(  # for kernels that read the same numbers in another shape
     lambda q, step: _view(q, step, q.bounds),
     lambda q, step: _view(q, step, q.units),
     lambda q, step: None if q.is_window(step.output) else step,
@@ -178,32 +182,35 @@ VIEW = QuantisationRule(  # of kernels that read the same numbers in another sha
 
 
 def product_bound(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
-    """The bound of x weights + bias for a bound of x."""
+    """The largest magnitude of x · weights + bias for |x| up to this bound."""
     return x @ np.abs(weights) + np.abs(bias)
 
 
 def power_of_two_above(number: np.ndarray | float) -> np.ndarray:
-    """The next power of two; for zero a very small one."""
+    """Round up to a power of two; zero, which has no logarithm, gives 2^−80."""
     return 2.0 ** np.ceil(np.log2(np.maximum(number, 2.0**-80)))
 
 
 def word_unit(bound: np.ndarray) -> np.ndarray:
-    """The smallest units in which numbers up to these bounds fit a word."""
+    """The smallest units, powers of two, in which numbers up to these bounds are at most `LARGEST`."""
     return power_of_two_above(bound / LARGEST)
 
 
 def output_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """The smallest unit that all numbers of a step's output fit."""
+    """One unit for all numbers of a step's output: the smallest in which they fit a word."""
     return word_unit(q.bounds[step.output].max())
 
 
 def finest_unit(weight: np.ndarray) -> np.ndarray:
-    """The smallest units of the outputs [O] in which weights [I, O], times the units of the input, fit `to_q16`."""
+    """The smallest units of the outputs [O] for which `to_q16(weight / unit)` fits an int16.
+
+    `weight` [I, O] is the change of each output for one step of each input.
+    """
     return power_of_two_above(np.abs(weight).max(axis=0, initial=0.0) * 65536 / FULL)
 
 
 def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
-    """Bits by which a word is shifted right to go from the fine unit to the coarse one."""
+    """Bits by which a word in the fine unit is shifted right to get it in the coarse one."""
     return np.rint(np.log2(coarse / fine)).astype(np.int32)
 
 
@@ -221,26 +228,32 @@ def to_q16(weight: np.ndarray) -> np.ndarray:
 
 
 def to_int32(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
-    """Quantise a bias to words of this unit."""
+    """Quantise a bias to int32 steps of this unit."""
     return checked_round(bias / unit, np.int32)
 
 
 def weight_scales(weights: np.ndarray, most: int) -> np.ndarray:
-    """Scale of each projection of weights [T, C, R]: scaled, they fit ±most and their sums with a window a word."""
+    """Smallest scale of each projection of weights [T, C, R], by which they are divided before rounding: [R].
+
+    The quotients fit ±most, and their products with an int16 window sum to a word.
+    """
     largest, total = np.abs(weights).max(axis=(0, 1), initial=0.0), np.abs(weights).sum(axis=(0, 1))
-    return np.maximum(np.maximum(largest / most, total / MOST_SUM), 1e-30)
+    return np.maximum(np.maximum(largest / most, total / MOST_SUM), TINY)
 
 
 def error_diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quantise weights [T, C, R] to int8, rounded along time; also the scale of each projection [R]."""
+    """Quantise weights [T, C, R] to int8 by `round_along_time`: the steps, and the scale of each projection [R]."""
     scale = weight_scales(weights, FULL_INT8)
     return round_along_time(weights / scale, FULL_INT8).astype(np.int8), scale
 
 
 def round_along_time(weights: np.ndarray, most: int) -> np.ndarray:
-    """Round weights [T, ...] to integers within ±most, passing each row's rounding error on to the next row."""
-    lost, rounded = np.zeros(weights.shape[1:]), np.empty(weights.shape)
+    """Round weights [T, ...] to integers within ±most, passing each row's rounding error on to the next row.
+
+    Neighbouring readings are alike, so errors that cancel between rows hardly change a sum over the window.
+    """
+    error, rounded = np.zeros(weights.shape[1:]), np.empty(weights.shape)
     for row, exact in enumerate(weights):
-        rounded[row] = np.clip(np.rint(exact + lost), -most, most)
-        lost = exact + lost - rounded[row]
+        rounded[row] = np.clip(np.rint(exact + error), -most, most)
+        error = exact + error - rounded[row]
     return rounded

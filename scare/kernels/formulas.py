@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import MaxLen
 
 from scare.errors import NotApplicableError
-from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, every_number, table_f32, table_q
+from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, elementwise_form, table_f32, table_q
 from scare.kernels.contract import (
     Kernel,
     Operations,
@@ -90,9 +90,12 @@ def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Half of each product of two words of x [C], multiplied by `factor` / 2^32 and clamped at ±top: [C(C+1)/2]."""
-    numbers = rounding_shift(x.astype(np.int64) * weights["factor"], 32)
-    clamped = np.clip(numbers, -settings["top"], settings["top"])
+    """Half of each product of two numbers of x [C], in the order of `products`: [C(C+1)/2].
+
+    Words x are converted to 16-bit factors first: multiplied by `factor` / 2^32 and clamped at ±top.
+    """
+    factors = rounding_shift(x.astype(np.int64) * weights["factor"], 32)
+    clamped = np.clip(factors, -settings["top"], settings["top"])
     first, second = np.triu_indices(x.shape[1])
     return to_word(rounding_shift(clamped[:, first] * clamped[:, second], 1))
 
@@ -107,19 +110,22 @@ def _products_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _products_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """Twice the square of the factors' unit, because `products_q` halves the products."""
     return np.asarray(2.0 ** (1 - 2 * _factor_bits(step)))
 
 
 def _factor_bits(step: Step) -> int:
-    """Fractional bits of the factors."""
+    """Fractional bits of the factors: as many as keep a factor at the limit below `MOST_FACTOR`."""
     return floor(log2(MOST_FACTOR / step.settings["limit"]))
 
 
 def _quantise_products(q: QuantisationState, step: Step) -> Step:
     limit, bits = step.settings["limit"], _factor_bits(step)
     factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
-    if factor.max() >= 2.0**31:
-        raise NotApplicableError(f"float32 only: the limit ±{limit:g} of products is too few steps of a reading")
+    if factor.max() >= 2.0**31:  # too large for an int32
+        raise NotApplicableError(
+            f"float32 only: the steps of a reading are too coarse for products of readings up to ±{limit:g}"
+        )
     weights = {"factor": checked_round(factor, np.int32)}
     return Step("products_q", step.inputs, step.output, weights, {"top": floor(limit * 2.0**bits)})
 
@@ -134,7 +140,7 @@ def _c_products_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Row by row of the upper triangle; a single number is squared first and clamped as a square."""
+    """Compute the upper triangle row by row; a single number is squared first, so that one operation clamps it."""
     if x.shape == (1,):
         return (x * x).minimum(settings["limit"] ** 2)
     clamped = x.minimum(settings["limit"]).maximum(-settings["limit"])
@@ -172,7 +178,7 @@ def _c_blend_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Like `blend`: the first formula, plus each passage's share of the difference to the next."""
+    """The first formula, plus each passage's share of the difference to the next formula."""
     first, count = x.rows(0, 1), formulas.shape[0]
     share = first * weights["slope"] + weights["offset"]
     share = first.at_least(weights["low"]).choose(first.at_least(weights["high"]).choose(1.0, share), 0.0)
@@ -180,7 +186,7 @@ def _tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Setti
 
 
 def divide(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Divide two values of one shape."""
+    """Divide a by b, elementwise."""
     return a / b
 
 
@@ -206,7 +212,7 @@ C_FLOAT32: dict[str, MakeForm] = {
     "polynomial": _c_polynomial_f32,
     "products": _c_products_f32,
     "blend": _c_blend_f32,
-    "divide": every_number,
+    "divide": elementwise_form,
 }
 C_FIXED: dict[str, MakeForm] = {"products_q": _c_products_q}
 TENSOR_FORMS: dict[str, MakeTensor] = {

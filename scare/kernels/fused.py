@@ -16,18 +16,19 @@ from scare.kernels.c_arguments import (
     bias_then_weights,
     blocks_f32,
     blocks_q,
+    checked_size,
     chunks_f32,
-    fits,
     pad_axis,
     table_f32,
     table_q,
     tables_f32,
-    view,
+    view_form,
 )
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, free, one_product
 from scare.kernels.fixed_point import (
     FULL,
     LARGEST,
+    TINY,
     VIEW,
     QuantisationRule,
     QuantisationState,
@@ -54,12 +55,14 @@ from scare.records import Count, Whole
 
 ACTIVATIONS = ("relu", "gelu")
 HIDDEN_BITS = 16  # right shift of the hidden layer's sums
+MOST_INNER_SUM = 32700  # largest sum of |weights| of a hidden number: with 15-bit rows it gives sums below 2^30
+MOST_OUTER_SUM = 43000  # largest sum of |weights| of an output: with 15-bit hidden numbers it gives sums below 2^31
 
 
 def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Tokens from their own inputs and a shared vector: seen·local + bias + share ⊗ (shared·mix): [L, O].
+    """Tokens from the inputs of each and a shared vector: seen·local + bias + share ⊗ (shared·mix): [L, O].
 
-    For seen [L, C], shared [D], local [C, O], bias [L, O], share [L] and mix [D, O]; without mix shared is [O].
+    For seen [L, C], shared [D], local [C, O], bias [L, O], share [L] and mix [D, O]; without `mix`, shared is [O].
     """
     common = shared @ weights["mix"] if "mix" in weights else shared
     own = one_product(seen, weights["local"]) + weights["bias"]
@@ -80,7 +83,7 @@ def _token_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings)
 
 
 def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """seen · local + share ⊗ (shared · mix) + bias for words seen [L, C] and shared [D]: [L, O]."""
+    """Fixed-point version of `token_rows`, for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
         shared = matmul_half(shared, weights["mix"])
     spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
@@ -141,7 +144,7 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
     share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
     tables = (
         table_q(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{name} local"),
-        table_q(blocks_q(mix) if len(mix) else local, f"{name} mix"),
+        table_q(blocks_q(mix) if len(mix) else local, f"{name} mix"),  # without mix any table will do: none is read
         table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
     )
     if local.shape == (1, SPECIALISED_WIDTH):
@@ -180,10 +183,10 @@ def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Dense, ReLU, dense for each row of words x [L, D].
+    """Fixed-point version of `feed_forward` with ReLU, for words x [L, D]: [L, D].
 
-    Each row is shifted to 15 bits by at most `most` spare bits, its biases with it. Sums are shifted right by `bits`
-    and the spare bits used.
+    A row is shifted left by its spare bits, at most `most`, then to 15 bits. `inner_bias` is given for `most` spare
+    bits. Output sums are shifted right by `bits` plus the spare bits used.
     """
     wide = x.astype(np.int64)
     spare = np.minimum(spare_bits(wide), settings["most"])
@@ -213,33 +216,35 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
-    """Scale each hidden number by its own factor, so that it uses its 16 bits and its bias fits a word."""
+    """Scale each hidden number so that it uses its 16 bits, and all of them so that every bias fits a word."""
     unit = q.unit(step.inputs[0])
-    scales = 32700 / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), 1e-30)
-    for_no_spare_bits = scales / unit / 65536
-    scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * for_no_spare_bits).max()), 1e-30))
+    scales = MOST_INNER_SUM / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), TINY)
+    bias_scales = scales / unit / 65536  # for a row without spare bits, which `to_top` shifts right by 16
+    scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * bias_scales).max()), TINY))
     bias = step.weights["inner_bias"] * scales / unit / 65536
-    most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), 1e-30))), 0, 31))
+    most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), TINY))), 0, 31))
     outer = step.weights["outer"] / scales[:, None]
-    top = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=0).max()) / 43000)
-    bits = floor(-log2(max(top, 2.0**-60)))
+    # `outer` is multiplied by the largest power of two for which it fits int16 and its sums fit a word.
+    outer_unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=0).max()) / MOST_OUTER_SUM)
+    bits = floor(-log2(max(outer_unit, 2.0**-60)))
     weights = {
         "inner": checked_round(step.weights["inner"] * scales, np.int16),
         "inner_bias": checked_round(bias * 2.0**most, np.int32),
         "outer": checked_round(outer * 2.0**bits, np.int16),
         "outer_bias": to_int32(step.weights["outer_bias"], q.unit(step.output)),
     }
-    down = bits - 32 + int(bits_between(q.unit(step.output), unit))
+    down = bits - 32 + int(bits_between(q.unit(step.output), unit))  # 32: two right shifts by 16 came before
     return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most, "bits": down})
 
 
 def _without_relu(step: Step) -> str:
+    """What lacks a fixed-point form: every activation but ReLU; empty for ReLU."""
     activation = step.settings["activation"]
     return "" if activation == "relu" else f"feed_forward with {activation}"
 
 
 def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
-    """C's ReLU is x + |x|, so `outer` is halved, which gives the same bits; padding hidden numbers are zero."""
+    """C computes ReLU as x + |x|, twice its value, so `outer` is halved here; padded hidden numbers are zero."""
     relu = placed.step.settings["activation"] == "relu"
     inner = np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")])
     outer = placed.weight("outer") * (0.5 if relu else 1.0)
@@ -262,10 +267,10 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
         table_q(outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2), f"{name} outer"),
         table_q(pad_axis(weights["outer_bias"], -1, 4), f"{name} outer bias"),
     )
-    rest = fits("hidden", len(inner)), settings["most"], settings["bits"]
+    rest = checked_size("hidden", len(inner)), settings["most"], settings["bits"]
     if width == SPECIALISED_WIDTH:
         return CForm((*tables, rows, *rest), function="feed_forward_8")
-    return CForm((*tables, rows, fits("width", width), *rest))
+    return CForm((*tables, rows, checked_size("width", width), *rest))
 
 
 def _tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -276,7 +281,7 @@ def _tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Ten
 
 
 def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Read the numbers of x [I] from `start` on as `shape`."""
+    """Read numbers of x [I], from `start` on, in the given `shape`."""
     shape = tuple(settings["shape"])
     return x[:, settings["start"] : settings["start"] + prod(shape)].reshape(len(x), *shape)
 
@@ -317,12 +322,12 @@ QUANTISATION = {
 C_FLOAT32: dict[str, MakeForm] = {
     "token_rows": _c_token_rows_f32,
     "feed_forward": _c_feed_forward_f32,
-    "part": view,
+    "part": view_form,
 }
 C_FIXED: dict[str, MakeForm] = {
     "token_rows_q": _c_token_rows_q,
     "feed_forward_q": _c_feed_forward_q,
-    "part": view,
+    "part": view_form,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "token_rows": _tensor_token_rows,

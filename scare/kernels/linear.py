@@ -43,11 +43,11 @@ from scare.kernels.fixed_point import (
     word_unit,
 )
 from scare.kernels.tensor import MakeTensor, Tensor
-from scare.kernels.window import project
+from scare.kernels.window import quantise_projection
 
 
 def dense(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mix features: x weight (+ bias, of one row or of all rows) for x [..., I]: [..., O]."""
+    """Mix features: x · weight (+ bias [O], or a bias for each row [..., O]) for x [..., I]: [..., O]."""
     mixed = one_product(x, weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
 
@@ -70,7 +70,7 @@ def _dense_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mix features: x weight + bias, shifted right by each output's own bits, for words x [..., I]: [..., O]."""
+    """Mix features: (x · weight + bias) >> shift, with a shift for each output, for words x [..., I]: [..., O]."""
     return to_word((matmul_half(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
 
 
@@ -88,8 +88,8 @@ def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """A common unit for all outputs that are read together."""
-    units, readers = _dense_finest(q, step), q.readers(step.output)
+    """One unit for all outputs that are read together: all of them, unless every reader takes a part."""
+    units, readers = _sum_units(q, step), q.readers(step.output)
     if any(reader.kernel != "part" for reader in readers):
         return units.max()
     for reader in readers:
@@ -99,13 +99,13 @@ def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
     return units
 
 
-def _dense_finest(q: QuantisationState, step: Step) -> np.ndarray:
-    """The unit of each output's sum, before it is shifted."""
+def _sum_units(q: QuantisationState, step: Step) -> np.ndarray:
+    """The unit of each output's sum, before it is shifted to the unit of the output: [O]."""
     bound = q.bounds[step.output]
-    most = word_unit(bound.reshape(-1, bound.shape[-1]).max(axis=0))
+    units = word_unit(bound.reshape(-1, bound.shape[-1]).max(axis=0))
     if q.is_window(step.inputs[0]):
-        return most
-    return np.maximum(most, finest_unit(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
+        return units
+    return np.maximum(units, finest_unit(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
 
 
 def _quantise_dense(q: QuantisationState, step: Step) -> Step:
@@ -113,12 +113,12 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
         matrix = weight.reshape(q.window, q.channels, -1) / q.quanta[:, None]
-        return project(q, step, matrix / units, bias / units, per_channel=False)
-    fine = _dense_finest(q, step)
+        return quantise_projection(q, step, matrix / units, bias / units, per_channel=False)
+    fine = _sum_units(q, step)
     shift = bits_between(units, fine)
     weights = {
         "weight": to_q16(weight * q.feature_units(step.inputs[0])[:, None] / fine),
-        "bias": to_int32(bias, fine) + (1 << shift >> 1),
+        "bias": to_int32(bias, fine) + (1 << shift >> 1),  # half a step more, so that the shift rounds
         "shift": shift,
     }
     return Step("dense_q", step.inputs, step.output, weights)
@@ -127,10 +127,11 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
 def _c_dense_f32(placed: PlacedStep) -> CForm:
     rows, inputs = placed.rows_and_width
     outputs = placed.out[-1]
-    own = "bias" in placed.step.weights and placed.step.weights["bias"].ndim > 1
-    bias = placed.bias(rows, outputs) if own else placed.bias(outputs)
+    row_biases = "bias" in placed.step.weights and placed.step.weights["bias"].ndim > 1
+    bias = placed.bias(rows, outputs) if row_biases else placed.bias(outputs)
+    bias_stride = outputs if row_biases else 0  # 0: all rows read the same bias
     weight = table_f32(blocks_f32(placed.weight("weight")), "weight")
-    return CForm((weight, table_f32(bias, "bias"), rows, inputs, outputs, outputs if own else 0))
+    return CForm((weight, table_f32(bias, "bias"), rows, inputs, outputs, bias_stride))
 
 
 def _c_dense_q(placed: PlacedStep) -> CForm:
@@ -148,14 +149,14 @@ def _tensor_dense(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def tensor_mix_features(x: Tensor, weight: np.ndarray, bias: np.ndarray | None) -> Tensor:
-    """x weight + bias for x [..., I]: [..., O]."""
+    """Compute x · weight + bias for x [..., I]: [..., O]; a vector is multiplied as one row."""
     rows = x.reshape(1, *x.shape) if len(x.shape) == 1 else x
     mixed = rows @ weight
     return (mixed if bias is None else mixed + bias).reshape(*x.shape[:-1], weight.shape[1])
 
 
 def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Add share ⊗ g to z [L, D] for g [D]."""
+    """Add share[l] · g to row l of z [L, D], for g [D] and share [L]: [L, D]."""
     return z + weights["share"][:, None] * g[:, None, :]
 
 

@@ -17,7 +17,7 @@ def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
-    """Row index of each element of each patch, [patches, patch]; past the end the newest row's."""
+    """Row index of each element of each patch, [patches, patch]; past the end that of the newest row."""
     first = stride * np.arange(count_patches(rows, patch, stride))
     return np.minimum(first[:, None] + np.arange(patch), rows - 1)
 
@@ -88,7 +88,7 @@ def _c_window_moments_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_window_moments(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Mean, and the standard deviation as variance times its inverse root."""
+    """Compute the deviation as variance times its inverse root, because tensors have no root."""
     mean = x.mean(0)
     centred = x - mean
     variance = (centred * centred).mean(0) + settings["epsilon"]
@@ -119,7 +119,7 @@ def _tensor_standardize(x: Tensor, moments: Tensor, weights: Weights, settings: 
 
 
 def restore(y: np.ndarray, moments: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Undo `standardize` for y [1]: times the deviation plus the mean of the first channel of moments [2, C]: [1]."""
+    """Undo `standardize` for y [1] with the mean and deviation of the first channel of moments [2, C]: [1]."""
     return y * moments[:, 1, :1] + moments[:, 0, :1]
 
 

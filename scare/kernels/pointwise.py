@@ -16,12 +16,12 @@ from scare.kernels.c_arguments import (
     CView,
     MakeForm,
     PlacedStep,
-    every_number,
-    fits,
+    checked_size,
+    elementwise_form,
     pad_axis,
     table_q,
     tables_f32,
-    view,
+    view_form,
 )
 from scare.kernels.contract import (
     INPUT,
@@ -65,7 +65,7 @@ NEWEST_BITS = 14  # left shift that turns an int16 reading into a word
 
 
 def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Add two values of one shape."""
+    """Add two values, elementwise."""
     return a + b
 
 
@@ -75,7 +75,7 @@ def add_step(first: str, second: str, output: str) -> Step:
 
 
 def add_q(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Add two values of one shape, the second shifted right to the unit of the first."""
+    """Add two values, elementwise, the second shifted right to the unit of the first."""
     return a + (b >> settings["shift"])
 
 
@@ -105,7 +105,7 @@ def _c_add_q(placed: PlacedStep) -> CForm:
 
 
 def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Cut off below zero."""
+    """Replace negative numbers by zero."""
     return np.maximum(x, 0)
 
 
@@ -192,35 +192,38 @@ def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Normalise each row of words x [L, D] to mean 0 and variance 1, then apply gain (which includes √D) and bias.
+    """Fixed-point version of `layer_norm` for words x [L, D]; √D is part of the gain.
 
     `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε in the unit of the sum of squares.
     """
     wide, width = x.astype(np.int64), x.shape[-1]
     spare = spare_bits(wide)
-    level = to_top(wide, spare, 29 - int(width).bit_length())
-    centred = width * level - level.sum(axis=-1, keepdims=True)
+    level = to_top(wide, spare, 29 - int(width).bit_length())  # so that width · level fits a word
+    centred = width * level - level.sum(axis=-1, keepdims=True)  # width times the difference to the mean
     more = spare_bits(centred)
     rows = to_top(centred, more, row_bits(width))
     down = np.clip(settings["epsilon_bits"] - 2 * (spare + more), 0, 31)
     squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
     root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
-    normed = (rows * root) >> (half - 1)
+    normed = (rows * root) >> (half - 1)  # Q15: rows divided by √squares
     return to_word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
 
 
 def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """A number of a row of variance 1 is at most √width."""
     width = q.shapes[step.output][-1]
     return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
 
 
 def _quantise_norm(q: QuantisationState, step: Step) -> Step:
+    """Convert ε to the unit of the sum of squares of `layer_norm_q` for a row without spare bits."""
     unit, width = q.unit(step.output), q.shapes[step.output][-1]
-    top = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
-    epsilon = step.settings["epsilon"] * width**3 * top**2
-    bits = 30 - floor(log2(epsilon))
+    # Factor by which both `to_top` of `layer_norm_q` scale an input; it sums squares of width times the differences.
+    factor = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
+    epsilon = step.settings["epsilon"] * width**3 * factor**2
+    bits = 30 - floor(log2(epsilon))  # so that the rounded `epsilon` has 31 bits
     weights = {
-        "gain": to_int32(step.weights["gain"] * sqrt(width) * 2, unit),
+        "gain": to_int32(step.weights["gain"] * sqrt(width) * 2, unit),  # 2: `normed` is Q15, `multiply_half` drops 16
         "bias": to_int32(step.weights["bias"], unit),
     }
     settings = {"epsilon": round(epsilon * 2.0**bits), "epsilon_bits": bits}
@@ -237,12 +240,12 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
     weights, settings, (rows, width) = placed.step.weights, placed.step.settings, placed.out
-    both = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T
-    scales = table_q(both, f"{placed.step.output} gain and bias")
+    pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
+    scales = table_q(pairs, f"{placed.step.output} gain and bias")
     numbers = settings["epsilon"], settings["epsilon_bits"]
     if width == SPECIALISED_WIDTH:
         return CForm((scales, rows, *numbers), in_place=(0,), function="layer_norm_8")
-    return CForm((scales, rows, fits("width", width), *numbers), in_place=(0,))
+    return CForm((scales, rows, checked_size("width", width), *numbers), in_place=(0,))
 
 
 def _tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -252,13 +255,13 @@ def _tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 
 
 def window_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Quantise the scaled window x [T, C] to steps of 1 / quantum, clamped at ±32767."""
+    """Quantise the scaled window x [T, C] to int16 steps of 1 / quantum, clamped at ±32767; NaN gives 0."""
     steps = np.floor(x * weights["quantum"] + x.dtype.type(0.5))
     return np.clip(np.nan_to_num(steps), -FULL, FULL).astype(np.int16)
 
 
 def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Convert the word x [1] to a float."""
+    """Convert the word x [1] to float32 by multiplying it by its unit: [1]."""
     return x.astype(np.float32) * np.float32(settings["unit"])
 
 
@@ -288,10 +291,10 @@ QUANTISATION = {
     "flatten": VIEW,
 }
 C_FLOAT32: dict[str, MakeForm] = {
-    "add": every_number,
-    "relu": every_number,
-    "gelu": every_number,
-    "flatten": view,
+    "add": elementwise_form,
+    "relu": elementwise_form,
+    "gelu": elementwise_form,
+    "flatten": view_form,
     "newest": c_newest_f32,
     "layer_norm": _c_layer_norm_f32,
 }
@@ -300,7 +303,7 @@ C_FIXED: dict[str, MakeForm] = {
     "newest_q": _c_newest_q,
     "layer_norm_q": _c_layer_norm_q,
     "result_q": _c_result_q,
-    "flatten": view,
+    "flatten": view_form,
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "add": lambda a, b, weights, settings: a + b,

@@ -18,7 +18,7 @@ def lstm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     state = memory = np.zeros((len(x), size), x.dtype)
     for row in range(x.shape[1]):
         gates = x[:, row] @ weights["input"] + weights["bias"] + state @ weights["hidden"]
-        write, keep, _, show = np.split(sigmoid(gates), 4, axis=1)
+        write, keep, _, show = np.split(sigmoid(gates), 4, axis=1)  # i, f, o; g takes tanh in place of σ
         memory = keep * memory + write * np.tanh(gates[:, 2 * size : 3 * size])
         state = show * np.tanh(memory)
     return state
@@ -32,7 +32,7 @@ def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Per row: both products, three products a unit; three sigmoids (+ 1) and two tanh (± 1), each an exponential."""
+    """Both products, three more per unit; an exponential for each of three sigmoids (+ 1) and two tanh (± 1)."""
     (rows, channels), size = x, weights["hidden"][0]
     units = rows * size
     return Operations(
@@ -44,7 +44,7 @@ def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_lstm_f32(placed: PlacedStep) -> CForm:
-    """Lay out the four gates of a unit side by side."""
+    """Lay out the weights unit by unit, with the four gates of a unit side by side."""
     (size,) = placed.out
     gates = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])
     units = gates.reshape(len(gates), 4, size).transpose(2, 0, 1)

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, every_number, tables_f32
+from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, elementwise_form, tables_f32
 from scare.kernels.contract import (
     Kernel,
     Operations,
@@ -25,7 +25,7 @@ from scare.records import Count, Positive
 
 
 def rms_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Divide each row of x [..., D] by its root mean square; a gain is folded into the matrix that reads it."""
+    """Divide each row of x [..., D] by its root mean square; the plan folds the gain into the matrix that follows."""
     number = x.dtype.type
     return x / np.sqrt(row_sums(x, x) / number(x.shape[-1]) + number(settings["epsilon"]))
 
@@ -50,7 +50,7 @@ def silu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def multiply(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multiply two values of one shape."""
+    """Multiply two values, elementwise."""
     return a * b
 
 
@@ -158,8 +158,8 @@ FLOAT_KERNELS = {
 }
 C_FLOAT32: dict[str, MakeForm] = {
     "rms_norm": _c_rms_norm_f32,
-    "silu": every_number,
-    "multiply": every_number,
+    "silu": elementwise_form,
+    "multiply": elementwise_form,
     "newest_rows": c_newest_f32,
     "causal_convolution": _c_causal_convolution_f32,
     "state_space": _c_state_space_f32,

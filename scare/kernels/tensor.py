@@ -64,7 +64,7 @@ class Tensor:
         return Tensor("permute", (self,), tuple(self.shape[axis] for axis in axes), {"axes": axes})
 
     def rows(self, start: int, stop: int, axis: int = 0) -> Tensor:
-        """Slice along an axis."""
+        """Slice from `start` to before `stop`, along the first axis unless another is given."""
         if (start, stop) == (0, self.shape[axis]):
             return self
         shape = (*self.shape[:axis], stop - start, *self.shape[axis + 1 :])
@@ -114,7 +114,7 @@ class Tensor:
 
 
 def window(rows: int, channels: int) -> Tensor:
-    """The graph's input."""
+    """Make the input of a graph, [rows, channels]."""
     return Tensor(INPUT, (), (rows, channels))
 
 
@@ -138,7 +138,7 @@ def concatenate(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
 def in_order(result: Tensor) -> list[Tensor]:
     """Sort a tensor and everything it depends on topologically; the tensor itself is last."""
     ordered: dict[int, Tensor] = {}
-    pending = [(result, False)]
+    pending = [(result, False)]  # tensors, and whether their inputs are in `ordered` by now
     while pending:
         tensor, ready = pending.pop()
         if id(tensor) in ordered:

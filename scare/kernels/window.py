@@ -27,6 +27,7 @@ from scare.kernels.contract import INPUT, Kernel, Operations, Settings, Shape, S
 from scare.kernels.fixed_point import (
     FULL,
     MOST_SUM,
+    TINY,
     WINDOW,
     QuantisationRule,
     QuantisationState,
@@ -45,7 +46,8 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 
 HAT_COST = per_number(multiply_adds=1, additions=2)  # t = f·x and its sum, then x − t and its sum
-NEWEST, SHORT = 8, 16  # newest rows whose weights have 16 bits; windows up to SHORT rows have only such weights
+NEWEST = 8  # least number of newest rows whose weights have 16 bits
+SHORT = 16  # windows of at most this many rows have only 16-bit weights
 
 
 def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -54,14 +56,14 @@ def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
 
 
 def hat_fractions(lags: int, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower knot index and share of the upper knot for lag 0 … lags-1, on the axis log2(lag + 1)."""
+    """Lower knot index and share of the upper knot for lag 0 … lags − 1, on the axis log2(lag + 1): [lags] each."""
     position = np.log2(np.arange(lags) + 1.0)
     lower = np.clip(np.searchsorted(knots, position, side="right") - 1, 0, len(knots) - 2)
     return lower, (position - knots[lower]) / (knots[lower + 1] - knots[lower])
 
 
 def hat_matrix(knot: np.ndarray, fraction: np.ndarray, knots: int) -> np.ndarray:
-    """Build the hat basis as a matrix [T, knots], oldest row first."""
+    """Build the hat basis as a matrix [T, knots] from each row's lower knot and share of the knot above it."""
     expect(knot.min() >= 0 and knot.max() < knots - 1, "hats")
     rows = np.arange(len(knot))
     matrix = np.zeros((len(knot), knots), fraction.dtype)
@@ -72,7 +74,7 @@ def hat_matrix(knot: np.ndarray, fraction: np.ndarray, knots: int) -> np.ndarray
 
 def _time_mix(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """matrixᵀ x for x [batch, T, C] and matrix [T, L]: [batch, L, C]."""
-    if x.shape[2] == 1:
+    if x.shape[2] == 1:  # one product for the whole batch is faster
         return (x[:, :, 0] @ matrix)[:, :, None]
     return matrix.T @ x
 
@@ -96,6 +98,7 @@ def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _hats_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The sum of each hat's weights times the bound of a reading, which is that of the first row in every row."""
     return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
 
 
@@ -107,6 +110,7 @@ def _hat_sums(step: Step) -> np.ndarray:
 
 
 def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """Units of each hat, a power of two, divided by each channel's quantum: [knots, C]."""
     return word_unit(_hat_sums(step) * FULL)[:, None] / q.quanta
 
 
@@ -128,16 +132,19 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
-    """Lay out segments oldest first; a pair of samples that two segments share is read in both, with zero shares."""
+    """Lay out the segments between knots, oldest first, as pairs of rows.
+
+    A pair that lies in two segments is read in both, with zero shares for the row that is not in the segment.
+    """
     (window, channels), knots, knot = placed.shapes[0], placed.out[0], placed.step.weights["knot"]
     segments, shares = [], []
     for lower in range(knots - 2, -1, -1):
-        inside = np.flatnonzero(knot == lower)
-        first, last = (int(inside[0]) // 2, int(inside[-1]) // 2) if len(inside) else (0, -1)
+        inside = np.flatnonzero(knot == lower)  # rows of the segment
+        first, last = (int(inside[0]) // 2, int(inside[-1]) // 2) if len(inside) else (0, -1)  # pairs of rows
         segments.append((first, last - first + 1))
         for row in range(2 * first, 2 * last + 2):
-            own = row < window and knot[row] == lower
-            shares.append(placed.step.weights["shares"][row] if own else (0, 0))
+            inside_segment = row < window and knot[row] == lower
+            shares.append(placed.step.weights["shares"][row] if inside_segment else (0, 0))
     pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
     tables = (
         table_q(np.array(segments), "first pair and pairs of each segment", np.uint16),
@@ -147,7 +154,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """A matrix product, because no format has a hat operation."""
+    """Multiply by the hat matrix, because no format has a hat operation."""
     return _tensor_time_mix(x, hat_matrix(weights["knot"], weights["fraction"], settings["knots"]))
 
 
@@ -156,7 +163,7 @@ def _tensor_time_mix(x: Tensor, matrix: np.ndarray) -> Tensor:
 
 
 def lens(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mix time: weightᵀ x (+ bias of each lens) for x [T, C]: [L, C]."""
+    """Mix time: weightᵀ x (+ bias of each lens [L]) for x [T, C] and weight [T, L]: [L, C]."""
     mixed = _time_mix(x, weights["weight"])
     return mixed + weights["bias"][:, None] if "bias" in weights else mixed
 
@@ -182,7 +189,7 @@ def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """One power of two for all numbers of a value, divided by each channel's quantum."""
+    """One power of two for all numbers of a step's output, divided by each channel's quantum: [C]."""
     return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
 
@@ -204,7 +211,8 @@ def _quantise_lens(q: QuantisationState, step: Step) -> Step:
         raise NotApplicableError("float32 only: a lens with a bias has no fixed-point form")
     unit = float((q.units[step.output] * q.quanta).flat[0])
     if step.inputs[0] == INPUT:
-        return project(q, step, weight[:, None] / unit, np.zeros(weight.shape[1]), per_channel=True)
+        no_bias = np.zeros(weight.shape[1])
+        return quantise_projection(q, step, weight[:, None] / unit, no_bias, per_channel=True)
     return Step("lens_q", step.inputs, step.output, {"weight": to_q16(weight * _row_units(q, step) / unit)})
 
 
@@ -225,7 +233,7 @@ def _tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Project the window x [T, C]: Σ older · x scaled by `coarse`, plus Σ newer · x scaled by `fine`.
+    """Project the window x [T, C]: (coarse · Σ older x + fine · Σ newer x) / 2^shift + bias, for each projection.
 
     Weights `older` [T − n, C, R] and `newer` [n, C, R] mix all channels: [R]. With the setting `per_channel` every
     channel is projected by itself, with the same weights [·, 1, R]: [R, C].
@@ -256,18 +264,20 @@ def _project_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     return Operations(multiply_adds=prod(x) * weights["older"][2])
 
 
-def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarray, per_channel: bool) -> Step:
-    """Quantise a projection: make a `project_q` step from real weights [T, C, R].
+def quantise_projection(
+    q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarray, per_channel: bool
+) -> Step:
+    """Make a `project_q` step from real weights `matrix` [T, C, R] and `bias` [R], both in units of the output.
 
-    Weights are the change of the output, in its unit, for a change of 1 in the int16 window. Those of older rows become
-    int8, those of the newest int16.
+    A weight is the change of the output for a change of 1 in the int16 window. Those of older rows become int8, those
+    of the newest int16.
     """
     rows = len(matrix)
     aligned = q.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary
-    newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows
+    newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows  # C reads eight older rows at a time
     older, coarse = error_diffused(matrix[: rows - newer])
     fine = weight_scales(matrix[rows - newer :], FULL)
-    shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)
+    shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)  # so that both scales · 2^shift fit 30 bits
     shift = int(min(shift, 62))
     weights = {
         "older": older,
@@ -281,11 +291,11 @@ def project(q: QuantisationState, step: Step, matrix: np.ndarray, bias: np.ndarr
 
 def _c_project_q(placed: PlacedStep) -> CForm:
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
-    older, newer = (np.moveaxis(weights[one], 0, -1) for one in ("older", "newer"))  # [C, R, T]
+    older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, T]
     newer = pad_axis(newer, -1, 2)
-    swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]
+    swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]  # the order in which C unpacks four int8
     pairs = newer.reshape(*newer.shape[:2], -1, 2)
-    scales = np.stack([weights[one] for one in ("coarse", "fine", "bias")], axis=1)
+    scales = np.stack([weights[part] for part in ("coarse", "fine", "bias")], axis=1)
     tables = (
         table_q(_blocked(swapped), f"{name} older"),
         table_q(_blocked(pairs), f"{name} newer"),
@@ -296,9 +306,9 @@ def _c_project_q(placed: PlacedStep) -> CForm:
 
 
 def _blocked(weights: np.ndarray) -> np.ndarray:
-    """Lay out [C, R, groups, g] in blocks of four of the R; three left over are padded to four, others go one by one.
+    """Lay out weights [C, R, groups, g] in blocks of four projections (R): block, channel, group, projection, g.
 
-    The order is block, channel, group, projection, g.
+    Three projections left over are padded to a block of four; one or two are blocks of one.
     """
     filled = np.pad(weights, ((0, 0), (0, 1), (0, 0), (0, 0))) if weights.shape[1] % 4 == 3 else weights
     fours = filled.shape[1] // 4 * 4
@@ -308,7 +318,7 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 
 
 def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Weighted sums of x [T, C] over runs of rows; run l goes from row start[l] to the next start: [L, C]."""
+    """Weighted sums of x [T, C] over bins of rows; bin l goes from row start[l] to the next start: [L, C]."""
     start = weights["start"]
     expect(start[0] == 0 and start[-1] < x.shape[1] and bool((np.diff(start) > 0).all()), "bins start")
     return np.add.reduceat(x * weights["weight"][:, None], start, axis=1)
@@ -321,7 +331,7 @@ def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Weighted sums of the window x [T, C] over runs of rows, each scaled: [L, C]."""
+    """Fixed-point version of `bins` for the window x [T, C]; each sum is multiplied by scale[l] / 2^shift: [L, C]."""
     products = x.astype(np.int64) * weights["weight"][:, None]
     sums = np.add.reduceat(products, weights["start"], axis=1)
     return to_word(rounding_shift(sums * weights["scale"].astype(np.int64)[:, None], settings["shift"]))
@@ -334,12 +344,13 @@ def _bins_bound(q: QuantisationState, step: Step) -> np.ndarray:
 def _quantise_bins(q: QuantisationState, step: Step) -> Step:
     weight, start = step.weights["weight"], step.weights["start"]
     unit = float((q.units[step.output] * q.quanta).flat[0])
+    # Smallest scale of each bin for which its weights fit int16 and its sums fit a word.
     sums = np.add.reduceat(np.abs(weight), start)
-    scale = np.maximum(np.maximum(sums / MOST_SUM, np.maximum.reduceat(np.abs(weight), start) / FULL), 1e-30)
-    each = np.repeat(scale, np.diff([*start, len(weight)]))
+    scale = np.maximum(np.maximum(sums / MOST_SUM, np.maximum.reduceat(np.abs(weight), start) / FULL), TINY)
+    row_scale = np.repeat(scale, np.diff([*start, len(weight)]))
     shift = int(min(30 - ceil(log2((scale / unit).max())), 62))
     weights = {
-        "weight": checked_round(weight / each, np.int16),
+        "weight": checked_round(weight / row_scale, np.int16),
         "start": start,
         "scale": checked_round(scale / unit * 2.0**shift, np.int32),
     }
@@ -362,11 +373,11 @@ def _c_bins_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """A matrix product, with one weight in each row of the matrix."""
+    """Multiply by a matrix that has one weight in each row, at the row's bin."""
     start, rows = weights["start"], np.arange(x.shape[0])
-    run = np.searchsorted(start, rows, side="right") - 1
+    bin_of_row = np.searchsorted(start, rows, side="right") - 1
     matrix = np.zeros((x.shape[0], len(start)), np.float32)
-    matrix[rows, run] = weights["weight"]
+    matrix[rows, bin_of_row] = weights["weight"]
     return _tensor_time_mix(x, matrix)
 
 

@@ -30,7 +30,7 @@ MEMORY = 0.99  # weight of the old bandwidth in its running mean
 
 
 class RbfHash(eqx.Module):
-    """Vectors [..., width] to codes of ±1 [..., bits]."""
+    """The RBF hash h of the module's docstring: vectors [..., width] to codes of ±1 [..., bits]."""
 
     projection: Array  # A [supports, bits]
     supports: Buffer  # S [supports, width], unit vectors unless raw
@@ -40,22 +40,22 @@ class RbfHash(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "RbfHash":
-        """A ~ N(0, 1), supports random until the first batch."""
+        """Draw A ~ N(0, 1) and random supports, which the first batch replaces."""
         first, second = jax.random.split(key)
         drawn = unit(jax.random.normal(second, (supports, width)))
         projection = jax.random.normal(first, (supports, bits))
         return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
 
-    def _half_distances(self, x: Array, supports: Array) -> Array:
-        """−‖x̂ − ŝ‖² / 2 of vectors [..., width] and supports, [..., supports]."""
+    def _exponents(self, x: Array, supports: Array) -> Array:
+        """Exponents of κ before the division by σ, −‖x̂ − ŝ‖² / 2, for vectors x [..., width]: [..., supports]."""
         if not self.raw:
-            return unit(x) @ supports.T - 1.0
-        lengths = jnp.square(x).sum(axis=-1, keepdims=True) + jnp.square(supports).sum(axis=-1)
-        return x @ supports.T - lengths / 2
+            return unit(x) @ supports.T - 1.0  # both are unit vectors
+        squares = jnp.square(x).sum(axis=-1, keepdims=True) + jnp.square(supports).sum(axis=-1)
+        return x @ supports.T - squares / 2
 
     def activations(self, x: Array) -> Array:
         """Values whose signs are the codes, [..., bits]."""
-        kernel = jnp.exp(self._half_distances(x, self.supports()) / self.bandwidth())
+        kernel = jnp.exp(self._exponents(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
     def __call__(self, x: Array) -> Array:
@@ -63,7 +63,7 @@ class RbfHash(eqx.Module):
         return sign(self.activations(x))
 
     def folded(self) -> dict[str, Any]:
-        """What `hash_codes_step` needs: (κ − mean κ)ᵀA = κᵀ(A − column means of A), so centring costs nothing."""
+        """Arguments for `hash_codes_step`: (κ − mean κ)ᵀA = κᵀ(A − column means of A), so centring costs nothing."""
         return {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -73,18 +73,21 @@ class RbfHash(eqx.Module):
         }
 
     def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
-        """The hash with support set `drawn` and its bandwidth moved towards these vectors; unchanged when frozen."""
+        """The hash with supports `drawn` and a bandwidth moved towards the mean distance of these vectors to them.
+
+        A frozen hash keeps its supports, and its bandwidth if it has one.
+        """
         supports = jnp.where(self.frozen() > 0, self.supports(), drawn if self.raw else unit(drawn))
-        spread = -2.0 * self._half_distances(vectors, supports).mean()
+        spread = -2.0 * self._exponents(vectors, supports).mean()
         old = self.bandwidth()
         moved = jnp.where(old > 0, MEMORY * old + (1 - MEMORY) * spread, spread)
         bandwidth = jnp.where((self.frozen() > 0) & (old > 0), old, moved)
         return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
-        """The hash with the same projection and another support set."""
-        flag = self.frozen if frozen is None else Buffer(frozen)
-        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), flag, self.raw)
+        """The hash with the same projection and another support set; `frozen` stays as it is unless given."""
+        kept = self.frozen if frozen is None else Buffer(frozen)
+        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), kept, self.raw)
 
 
 class EfficientBitwiseAttention(eqx.Module):
@@ -97,14 +100,14 @@ class EfficientBitwiseAttention(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "EfficientBitwiseAttention":
-        """Glorot projections and a random hash, of unit vectors or of raw ones."""
+        """Draw Glorot projections and a random hash; `raw` as in the module's docstring."""
         keys = jax.random.split(key, 4)
         query, key, value = (jax.nn.initializers.glorot_uniform()(k, (width, width)) for k in keys[:3])
         return EfficientBitwiseAttention(query, key, value, RbfHash.create(width, supports, bits, keys[3], raw))
 
     @property
     def bias(self) -> int:
-        """β: one more than the largest possible disagreement."""
+        """β = bits + 1: h(q)·h(k) is at least −bits, so every weight is positive."""
         return self.hashing.projection.shape[1] + 1
 
     def __call__(self, tokens: Array) -> Array:
@@ -114,7 +117,7 @@ class EfficientBitwiseAttention(eqx.Module):
         return weights @ (tokens @ self.value) / weights.sum(axis=-1, keepdims=True)
 
     def resampled(self, tokens: Array, drawn: Array) -> "EfficientBitwiseAttention":
-        """The attention with a support set drawn from these tokens."""
+        """The attention with the support set `drawn`; its bandwidth follows the queries and keys of these tokens."""
         vectors = jnp.concatenate([tokens @ self.query, tokens @ self.key], axis=1)
         return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
 

@@ -8,21 +8,21 @@ from jax import Array
 
 
 class Buffer(eqx.Module):
-    """An array that the optimiser does not update, such as a hash function's support set."""
+    """An array that no optimiser updates; calling it gives the array without a gradient."""
 
     array: Array
 
     def __call__(self) -> Array:
-        """The array, without a gradient."""
+        """Return the array, without a gradient."""
         return jax.lax.stop_gradient(self.array)
 
 
 def is_buffer(node: Any) -> bool:
-    """Whether a node of a model is a buffer."""
+    """Whether a node of a model's tree is a `Buffer`, for `is_leaf` of jax.tree functions."""
     return isinstance(node, Buffer)
 
 
 def split_trainable(model: Any) -> tuple[Any, Any]:
     """Split a model into (trained parameters, everything else); `eqx.combine` joins them again."""
-    wanted = jax.tree.map(lambda leaf: not is_buffer(leaf) and eqx.is_inexact_array(leaf), model, is_leaf=is_buffer)
-    return eqx.partition(model, wanted)
+    trained = jax.tree.map(lambda leaf: not is_buffer(leaf) and eqx.is_inexact_array(leaf), model, is_leaf=is_buffer)
+    return eqx.partition(model, trained)

@@ -22,8 +22,8 @@ from scare.kernels import dense_step
 from scare.layers.bitwise_attention import EPSILON, draw_distinct, hash_codes_step, sign, unit
 from scare.layers.buffers import Buffer
 
-NEIGHBOURS = 10  # tokens called alike (and unlike) for each token
-ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit
+NEIGHBOURS = 10  # nearest tokens that should share a token's code, and farthest that should not
+ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit: steps, learning rate, Nesterov momentum
 
 
 class Bias(StrEnum):
@@ -50,7 +50,7 @@ class HashAttention(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, form: Bias = Bias.SUM) -> "HashAttention":
-        """Glorot projections, zero biases, a random hash until `fitted`."""
+        """Draw Glorot projections and a random hash, which `fitted` replaces; biases are zero."""
         keys = jax.random.split(key, 5)
         glorot = jax.nn.initializers.glorot_uniform()
         query_key, value, out = (glorot(k, (width, width)) for k in keys[:3])
@@ -63,7 +63,7 @@ class HashAttention(eqx.Module):
 
     @property
     def bias(self) -> int:
-        """β: one more than the largest possible disagreement."""
+        """β = bits + 1: codes agree by at least −bits, so every weight is positive."""
         return self.projection.array.shape[1] + 1
 
     def kernel(self, tokens: Array) -> Array:
@@ -72,7 +72,7 @@ class HashAttention(eqx.Module):
         return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
 
     def __call__(self, tokens: Array) -> Array:
-        """Attention with the current hash."""
+        """Attention of every token over all tokens."""
         return self._attend(tokens, slice(None))
 
     def newest(self, tokens: Array) -> Array:
@@ -80,7 +80,7 @@ class HashAttention(eqx.Module):
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
-        """Attention of the tokens in `queries` over all tokens."""
+        """Attention of the tokens in `queries` over all tokens: (h·h' V + β favoured) / Σ weights, then `out`."""
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
         values = tokens @ self.value + self.value_bias
         similar = codes[:, queries] @ codes.swapaxes(1, 2)
@@ -89,19 +89,19 @@ class HashAttention(eqx.Module):
         return (similar @ values + self.bias * favoured) / total @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls: pair by pair where the form allows it, for few tokens."""
-        pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
+        """The layer as kernel calls: pair by pair with `Bias.SUM`, else through a memory."""
+        by_pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
         return [
             *self._code_steps(source),
             dense_step(source, "value", self.value, self.value_bias),
-            pairs if self.form == Bias.SUM else self._memory_step("codes", "value", "mixed"),
+            by_pairs if self.form == Bias.SUM else self._memory_step("codes", "value", "mixed"),
             dense_step("mixed", output, self.out, self.out_bias),
         ]
 
     def newest_steps(self, source: str, output: str) -> list[Step]:
-        """`newest` as kernel calls: through a memory, for many tokens.
+        """`newest` as kernel calls: through a memory, which takes linear time.
 
-        Weights that sum to one (Bias.SUM) may mix the tokens before the projection: then it runs once, not per token.
+        With Bias.SUM the weights sum to one, so tokens are mixed before the value projection, which then runs once.
         """
         code = [*self._code_steps(source), Step("newest", ("codes",), "code")]
         if self.form == Bias.SUM:
@@ -136,10 +136,10 @@ class HashAttention(eqx.Module):
         ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
-        """The attention with supports, bandwidth and A fitted to these tokens."""
+        """The attention with supports, bandwidth, centre and A fitted to tokens [batch, tokens, width]."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
         drawn = draw_distinct(vectors, len(self.supports.array), key)
-        spread = (2.0 - 2.0 * vectors @ drawn.T).mean()
+        spread = (2.0 - 2.0 * vectors @ drawn.T).mean()  # mean squared distance of unit vectors
         renewed = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(drawn), Buffer(spread)))
         kernel = renewed.kernel(tokens)
         centre = kernel.mean(axis=(0, 1))
@@ -151,33 +151,42 @@ class HashAttention(eqx.Module):
 def _affinity(vectors: Array) -> Array:
     """Hamming affinity: +1 for each token's nearest tokens, −1 for its farthest, 0 between, [batch, tokens, tokens]."""
     count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
-    rank = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1).argsort(axis=-1)
+    order = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1)
+    rank = order.argsort(axis=-1)  # of each token, the farthest first
     return jnp.where(rank >= vectors.shape[1] - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
 
 
-def _fit_projection(kernel: Array, wanted: Array, projection: Array) -> Array:
-    """Fit A column by column, each to the part of the affinity that the columns before it do not explain."""
+def _fit_projection(kernel: Array, affinity: Array, projection: Array) -> Array:
+    """Fit A column by column, each to the part of the affinity that the columns before it do not explain.
 
-    def one_bit(rest: Array, column: Array) -> tuple[Array, Array]:
-        fitted = _fit_bit(kernel, rest, column, projection.shape[1])
+    `kernel` [batch, tokens, supports] is centred, `affinity` [batch, tokens, tokens] is multiplied by the bits,
+    `projection` is the A to start from.
+    """
+
+    def fit_next(residual: Array, column: Array) -> tuple[Array, Array]:
+        fitted = _fit_bit(kernel, residual, column, projection.shape[1])
         code = jnp.where(kernel @ fitted >= 0, 1.0, -1.0)
-        return rest - code[:, :, None] * code[:, None, :], fitted
+        return residual - code[:, :, None] * code[:, None, :], fitted
 
-    return jax.lax.scan(one_bit, wanted, projection.T)[1].T
+    _, columns = jax.lax.scan(fit_next, affinity, projection.T)
+    return columns.T
 
 
-def _fit_bit(kernel: Array, rest: Array, column: Array, bits: int) -> Array:
-    """Fit one column by Nesterov momentum on a softened sign; keep the start unless the loss of the sign improves."""
+def _fit_bit(kernel: Array, residual: Array, column: Array, bits: int) -> Array:
+    """Fit one column of A by Nesterov momentum, with tanh in place of the sign.
+
+    Returns the start unless the fitted column has a smaller loss with the sign itself.
+    """
 
     def loss(code: Array) -> Array:
-        return -jnp.einsum("bi,bij,bj->", code, rest, code) / (code.size * bits)
+        return -jnp.einsum("bi,bij,bj->", code, residual, code) / (code.size * bits)
 
     def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
-        column, speed = state
-        slope = jax.grad(lambda a: loss(jnp.tanh(kernel @ a / 2)))(column)
-        speed = MOMENTUM * speed + slope
-        return (column - RATE * (slope + MOMENTUM * speed), speed), None
+        column, velocity = state
+        gradient = jax.grad(lambda a: loss(jnp.tanh(kernel @ a / 2)))(column)
+        velocity = MOMENTUM * velocity + gradient
+        return (column - RATE * (gradient + MOMENTUM * velocity), velocity), None
 
     (fitted, _), _ = jax.lax.scan(step, (column, jnp.zeros_like(column)), None, ITERATIONS)
-    hard = [loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, fitted)]
-    return jnp.where(hard[1] < hard[0], fitted, column)
+    before, after = (loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, fitted))
+    return jnp.where(after < before, fitted, column)

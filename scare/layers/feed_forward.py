@@ -19,7 +19,7 @@ class Activation(StrEnum):
     GELU = "gelu"  # in its tanh form
 
     def __call__(self, x: Array) -> Array:
-        """Apply to each number."""
+        """Apply the activation to each number of x."""
         return jax.nn.relu(x) if self is Activation.RELU else jax.nn.gelu(x, approximate=True)
 
 
@@ -34,7 +34,7 @@ class FeedForward(eqx.Module):
 
     @staticmethod
     def create(width: int, hidden: int, key: Array, activation: Activation = Activation.RELU) -> "FeedForward":
-        """He weights, zero biases."""
+        """Draw He weights; biases are zero."""
         first, second = jax.random.split(key)
         he = jax.nn.initializers.he_normal()
         inner, outer = he(first, (width, hidden)), he(second, (hidden, width))
@@ -62,7 +62,7 @@ class LayerNorm(eqx.Module):
 
     @staticmethod
     def create(width: int) -> "LayerNorm":
-        """Gain 1, bias 0."""
+        """Start with gain 1 and bias 0."""
         return LayerNorm(jnp.ones(width), jnp.zeros(width))
 
     def __call__(self, tokens: Array) -> Array:
@@ -85,7 +85,7 @@ class Linear(eqx.Module):
 
     @staticmethod
     def create(inputs: int, outputs: int, key: Array) -> "Linear":
-        """Weight and bias uniform within ±1/√inputs."""
+        """Draw weight and bias uniform within ±1/√inputs."""
         first, second = jax.random.split(key)
         return Linear(draw_within(first, (inputs, outputs), inputs), draw_within(second, (outputs,), inputs))
 

@@ -35,7 +35,10 @@ class DualEmbedding(eqx.Module):
 
     @staticmethod
     def create(rows: int, channels: int, width: int, overall: bool, key: Array) -> "DualEmbedding":
-        """Random weights: a reading keeps its size (variance 1/channels), the window's part is Glorot."""
+        """Draw local weights of variance 1/channels, which keep a reading's size, and Glorot weights for the window.
+
+        Without `overall` there is a local embedding only.
+        """
         first, second = jax.random.split(key)
         local = jax.random.normal(first, (channels, width)) / jnp.sqrt(channels)
         if not overall:
@@ -63,7 +66,11 @@ class DualEmbedding(eqx.Module):
     def token_steps(
         self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
-        """Compute seen · local + share ⊗ shared(source) + bias; row t of source is the features' row t / scale[t]."""
+        """Compute seen · local + share ⊗ shared(source) + bias as kernel calls, [L, width].
+
+        `seen` [L, channels] are the mixed readings of each token, `share` [L] their sums of weights, `bias` [L, width].
+        Row t of `source` is row t of the features divided by scale[t], which the weights make up for.
+        """
         local, constant = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
             return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, constant)})]
@@ -85,14 +92,14 @@ class SequenceLensProjector(eqx.Module):
 
     @staticmethod
     def create(weight: Array, width: int, key: Array) -> "SequenceLensProjector":
-        """A projector with this W and B ~ N(0, 0.1).
+        """Make a projector with this W, and draw B with a standard deviation of 0.1.
 
         Paper gap: the initial B is not given; with B = 0 all tokens lie in one plane and share few hash codes.
         """
         return SequenceLensProjector(weight, 0.1 * jax.random.normal(key, (weight.shape[1], width)))
 
     def __call__(self, tokens: Array) -> Array:
-        """The paper's form."""
+        """Z = Wᵀ X + B from the token of every reading: the paper's form."""
         return jnp.einsum("tl,btd->bld", self.weight, tokens) + self.bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
@@ -128,7 +135,7 @@ def logarithmic_bins(rows: int) -> list[int]:
 
 
 def bin_averages(window: int, lenses: int) -> np.ndarray:
-    """A lens matrix [window, lenses] that averages logarithmic bins, oldest bin first."""
+    """A lens matrix [window, lenses] that averages logarithmic bins, oldest first; extra bins join the last lens."""
     lengths = logarithmic_bins(window)
     matrix = np.zeros((window, lenses))
     for bin_index, (start, length) in enumerate(zip(np.cumsum([0, *lengths[:-1]]), lengths, strict=True)):
@@ -156,7 +163,7 @@ class HatBasis:
         spacing = even[1]
         position = np.log2(np.arange(self.window) + 1.0)
         nearest = np.abs(even[:, None] - position).min(axis=1)
-        return even[1 - nearest / spacing >= 0.5]
+        return even[1 - nearest / spacing >= 0.5]  # knots where some lag's hat is at least half its height
 
     @property
     def size(self) -> int:

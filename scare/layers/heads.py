@@ -28,11 +28,11 @@ class FlatHead(eqx.Module):
 
     @staticmethod
     def create(tokens: int, width: int) -> "FlatHead":
-        """All zero."""
+        """Start with zero weights and bias."""
         return FlatHead(jnp.zeros(tokens * width), jnp.zeros(()))
 
     def __call__(self, tokens: Array) -> Array:
-        """Outputs [batch]."""
+        """Map tokens [batch, tokens, width] to outputs [batch]."""
         return tokens.reshape(len(tokens), -1) @ self.weight + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
@@ -41,7 +41,7 @@ class FlatHead(eqx.Module):
 
 
 class TwoStepHead(eqx.Module):
-    """A dense layer over the lenses for each feature, then one over the features."""
+    """A dense layer over the tokens, shared by all features, then one over the features."""
 
     over_tokens: Array  # [tokens]
     token_bias: Array  # []
@@ -50,7 +50,7 @@ class TwoStepHead(eqx.Module):
 
     @staticmethod
     def create(tokens: int, width: int, key: Array) -> "TwoStepHead":
-        """Glorot weights, zero biases."""
+        """Draw Glorot weights; biases are zero."""
         first, second = jax.random.split(key)
         glorot = jax.nn.initializers.glorot_uniform()
         return TwoStepHead(
@@ -58,7 +58,7 @@ class TwoStepHead(eqx.Module):
         )
 
     def __call__(self, tokens: Array) -> Array:
-        """Outputs [batch]."""
+        """Map tokens [batch, tokens, width] to outputs [batch]."""
         features = jnp.einsum("bld,l->bd", tokens, self.over_tokens) + self.token_bias
         return features @ self.over_width + self.bias
 
@@ -73,7 +73,7 @@ class TwoStepHead(eqx.Module):
 
 
 def count_products(channels: int) -> int:
-    """Number of pairs of channels, squares among them."""
+    """Number of products of two channels, squares among them."""
     return channels * (channels + 1) // 2
 
 
@@ -89,7 +89,7 @@ def products(readings: Numbers) -> Numbers:
 
 
 def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
-    """weight · products of the source [channels] as kernel calls; the source is 1/scale of the readings."""
+    """weight · products of the readings as kernel calls, for a source [channels] that is 1/scale of the readings."""
     mixed = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
     return [
         Step("products", (source,), f"{output}.pairs", settings={"limit": LIMIT / scale}),

@@ -27,7 +27,7 @@ class SoftmaxAttention(eqx.Module):
 
     @staticmethod
     def create(width: int, heads: int, key_width: int, key: Array) -> "SoftmaxAttention":
-        """Glorot projections, zero biases."""
+        """Draw Glorot projections; biases are zero."""
         keys, inner = jax.random.split(key, 4), heads * key_width
         glorot = jax.nn.initializers.glorot_uniform()
         query, key, value = (glorot(k, (width, inner)) for k in keys[:3])
@@ -44,10 +44,10 @@ class SoftmaxAttention(eqx.Module):
         return mixed @ self.out + self.out_bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """Equal to `self(embedding(x))` for a local embedding, but mixes nothing wider than x [batch, rows, C].
+        """Equal to `self(embedding(x))` for a local embedding, but mixes rows of x [batch, rows, C], not wider values.
 
         A token is x E + b: its score as a key is linear in x, up to a constant that softmax cancels, and a mean of
-        values is the value of a mean row. Exact, gradients included, except to x: readings need none.
+        values is the value of a mean row. Exact, gradients included, but without a gradient for x: readings need none.
         """
         local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
         query = (x @ (local @ self.query) + (constant @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
@@ -57,7 +57,10 @@ class SoftmaxAttention(eqx.Module):
         return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
 
     def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
-        """`fused` as kernel calls, given the rows of x and their tokens: a row is key and value of every head."""
+        """`fused` as kernel calls, from rows of x (`source`) and their tokens: a row is key and value of every head.
+
+        Key projections move to the queries, value projections behind the mean; both are block-diagonal over the heads.
+        """
         channels, bias = len(embedding.local), embedding.local_bias
         keys, values = (self._block_diagonal(embedding.local @ part) for part in (self.key, self.value))
         scale = (channels * self.heads / len(keys)) ** 0.5  # the kernel divides by the root of its own width
@@ -75,6 +78,7 @@ class SoftmaxAttention(eqx.Module):
         return block_diag(*(head.T for head in np.split(np.asarray(projected), self.heads, axis=1)))
 
     def _heads(self, x: Array) -> Array:
+        """Split heads: [batch, tokens, heads·w] to [batch, heads, tokens, w]."""
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)
 
     def steps(self, source: str, output: str) -> list[Step]:
@@ -105,26 +109,29 @@ def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Means [slopes, C] and covariances [slopes, C, C] of one window, given as (slopes, rows)."""
     slopes, rows = window
     count, channels = rows.shape
     centre = rows.mean(axis=0)
-    centred = rows - centre  # shifts all scores of a slope alike, and keeps the covariance precise
+    centred = rows - centre  # leaves the weights unchanged, and keeps the covariance precise
     scores = slopes @ centred.T
     weights = jnp.exp(scores - scores.max(axis=1, keepdims=True))
     products = (centred[:, :, None] * centred[:, None]).reshape(count, -1)
     sums = weights @ jnp.concatenate([jnp.ones_like(centred[:, :1]), centred, products], axis=1)
-    means, squares = jnp.split(sums[:, 1:] / sums[:, :1], [channels], axis=1)
+    means, squares = jnp.split(sums[:, 1:] / sums[:, :1], [channels], axis=1)  # column 0 is the sum of weights
     return centre + means, squares.reshape(-1, channels, channels) - means[:, :, None] * means[:, None]
 
 
 def _forward(slopes: Array, rows: Array) -> tuple[Array, tuple[Array, Array]]:
+    """`mean_rows`, and what `_backward` needs of it."""
     means, covariances = _moments(slopes, rows)
     return means, (covariances, rows)
 
 
-def _backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    covariances, rows = kept
-    return jnp.einsum("bsc,bscd->bsd", slope, covariances), jnp.zeros_like(rows)
+def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    """Gradients of slopes and rows; that of rows is zero, because readings need none."""
+    covariances, rows = residuals
+    return jnp.einsum("bsc,bscd->bsd", gradient, covariances), jnp.zeros_like(rows)
 
 
 mean_rows.defvjp(_forward, _backward)

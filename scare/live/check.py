@@ -26,13 +26,13 @@ from scare.live.messages import (
 from scare.live.mqtt import Connection
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
-MAX_TOPICS = 20  # shown that no adapter reads, and numbers shown of each
+MAX_TOPICS = 20  # topics without an adapter that are shown, and numbers shown for each
 MAX_DEVICES = 10_000
 
 
 @dataclass
 class AdapterStats:
-    """The messages that one adapter can read: their count, devices, numbers and rejections."""
+    """What arrived for one adapter: the count of messages, their devices and numbers, and the reasons of rejections."""
 
     messages: int = 0
     devices: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ class AdapterStats:
 
 
 class TopicListener:
-    """Listens to all topics of a broker for a while, in a session of its own, so that nobody misses a message."""
+    """Listens to all topics of a broker for a while, in a separate session, so a running gateway misses nothing."""
 
     def __init__(self, config: Config, broker: Broker) -> None:
         known, used = config.known_adapters, [one.adapter for one in config.inputs]
@@ -68,6 +68,7 @@ class TopicListener:
         self._connection.client.subscribe([("#", 0), (DROPPED, 0)])
 
     def _receive(self, client: Client, _: Any, message: MQTTMessage) -> None:
+        """Count a message under the first adapter whose topic matches."""
         payload = bytes(message.payload)
         with self._lock:
             if message.topic == DROPPED:
@@ -80,6 +81,7 @@ class TopicListener:
                 add_message(self.stats.setdefault(adapter.name, AdapterStats()), adapter, message.topic, payload)
 
     def _add_unknown(self, topic: str, payload: bytes) -> None:
+        """Keep the numbers of a message that no adapter reads, for the first `MAX_TOPICS` topics."""
         if topic.startswith(self._own_prefixes):  # published by a gateway
             return
         if topic in self.unknown or len(self.unknown) < MAX_TOPICS:
@@ -88,7 +90,7 @@ class TopicListener:
 
 
 def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: bytes) -> None:
-    """Count a message with its device and numbers, or its rejection."""
+    """Update `stats` with a message: its device and numbers, or the reason of its rejection."""
     stats.messages += 1
     try:
         name, _, content = read_message(adapter, payload, topic)
@@ -98,9 +100,11 @@ def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: byte
         return
     if len(stats.devices) < MAX_DEVICES:
         stats.devices.add(device)
-    known = {name: field_value(one, content) for name, one in adapter.fields.items()}
-    plain = {} if adapter.fields else {str(key): parse_number(value) for key, value in content.items()}
-    stats.numbers |= {name: number for name, number in (known | plain).items() if not isnan(number)}
+    if adapter.fields:
+        numbers = {name: field_value(one, content) for name, one in adapter.fields.items()}
+    else:
+        numbers = {str(key): parse_number(value) for key, value in content.items()}
+    stats.numbers |= {name: number for name, number in numbers.items() if not isnan(number)}
 
 
 def numbers_in(payload: bytes) -> dict[str, float]:
@@ -116,6 +120,7 @@ def numbers_in(payload: bytes) -> dict[str, float]:
 
 
 def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
+    """Yield the path and value of every number at or below `path`."""
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, below in pairs:
@@ -125,7 +130,7 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
 
 
 def propose_inputs(stats: Mapping[str, AdapterStats], channels: Sequence[str]) -> str:
-    """`[[inputs]]` for what arrived, as TOML: a channel gets the field of its name, or of its quantity."""
+    """Write `[[inputs]]` for what arrived, as TOML, with the field that each channel is most likely in."""
     inputs = [
         {"adapter": name, "channels": guess_channels(one.numbers, channels)}
         for name, one in stats.items()
@@ -135,7 +140,7 @@ def propose_inputs(stats: Mapping[str, AdapterStats], channels: Sequence[str]) -
 
 
 def guess_channels(fields: Iterable[str], channels: Sequence[str]) -> dict[str, str]:
-    """The field that each channel is most likely in.
+    """Map each channel to the field of its name, or else to the first field of its quantity.
 
     >>> guess_channels(["pm25", "pm25_cf1", "humidity"], ["pm25_raw", "humidity", "NO2"])
     {'pm25_raw': 'pm25', 'humidity': 'humidity'}
@@ -143,7 +148,9 @@ def guess_channels(fields: Iterable[str], channels: Sequence[str]) -> dict[str, 
     names, guesses = list(fields), {}
     for channel in channels:
         quantity = find_quantity(channel)
-        same_quantity = (name for name in names if quantity is not None and find_quantity(name) == quantity)
-        if guess := channel if channel in names else next(same_quantity, None):
-            guesses[channel] = guess
+        same_quantity = [name for name in names if quantity is not None and find_quantity(name) == quantity]
+        if channel in names:
+            guesses[channel] = channel
+        elif same_quantity:
+            guesses[channel] = same_quantity[0]
     return guesses

@@ -21,14 +21,15 @@ from scare.words import suggestion
 
 Port = Annotated[int, Ge(0), Le(65535)]
 Text = Annotated[str, MinLen(1)]
-TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's own rule
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # what Kafka allows as the name of a topic
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"  # environment
+# Environment variables that hold the secrets.
+PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"
 
 
 @dataclass(frozen=True)
 class Model:
-    """A calibrator, and the devices that use it: names, or patterns like those of files (`fleet.Route`)."""
+    """A calibrator, and the devices that use it: names or glob patterns such as `box-*` (`fleet.Route`)."""
 
     file: Text
     devices: tuple[Text, ...] = ("*",)
@@ -84,7 +85,7 @@ class Broker:
 
     @property
     def used_port(self) -> int:
-        """The port, by default MQTT's own."""
+        """The port given, or else MQTT's default: 8883 with TLS, 1883 without."""
         return self.port or (8883 if self.is_encrypted else 1883)
 
     def password(self) -> str:
@@ -108,7 +109,8 @@ class Kafka:
     session_seconds: Positive = 45.0
 
     def __post_init__(self) -> None:
-        for name, one in {"topic": self.topic, "publish": self.publish or "-"}.items():
+        topics = {"topic": self.topic} | ({"publish": self.publish} if self.publish else {})
+        for name, one in topics.items():
             if not TOPIC.fullmatch(one):
                 raise UsageError(f"kafka.{name} '{one}' is not a topic name; use 1 to 249 letters, digits or . _ -")
         if self.publish == self.topic:
@@ -182,7 +184,7 @@ class LiveLimits:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole config file."""
+    """The whole config file of `scare live`."""
 
     models: Annotated[Mapping[str, Model], MinLen(1)]
     state: Text = "live"
@@ -255,6 +257,7 @@ def read_config(path: Path | str) -> Config:
     config, folder = convert(load_toml(path), Config, path), path.resolve().parent
 
     def resolve(record: Any, *names: str) -> Any:
+        """The record with these fields, unless empty, as absolute paths; None stays None."""
         paths = {name: str(folder / getattr(record, name)) for name in names if record and getattr(record, name)}
         return record and replace(record, **paths)
 

@@ -18,7 +18,7 @@ from scare.files import replacing
 from scare.live.journal import sync
 from scare.live.pipeline import Result
 
-MAX_PARTS = 60  # of a day and model; more are merged
+MAX_PARTS = 60  # for one day and model; more are merged
 
 
 class ParquetFiles:
@@ -29,7 +29,7 @@ class ParquetFiles:
         self._results: list[Result] = []
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Collect results, late ones too."""
+        """Collect results in memory until `keep`; unlike other sinks, late ones too."""
         self._results += results
         return True
 
@@ -44,7 +44,7 @@ class ParquetFiles:
                 merge_parts(folder, model)
         today = max(_day_and_model(one)[0] for one in self._results)
         for part in sorted(self._folder.glob("*/*.*.parquet")):
-            if part.parent.name < today and part.exists():
+            if part.parent.name < today and part.exists():  # merging one part removes the others of its model
                 merge_parts(part.parent, part.name.rsplit(".", 2)[0])
         self._results = []
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPException
+from math import isnan
 from threading import Event
 from time import monotonic
 
@@ -45,12 +46,16 @@ def make_fleet(boxes: int, seed: int) -> DemoFleet:
     start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=COLOCATED_DAYS + FIELD_DAYS)
     readings = simulate(Simulation(boxes=boxes, days=COLOCATED_DAYS + FIELD_DAYS, seed=seed, start=start))
     border = start.timestamp() + COLOCATED_DAYS * 86400
-    colocated, field = ([one.rows((one.times < border) == early) for one in readings] for early in (True, False))
+    colocated = [one.rows(one.times < border) for one in readings]
+    field = [one.rows(one.times >= border) for one in readings]
     return DemoFleet(field, fit_line(colocated))
 
 
 def fit_line(boxes: Sequence[Readings]) -> Calibrator:
-    """Least squares on a triangular (hat) basis over the last readings: fine for the newest, coarse for older ones."""
+    """Fit a linear calibrator by least squares, on a triangular (hat) basis over the last `WINDOW` readings.
+
+    The knots are equally spaced in log₂ of a reading's age: fine for the newest, coarse for older ones.
+    """
     first = boxes[0]
     if first.reference is None:
         raise DataError(f"{first.device} has no reference to learn from")
@@ -67,10 +72,10 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
     )
     line = Step("dense", ("all",), "y", {"weight": weights[:-1, None], "bias": weights[-1:]})
     plan = Plan(WINDOW, len(first.channels), (*front, line))
-    none = Sample(windows[:0], np.empty(0))
-    bare = Calibrator(plan, inputs, first.reference, none, none)
-    golden = Sample(windows[:GOLDEN], bare.compute(windows[:GOLDEN]))
-    thinned = slice(None, None, -(-len(windows) // VALIDATION))
+    empty = Sample(windows[:0], np.empty(0))
+    untested = Calibrator(plan, inputs, first.reference, empty, empty)  # computes the golden outputs
+    golden = Sample(windows[:GOLDEN], untested.compute(windows[:GOLDEN]))
+    thinned = slice(None, None, -(-len(windows) // VALIDATION))  # every nth window; n is rounded up
     validation = Sample(windows[thinned], targets[thinned])  # intervals are derived from it
     return Calibrator(plan, inputs, first.reference, golden, validation, {"model": "line of the demo"})
 
@@ -84,7 +89,7 @@ def _inputs(boxes: Sequence[Readings]) -> Inputs:
 
 
 def _examples(box: Readings, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """Scaled windows [n, window, channels] and reference values [n]."""
+    """Scaled windows [n, window, channels] that end at rows with a reference, and its values there [n]."""
     (segment,) = WindowStream(inputs, box.device).segments(box.times, box.values)
     known = np.flatnonzero(np.isfinite(box.targets[segment.rows]))[::STRIDE]
     return segment.grid.windows(segment.ends[known]), box.targets[segment.rows[known]]
@@ -96,27 +101,28 @@ def post_readings(fleet: DemoFleet, port: int, speed: float, stop: Event) -> Non
     values = np.stack([one.values for one in fleet.boxes])  # [boxes, rows, channels]
     began, sent = monotonic(), 0
     while not stop.wait(TICK_SECONDS) and sent < len(times):
-        due = int(np.searchsorted(times, times[0] + (monotonic() - began) * speed))
+        due = int(np.searchsorted(times, times[0] + (monotonic() - began) * speed))  # rows that should be sent by now
         if due > sent and _post(port, _lines(fleet, times[sent:due], values[:, sent:due])):
             sent = due
 
 
 def _lines(fleet: DemoFleet, times: np.ndarray, values: np.ndarray) -> bytes:
+    """Readings of all boxes as JSON lines, null for NaN; `times` [rows], `values` [boxes, rows, channels]."""
     names = [channel.name for channel in fleet.boxes[0].channels]
     lines = []
     for row, time in enumerate(times.tolist()):
         for box, numbers in zip(fleet.boxes, values[:, row].tolist(), strict=True):
-            row_values = {name: one if one == one else None for name, one in zip(names, numbers, strict=True)}
+            row_values = {name: None if isnan(one) else one for name, one in zip(names, numbers, strict=True)}
             lines.append(json.dumps({"device": box.device, "time": time, **row_values}))
     return "\n".join(lines).encode()
 
 
 def _post(port: int, body: bytes) -> bool:
-    """Whether the server answered; if not, the readings are sent again."""
+    """POST a body; False if the server did not take it, so that the readings must be sent again."""
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
         connection.request("POST", "/v1/readings", body, {"content-type": "application/x-ndjson"})
-        return connection.getresponse().status in (200, 400)
+        return connection.getresponse().status in (200, 400)  # 400: all rejected, so sending again would not help
     except (OSError, HTTPException):
         return False
     finally:

@@ -53,6 +53,7 @@ class Gateway:
             self._opened = opened.pop_all()  # an error above closes what was opened
 
     def _wire(self, config: Config, opened: ExitStack) -> None:
+        """Create sinks, sources, pipelines and server; what needs closing is registered in `opened`."""
         readers = config.readers(self.models.channels)
         if config.mqtt and config.mqtt.publish:
             discovery = None
@@ -97,18 +98,19 @@ class Gateway:
         opened.callback(self._partitions.close)
 
     def _make_pipeline(self, name: str, store: Store) -> Pipeline:
-        """The pipeline of a partition, with models and Parquet files of its own."""
+        """The pipeline of a Kafka partition, with a separate copy of the models and a separate folder of files."""
         models = ModelFiles(self._config.models, self._open, self.monitor)
         return Pipeline(models, store, self._make_sinks(name), self.monitor, self._config.limits)
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
-        """Where results go; Parquet files go to the subfolder `below`."""
+        """Where results go: memory (for the page), MQTT, Kafka, and Parquet files in the subfolder `below`."""
         others = [one for one in (self._mqtt_sink, self._kafka_sink) if one is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
 
     @property
     def _worker(self) -> "Pipeline | Partitions":
+        """What `run` runs: the one pipeline, or the pipelines of Kafka's partitions."""
         worker = self.pipeline or self._partitions
         assert worker is not None
         return worker
@@ -174,7 +176,7 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibr
 
 
 def _read_recording(file: Path, reader: Reader, monitor: Monitor) -> Iterator[list[Reading]]:
-    """The readings of a file, in pieces of `REPLAYED_LINES` lines; rejected lines are counted."""
+    """Yield the readings of a file, `REPLAYED_LINES` lines at a time; rejected lines are counted in `monitor`."""
     if file.suffix == ".log":
         journal = read_journal(file)
         while readings := list(islice(journal, REPLAYED_LINES)):
@@ -184,14 +186,14 @@ def _read_recording(file: Path, reader: Reader, monitor: Monitor) -> Iterator[li
     for number, body in enumerate(_read_pieces(file)):
         intake = parse_body(body, "text/csv" if file.suffix == ".csv" else "application/x-ndjson", reader, time())
         monitor.count("received", len(intake.readings) + intake.rejected)
-        monitor.count("rejected", intake.rejected - len(intake.reasons))
+        monitor.count("rejected", intake.rejected - len(intake.reasons))  # `reject` counts the rest
         for one in intake.reasons:
             monitor.reject(str(file), f"line {number * REPLAYED_LINES + one['line']}: {one['reason']}")
         yield intake.readings
 
 
 def _read_pieces(file: Path) -> Iterator[bytes]:
-    """The lines of a file, some at a time; each piece of a CSV table begins with the header."""
+    """Yield the lines of a file, `REPLAYED_LINES` at a time; each piece of a CSV file begins with the header."""
     try:
         with file.open("rb") as lines:
             header = lines.readline() if file.suffix == ".csv" else b""
@@ -202,7 +204,7 @@ def _read_pieces(file: Path) -> Iterator[bytes]:
 
 
 class _TableSink:
-    """Keeps results in memory."""
+    """A sink that collects results as tables, for `replay`."""
 
     def __init__(self) -> None:
         self.tables = [as_table([])]

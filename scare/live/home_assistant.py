@@ -15,12 +15,15 @@ from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
 from scare.live.pipeline import Result
 
-EXPIRES_AFTER_STEPS = 3  # without a result a sensor becomes unavailable
-MICRO, MU = "\u00b5", "\u03bc"  # Home Assistant uses the second
+EXPIRES_AFTER_STEPS = 3  # after this many steps without a result a sensor becomes unavailable
+MICRO, MU = "\u00b5", "\u03bc"  # two characters that look alike; Home Assistant uses the second
 
 
 class Discovery:
-    """Discovery messages of the devices that have reported; `results` is the topic prefix of results."""
+    """Discovery messages of the devices that have reported.
+
+    `prefix` is the topic prefix of discovery, `results` that of results.
+    """
 
     def __init__(self, prefix: str, results: str, calibrators: Mapping[str, Calibrator]) -> None:
         self._prefix, self._results, self._calibrators = prefix, results, calibrators
@@ -28,17 +31,18 @@ class Discovery:
         self.birth_topic = f"{prefix}/status"
 
     def update(self, result: Result) -> dict[str, str]:
-        """The discovery message to publish, by topic, if the device is new or its model has changed."""
+        """The discovery message to publish as {topic: payload}; empty unless the device or its model is new."""
         if self._models.get(result.device) == result.model:
             return {}
         self._models[result.device] = result.model
         return self._message(result.device)
 
     def all(self) -> dict[str, str]:
-        """The messages of all devices, by topic."""
+        """The messages of all devices as {topic: payload}, for a Home Assistant that has restarted."""
         return {topic: text for device in list(self._models) for topic, text in self._message(device).items()}
 
     def _message(self, device: str) -> dict[str, str]:
+        """The discovery message of a device as {topic: payload}."""
         model = self._models[device]
         config = device_config(device, model, self._calibrators[model], self._results)
         topic = f"{self._prefix}/device/{config['device']['identifiers'][0]}/config"
@@ -67,6 +71,7 @@ def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) 
 
 
 def _sensor(device: str, key: str, name: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """The component that shows one key of a result, plus the entries `more`."""
     shown = "{{ value_json.flag_names | join(', ') }}" if key == "flags" else f"{{{{ value_json.{key} }}}}"
     return {"platform": "sensor", "unique_id": f"{device}_{key}", "name": name, "value_template": shown, **more}
 

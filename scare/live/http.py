@@ -52,7 +52,7 @@ POLL_TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LiveStatus:
-    """What the server shows: readings queued, counts, the newest results, the unit of each model's values.
+    """What the server shows: `backlog` (readings queued), counts, the newest results, the unit of each model's values.
 
     POSTed readings go to `pipeline`; without one they are refused.
     """
@@ -105,12 +105,13 @@ class Poller:
         self._stopping.set()
 
     def close(self) -> None:
-        """Stop polling, and wait for the last answer."""
+        """Stop polling, and wait until the thread has ended."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(2 * POLL_TIMEOUT_SECONDS)
 
     def _work(self) -> None:
+        """Poll all addresses every `every_seconds`, or without a pause if a round takes longer."""
         wait = 0.0
         while not self._stopping.wait(wait):
             begun = time()
@@ -136,9 +137,10 @@ class Poller:
 
 
 def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server") -> Starlette:
-    """The application; `readers` of POSTed bodies are by the name of their adapter."""
+    """The routes of the server; `readers` parse POSTed bodies, by the name of their adapter."""
 
     async def take_readings(request: Request) -> Response:
+        """Parse the readings in a body with the adapter in the path (default: json) and submit them."""
         if status.pipeline is None:
             return error_response(404, "readings come from Kafka; they cannot be POSTed here")
         adapter = request.path_params.get("adapter", "json")
@@ -154,6 +156,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return await _submit(status.pipeline, status.monitor, intake)
 
     async def list_devices(request: Request) -> Response:
+        """Everything the page needs when it opens: the newest row of every device, units, and what flags mean."""
         change, rows = status.recent.changed(-1, sparks=True)
         flags = {str(int(flag)): [flag.name, meaning] for flag, meaning in MEANINGS.items()}
         units = dict(status.units)
@@ -194,6 +197,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
 
 
 async def _read_body(request: Request) -> bytes:
+    """Read a body without holding more than `MAX_BODY` of one that is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -203,11 +207,14 @@ async def _read_body(request: Request) -> bytes:
 
 
 async def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Response:
-    """Submit readings to the pipeline, and answer when they have been published."""
+    """Submit readings to the pipeline, and answer when they have been published.
+
+    An answer of 429 or 503 asks the client to send all of them again; duplicates are recognised.
+    """
     monitor.count("received", len(intake.readings) + intake.rejected)
     for one in intake.reasons:
         monitor.reject("http", f"line {one['line']}: {one['reason']}")
-    monitor.count("rejected", intake.rejected - len(intake.reasons))
+    monitor.count("rejected", intake.rejected - len(intake.reasons))  # `reject` has counted the others
     answer = {"accepted": len(intake.readings), "rejected": intake.rejected, "reasons": intake.reasons}
     if not intake.readings:
         return JSONResponse(answer, 400)
@@ -223,8 +230,8 @@ async def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Res
 
 
 async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIterator[str]:
-    """Server-sent events: every second the devices that have changed, counts and rejections."""
-    yield "retry: 2000\n\n"
+    """Server-sent events: every second the devices that have changed after change `since`, counts and rejections."""
+    yield "retry: 2000\n\n"  # milliseconds until a browser reconnects
     while not server.stopping:
         since, rows = status.recent.changed(since)
         counts, waits = status.monitor.counts(), status.monitor.waits()
@@ -260,14 +267,14 @@ def metrics(status: LiveStatus) -> str:
 
 @dataclass
 class Intake:
-    """The readings of a body, the number of rejected lines, and the reasons of the first of those."""
+    """The readings of a body, the number of rejected lines, and the reasons of the first `KEPT_REASONS`."""
 
     readings: list[Reading] = field(default_factory=list)
     rejected: int = 0
     reasons: list[dict[str, Any]] = field(default_factory=list)
 
     def reject(self, line: int, reason: str) -> None:
-        """Count a rejected line, and keep the first reasons."""
+        """Count a rejected line, and keep its reason if it is one of the first."""
         self.rejected += 1
         if len(self.reasons) < KEPT_REASONS:
             self.reasons.append({"line": line, "reason": reason})
@@ -291,7 +298,7 @@ def unpack(body: bytes, encoding: str) -> bytes:
 
 
 def parse_body(body: bytes, media_type: str, reader: Reader, now: float) -> Intake:
-    """Parse the lines of a body (`text/csv`, else JSON) into readings."""
+    """Parse the lines of a body (`text/csv`, else JSON) into readings; `now` is the time of its arrival."""
     intake = Intake()
     lines = _csv_lines(body) if media_type == "text/csv" else _json_lines(body)
     for number, line in enumerate(lines, 1):

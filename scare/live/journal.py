@@ -45,25 +45,25 @@ class Store:
             self._lock.close()
             raise InUseError(f"{folder} is in use by another scare live; give each process its own state folder")
         self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)  # of the newest snapshot
-        self.oldest = self.number  # of the journals kept
+        self.oldest = self.number  # of the oldest journal that is kept
         self._journal: Journal | None = None
         self.position = 0  # Kafka offset after the last reading stored
 
     def state(self) -> FleetState | None:
-        """The newest snapshot, None before the first."""
+        """Read the newest snapshot, None before the first; sets `position` to the one stored with it."""
         if not self.number:
             return None
         state, self.position = read_snapshot(self._snapshot_path(self.number))
         return state
 
     def readings(self) -> Iterator[Reading]:
-        """The readings after the newest snapshot."""
+        """Yield the readings after the newest snapshot; `position` advances with them."""
         for reading in read_journal(self._journal_path(self.number)):
             self._advance(reading)
             yield reading
 
     def older(self) -> Iterator[tuple[int, Reading]]:
-        """The readings of older journals that are still kept, each with the number of its journal."""
+        """Yield the readings of older journals that are still kept, as (number of the journal, reading)."""
         for path in sorted(self._folder.glob("journal-*")):
             number = _number(path)
             if number < self.number:
@@ -92,12 +92,13 @@ class Store:
         self.oldest = min(old for old, path in journals.items() if path.exists())
 
     def close(self) -> None:
-        """Release the folder."""
+        """Close the journal and unlock the folder."""
         if self._journal is not None:
             self._journal.close()
         self._lock.close()
 
     def _advance(self, reading: Reading) -> None:
+        """Set `position` to the Kafka offset after this reading, if it has one."""
         if reading.offset is not None:
             self.position = reading.offset + 1
 
@@ -109,6 +110,7 @@ class Store:
 
 
 def _number(path: Path) -> int:
+    """The number in a name such as journal-00000012.log."""
     return int(path.stem.split("-")[1])
 
 
@@ -190,8 +192,8 @@ def read_journal(path: Path) -> Iterator[Reading]:
         return
     with path.open("rb") as file:
         for line in file:
-            body = line[9:-1]
+            body = line[9:-1]  # between the checksum (eight hex digits and a space) and the line break
             if line[:9] != b"%08x " % crc32(body) or not line.endswith(b"\n"):
-                return
+                return  # cut off by a power failure: nothing after it was acknowledged
             device, time, values, *offset = json.loads(body.decode("ascii"))
             yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()}, *offset)

@@ -1,6 +1,6 @@
 """Kafka: readings from a topic whose partitions several processes share, results to another topic.
 
-Every partition has its own pipeline. Its state is in a folder that all processes can reach and one at a time locks. A
+Every partition has a pipeline, whose state is in a folder that all processes can reach and one at a time locks. A
 process that is assigned a partition continues from its snapshot and journal, at the offset recorded there; one that
 loses a partition saves the state first. Results are JSON, keyed by device; they count as published when the brokers
 have confirmed them.
@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10.0  # of requests to the brokers
 LOCKED_SECONDS = 0.5  # between two attempts to open a state that another process has locked
 CONFIRM_SECONDS = 0.2  # how often, while brokers have not confirmed, we check whether the process is stopping
-RETRY_FOR_EVER = {"message.timeout.ms": 0, "enable.idempotence": True}  # unsent results are sent later, exactly once
+RETRY_FOR_EVER = {"message.timeout.ms": 0, "enable.idempotence": True}  # 0: no timeout; a repeated send is stored once
 MakePipeline = Callable[[str, Store], Pipeline]  # from a partition's name and state
 
 
@@ -50,7 +50,7 @@ def settings(kafka: Kafka) -> dict[str, Any]:
     """
     keys = {
         "bootstrap.servers": ",".join(kafka.brokers),
-        "security.protocol": f"{'sasl_' * bool(kafka.user)}{'ssl' if kafka.is_encrypted else 'plaintext'}",
+        "security.protocol": ("sasl_" if kafka.user else "") + ("ssl" if kafka.is_encrypted else "plaintext"),
         "error_cb": lambda error: LOG.warning("Kafka: %s", error.str()),
         "log_level": 3,
     }
@@ -69,7 +69,7 @@ class Partitions:
     ) -> None:
         self._kafka, self._state, self._reader, self._monitor = kafka, Path(state), reader, monitor
         self._make_pipeline = make_pipeline
-        self._pipelines: dict[int, tuple[Pipeline, Store]] = {}
+        self._pipelines: dict[int, tuple[Pipeline, Store]] = {}  # by number of the partition
         self._stopping = Event()
         self.backlog = 0  # readings fetched and not processed yet
         try:
@@ -141,6 +141,7 @@ class Partitions:
             return None
 
     def _parse(self, message: Message) -> Reading:
+        """Parse a message, whose key must be the name of its device, so that a device stays in one partition."""
         payload, key = _bytes(message.value()), _bytes(message.key()).decode("utf-8", "replace")
         check_size(payload)
         topic = self._reader.adapter.topic.replace("{device}", key) if key and "/" not in key else ""
@@ -164,10 +165,13 @@ class Partitions:
         committed = self._committed(consumer, partitions)
         for one in partitions:
             if one.partition in self._pipelines:
-                one.offset = max(committed[one.partition], self._pipelines[one.partition][1].position) or one.offset
+                _, store = self._pipelines[one.partition]
+                # The later of the two; 0 (neither is known) leaves it to `auto.offset.reset`.
+                one.offset = max(committed[one.partition], store.position) or one.offset
         consumer.assign(list(partitions))
 
     def _restore(self, number: int) -> None:
+        """Open the state of a partition and start its pipeline; nothing if this process stops first."""
         name = f"kafka-{self._kafka.topic}-{number}"
         store = self._open_store(name)
         if store is not None:
@@ -215,6 +219,7 @@ def _offset(message: Message) -> int:
 
 
 def _bytes(value: str | bytes | None) -> bytes:
+    """A key or value as bytes; empty if the message has none."""
     return value.encode() if isinstance(value, str) else value or b""
 
 
@@ -234,7 +239,7 @@ class KafkaSink:
         self._stopping.set()
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Publish all results except late ones."""
+        """Publish all results except late ones; False if the process stops before the brokers have confirmed them."""
         sent = [one for one in results if not one.is_late]
         for one in sent:
             payload = json.dumps({"device": one.device, **one.as_json()}, ensure_ascii=False, separators=(",", ":"))
@@ -251,4 +256,5 @@ class KafkaSink:
         """No-op: the brokers are durable."""
 
     def _confirm(self, error: KafkaError | None, message: Message) -> None:
+        """Called by the producer for each result: keep the first error for `publish`."""
         self._failure = self._failure or error

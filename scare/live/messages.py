@@ -24,7 +24,7 @@ from scare.records import convert, load_toml, merge, with_names
 
 MAX_PAYLOAD = 64 * 1024  # bytes of one message
 MAX_DEPTH = 12  # of nested lists and objects
-MAX_AHEAD_SECONDS = 300.0
+MAX_AHEAD_SECONDS = 300.0  # that a device's clock may be ahead of ours
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 SECONDS, MILLISECONDS = (1e8, 1e10), (1e11, 1e13)  # since 1970, as in `data/times`
 DEVICE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
@@ -59,7 +59,7 @@ class Reader:
     """Turns the messages of one kind of device into readings.
 
     `names` are the channels wanted. `fields` maps a channel to the adapter's field, or to the path in a message, that
-    holds it; a channel without an entry is the field of its own name. `zone` is that of times written without one.
+    holds it; a channel without an entry is the field of the same name. `zone` is that of times written without one.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Reader:
         return self._make_reading(*read_content(self.adapter, content, topic), now)
 
     def _make_reading(self, device: Any, time: Any, content: Any, now: float) -> Reading | None:
+        """Validate what `read_message` returned; None for a single number that no channel wants."""
         values = {name: field_value(field, content) for name, field in self._fields.items()}
         if self.adapter.one_number:
             values = {name: value for name, value in values.items() if not math.isnan(value)}
@@ -85,10 +86,11 @@ class Reader:
         elif all(map(math.isnan, values.values())):
             # A box whose sensors have all failed still sends the keys of its channels: that is a reading.
             paths = (path for field in self._fields.values() for path in field.paths)
-            if not any(True for path in paths for _ in _search(content, _keys(path))):
+            has_a_key = any(True for path in paths for _ in _search(content, _keys(path)))
+            if not has_a_key:
                 raise RejectedError(f"no number for {', '.join(values)}")
-        device = check_device(device)
-        return Reading(device, check_time(now if time is None else parse_time(time, self._zone), now), values)
+        seconds = now if time is None else parse_time(time, self._zone)
+        return Reading(check_device(device), check_time(seconds, now), values)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Adapter:
 
     @property
     def one_number(self) -> bool:
-        """Whether each message holds a single number, and a row has to be assembled."""
+        """Whether each message holds a single number, so that rows must be assembled from several messages."""
         return "{field}" in self.topic
 
     @property
@@ -213,23 +215,27 @@ def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
 
 @lru_cache
 def _topic_pattern(topic: str) -> re.Pattern[str]:
+    """The regular expression for an adapter's topic, with the groups `device` and `field` if it has them."""
     return re.compile("/".join(WILDCARDS.get(level) or re.escape(level) for level in topic.split("/")))
 
 
 def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[str]) -> dict[str, Field]:
-    """The field of each channel; `fields` maps a channel to a field's name, or to a path in the message.
+    """The `Field` of each channel in `names`; `fields` maps a channel to a field's name, or to a path in the message.
 
     A name that the adapter does not define is a key of the message.
     """
-    wanted = {name: fields.get(name, name) for name in names}
-    return {
-        name: Field(one) if one.startswith("/") else adapter.fields.get(one) or Field("/" + escape_key(one))
-        for name, one in wanted.items()
-    }
+    found = {}
+    for name in names:
+        wanted = fields.get(name, name)
+        if wanted.startswith("/"):
+            found[name] = Field(wanted)
+        else:
+            found[name] = adapter.fields.get(wanted) or Field("/" + escape_key(wanted))
+    return found
 
 
 def field_value(field: Field, content: Any) -> float:
-    """The number of a field, NaN if it is not there."""
+    """The number of a field, the mean if it has several paths, with scale and offset applied; NaN without a number."""
     numbers = [parse_number(find(content, path)) for path in field.paths]
     known = [number for number in numbers if not math.isnan(number)]
     return float(np.mean(known)) * field.scale + field.offset if known else math.nan
@@ -251,6 +257,7 @@ def escape_key(key: str) -> str:
 
 @lru_cache
 def _keys(path: str) -> tuple[str | re.Pattern[str], ...]:
+    """The keys of a JSON Pointer, unescaped; one with a `*` becomes a regular expression."""
     keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]
     return tuple(re.compile(".*".join(map(re.escape, key.split("*")))) if "*" in key else key for key in keys)
 
@@ -263,7 +270,8 @@ def _search(content: Any, keys: Sequence[str | re.Pattern[str]]) -> Iterator[Any
     key, *rest = keys
     below: list[Any] = []
     if isinstance(content, list):
-        below = content[int(key) :][:1] if isinstance(key, str) and key.isdecimal() and len(key) < 5 else []
+        if isinstance(key, str) and key.isdecimal() and len(key) < 5:
+            below = content[int(key) :][:1]  # empty beyond the end
     elif isinstance(content, dict) and isinstance(key, str):
         below = [content[key]] if key in content else []
     elif isinstance(content, dict) and isinstance(key, re.Pattern):
@@ -294,6 +302,7 @@ def check_size(payload: bytes, largest: int = MAX_PAYLOAD) -> None:
 
 
 def _check_depth(value: Any, left: int) -> None:
+    """Reject a value with more than `left` levels of lists and objects."""
     if not isinstance(value, dict | list):
         return
     if left == 0:
@@ -318,7 +327,7 @@ def parse_number(value: Any) -> float:
 
 
 def check_device(name: Any) -> str:
-    """Return a device name if it is valid.
+    """Return a device name, or reject one that is not valid.
 
     >>> check_device("AA:BB:cc-1.x_")
     'AA:BB:cc-1.x_'
@@ -364,7 +373,7 @@ def format_time(time: float) -> str:
 
 
 def check_time(time: float, now: float) -> float:
-    """Return a time if it is plausible by the receiver's clock (`now`).
+    """Return a time, or reject one that is not plausible by the receiver's clock (`now`).
 
     >>> check_time(0.0, 1.8e9)
     Traceback (most recent call last):

@@ -40,10 +40,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Connection:
-    """A client in a thread of its own; `on_connect` is called after every connection.
+    """A client with its own thread; `on_connect` is called after every connection, the first one and later ones.
 
-    With `receives`, the broker keeps the session and queues messages while we are away, and sends at most that many
-    before one is acknowledged.
+    With `receives` above 0, the broker keeps the session and queues messages while we are away, and sends at most that
+    many before one is acknowledged.
     """
 
     def __init__(self, broker: Broker, client_id: str, on_connect: Callable[[], Any], receives: int = 0) -> None:
@@ -69,8 +69,8 @@ class Connection:
         broker = self.broker
         properties = Properties(PacketTypes.CONNECT)
         if self._receives:
-            properties.SessionExpiryInterval = 0xFFFFFFFF
-            properties.ReceiveMaximum = min(self._receives, 65535)
+            properties.SessionExpiryInterval = 0xFFFFFFFF  # never
+            properties.ReceiveMaximum = min(self._receives, 65535)  # MQTT's limit
         self.client.connect_async(
             broker.host, broker.used_port, KEEPALIVE_SECONDS, clean_start=not self._receives, properties=properties
         )
@@ -90,6 +90,7 @@ class Connection:
     def _connected(
         self, client: Client, _: Any, flags: ConnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
+        """Called by paho when the broker has answered: `open` waits for this."""
         if reason.is_failure:
             self._failure = str(reason)
             LOG.warning("the broker at %s refuses the connection: %s", self.broker.host, reason)
@@ -136,6 +137,7 @@ class MqttSource:
         self._connection.client.subscribe([(one.adapter.subscription, QOS) for one in self._readers])
 
     def _subscribed(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
+        """Log subscriptions that the broker refuses, and go on with the others."""
         for reader, answer in zip(self._readers, answers, strict=True):
             if answer.is_failure:
                 LOG.error("the broker refuses the subscription to %s: %s", reader.adapter.subscription, answer)
@@ -163,6 +165,7 @@ class MqttSource:
                 return
 
     def _read(self, message: MQTTMessage) -> tuple[Reader, Reading | None]:
+        """The first reader whose topic matches, and the reading (None for a number that no channel wants)."""
         payload = bytes(message.payload)
         check_size(payload)
         reader = next((one for one in self._readers if one.adapter.matches(message.topic)), None)
@@ -190,7 +193,7 @@ class MqttSink:
         monitor.on_rejection = self._publish_rejection
 
     def start(self) -> None:
-        """Connect."""
+        """Connect; `announce_online` publishes that readings are accepted."""
         self._connection.open()
 
     def announce_online(self) -> None:
@@ -210,7 +213,10 @@ class MqttSink:
         self._connection.close()
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Publish all results except late ones; the broker retains the newest of each device."""
+        """Publish all results except late ones; the broker retains the newest of each device.
+
+        False if the process stops before the broker has confirmed them.
+        """
         sent = [self._send(one) for one in results if not one.is_late]
         self._monitor.count("published", len(sent))
         return all(map(self._wait_until_confirmed, sent))
@@ -219,16 +225,16 @@ class MqttSink:
         """No-op: the broker is durable."""
 
     def _send(self, result: Result) -> MQTTMessageInfo:
+        """Publish a result without waiting, after the discovery message of a new device."""
         if self._discovery is not None:
             self._publish_all(self._discovery.update(result))
         payload = json.dumps(result.as_json(), ensure_ascii=False, separators=(",", ":"))
         return self._client.publish(f"{self._prefix}/{result.device}/state", payload, QOS, retain=True)
 
     def _wait_until_confirmed(self, sent: MQTTMessageInfo) -> bool:
-        """Wait for the broker; False if the process stops first. After a reconnection the client sends by itself."""
-        sent.rc = (
-            MQTTErrorCode.MQTT_ERR_SUCCESS
-        )  # else paho raises "not connected", which may have been true when the message was queued
+        """Wait for the broker; False if the process stops first. After a reconnection paho sends the message again."""
+        # Otherwise paho raises "not connected", which may have been true when the message was queued.
+        sent.rc = MQTTErrorCode.MQTT_ERR_SUCCESS
         while not sent.is_published():
             if self._stopping.is_set() and not self._client.is_connected():
                 return False
@@ -236,12 +242,14 @@ class MqttSink:
         return True
 
     def _announce(self) -> None:
+        """After every connection: publish `online` (once readings are accepted) and listen for Home Assistant."""
         if self._is_online:
             self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
         if self._discovery is not None:
             self._client.subscribe(self._discovery.birth_topic, QOS)
 
     def _republish_discovery(self, client: Any, _: Any, message: MQTTMessage) -> None:
+        """Publish all discovery messages again when Home Assistant announces that it has started."""
         client.ack(message.mid, message.qos)
         if self._discovery is not None and message.payload == b"online":
             self._publish_all(self._discovery.all())
@@ -251,6 +259,7 @@ class MqttSink:
             self._client.publish(topic, payload, QOS, retain=True)
 
     def _publish_rejection(self, rejection: Rejection) -> None:
+        """Publish a rejection, at most one every `REJECTION_SECONDS`; the others are only counted."""
         now = monotonic()
         if now >= self._next_rejection:
             self._next_rejection = now + REJECTION_SECONDS

@@ -10,7 +10,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from pathlib import Path
 from threading import Condition, Event, Lock
 from time import monotonic, time
@@ -31,8 +31,8 @@ LOG = logging.getLogger(__name__)
 MAX_BATCH = 1024  # readings processed at once
 IDLE_SECONDS = 0.1  # between two polls while nothing arrives
 MODEL_POLL_SECONDS = 1.0  # between two checks of the model files
-KEPT_REJECTIONS = 100
-KEPT_WAITS = 2000
+KEPT_REJECTIONS = 100  # shown on the page
+KEPT_WAITS = 2000  # latencies from which percentiles are computed
 COUNTS = {  # names and help texts of /metrics
     "received": "Messages and lines received.",
     "rejected": "Messages and readings rejected.",
@@ -97,7 +97,7 @@ def finite(number: float) -> float | None:
 
 
 class Sink(Protocol):
-    """Where results go."""
+    """Where results go: MQTT, Kafka, files, or memory."""
 
     def publish(self, results: Sequence[Result]) -> bool:
         """Publish results; False if the process stops first, and they must be published again after a restart."""
@@ -145,7 +145,7 @@ class Monitor:
             self._waits.extend(seconds)
 
     def counts(self) -> dict[str, int]:
-        """All counts."""
+        """A copy of all counts, by the names of `COUNTS`."""
         with self._lock:
             return dict(self._counts)
 
@@ -253,7 +253,7 @@ class BoundedQueue:
             self._changed.wait_for(lambda: self._deliveries, wait)
             taken: list[Delivery] = []
             remaining = self.size - most
-            while self._deliveries and self.size > remaining:
+            while self._deliveries and self.size > remaining:  # a delivery is never split
                 taken.append(self._deliveries.popleft())
                 self.size -= len(taken[-1].readings)
             self._changed.notify_all()
@@ -268,10 +268,10 @@ class RowAssembler:
 
     def __init__(self, needs: Callable[[str], tuple[frozenset[str], float]]) -> None:
         self._needs = needs  # channels and step (seconds) of a device
-        self._rows: dict[str, tuple[Reading, list[Acknowledge]]] = {}
+        self._rows: dict[str, tuple[Reading, list[Acknowledge]]] = {}  # incomplete rows, by device
 
     def add(self, part: Reading, acknowledge: Acknowledge) -> list[Delivery]:
-        """Add a number; return the rows that are complete now: its own, or an overdue one before it."""
+        """Add a number to its device's row; return the rows now complete: this one, or an overdue one before it."""
         complete = self._finish_due([part.device], part.time)
         row, acknowledgements = self._rows.get(part.device, (replace(part, values={}), []))
         row = replace(row, values={**row.values, **part.values})
@@ -281,15 +281,17 @@ class RowAssembler:
         return complete
 
     def finish_due(self, now: float) -> list[Delivery]:
-        """Return the rows that have waited for half a step."""
+        """Remove and return the rows that have waited for half a step, with NaN for what is missing."""
         return self._finish_due(list(self._rows), now)
 
     def _finish_due(self, devices: Sequence[str], now: float) -> list[Delivery]:
+        """Finish the rows of these devices whose first number is more than half a step from `now`."""
         rows = {device: self._rows[device][0] for device in devices if device in self._rows}
         due = [device for device, row in rows.items() if abs(now - row.time) > self._needs(device)[1] / 2]
         return [self._finish(device) for device in due]
 
     def _finish(self, device: str) -> Delivery:
+        """Remove a device's row and return it with NaN for what is missing; acknowledging it acknowledges all parts."""
         row, acknowledgements = self._rows.pop(device)
         row = replace(row, values=dict.fromkeys(self._needs(device)[0], nan) | dict(row.values))
         return Delivery((row,), lambda: [acknowledge() for acknowledge in acknowledgements])
@@ -349,7 +351,7 @@ class Pipeline:
         self._stop.set()
 
     def process(self, deliveries: Sequence[Delivery]) -> None:
-        """Journal, calibrate, publish and acknowledge deliveries."""
+        """Journal, calibrate, publish and acknowledge deliveries; partial ones wait until their row is complete."""
         complete = self._assembler.finish_due(time())
         for one in deliveries:
             if not one.partial:
@@ -364,7 +366,7 @@ class Pipeline:
             self._has_news = True
             self._store.append(new)
             self._calibrate(new)
-        if self._is_published:
+        if self._is_published:  # otherwise the sources deliver them again after a restart
             for one in complete:
                 one.acknowledge()
             self._monitor.record_waits([monotonic() - one.arrived for one in complete])
@@ -394,11 +396,12 @@ class Pipeline:
         self._has_news = False
 
     def _needs(self, device: str) -> tuple[frozenset[str], float]:
+        """The channels that a device's calibrator reads, and its time step in seconds."""
         inputs = self._fleet.calibrator(device).inputs
         return frozenset(channel.name for channel in inputs.channels), inputs.step_seconds
 
     def _filter_new(self, readings: Sequence[Reading]) -> list[Reading]:
-        """Readings of admitted devices that have not been received before."""
+        """The readings of admitted devices that have not been received before; remembers them in `_seen`."""
         new = []
         for one in readings:
             key = (one.device, one.time)
@@ -425,40 +428,42 @@ class Pipeline:
         return True
 
     def _calibrate(self, readings: Sequence[Reading]) -> None:
+        """Calibrate readings and publish the results; sets `_is_published`."""
         was_published, self._is_published = self._is_published, False  # if a sink raises, nothing is acknowledged
         results = [result for batch in _split_batches(readings) for result in self._push(batch)]
         published = [sink.publish(results) for sink in self._sinks]
         self._is_published = was_published and all(published)
-        with_value = sum(result.calibrated == result.calibrated for result in results)
+        with_value = sum(not isnan(result.calibrated) for result in results)
         self._monitor.count("calibrated", with_value)
         self._monitor.count("without_value", len(results) - with_value)
 
     def _push(self, readings: Sequence[Reading]) -> Iterator[Result]:
         """Calibrate a batch with at most one reading of each device."""
         fleet, devices = self._fleet, [one.device for one in readings]
-        channels = [fleet.calibrator(device).inputs.channels for device in devices]
-        rows = [
-            np.array([one.values.get(channel.name, nan) for channel in own])
-            for one, own in zip(readings, channels, strict=True)
-        ]
+        rows = []  # of each device, the values of its calibrator's channels
+        for one in readings:
+            channels = fleet.calibrator(one.device).inputs.channels
+            rows.append(np.array([one.values.get(channel.name, nan) for channel in channels]))
         calibrated = fleet.push(devices, np.array([one.time for one in readings]), rows)
-        columns = zip(*(column.tolist() for column in (*calibrated, fleet.watched(devices))), strict=True)
-        for one, row, (value, low, high, flags, watch) in zip(readings, rows, columns, strict=True):
+        columns = (column.tolist() for column in (*calibrated, fleet.watched(devices)))
+        outputs = zip(*columns, strict=True)
+        for one, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):
             model = fleet.model(one.device)
             yield Result(one.device, one.time, row[0].item(), value, low, high, flags, model, watch)
 
 
 def _split_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """Batches with at most one reading of each device; the readings of a device stay in order.
+    """Split readings into batches with at most one of each device; the readings of a device stay in order.
 
     >>> readings = [Reading(name, time, {}) for time, name in enumerate("aab")]
     >>> [[one.time for one in batch] for batch in _split_batches(readings)]
     [[0, 2], [1]]
     """
     batches: list[list[Reading]] = []
-    count: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for one in readings:
-        number = count[one.device] = count.get(one.device, -1) + 1
+        number = counts[one.device]  # a device's nth reading goes to the nth batch
+        counts[one.device] += 1
         if number == len(batches):
             batches.append([])
         batches[number].append(one)

@@ -15,24 +15,26 @@ from scare.upkeep.live_drift import state_label
 KEPT = 240  # results per device
 SPARKS = 30  # of them in the sparkline of a table row
 NUMBERS = ("raw", "calibrated", "low", "high")
-KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}
+KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}  # columns of the ring
 
 
 class Recent:
-    """A sink that keeps the newest results of each device in a ring.
+    """A sink that keeps the newest results of each device in a ring buffer.
 
-    Changes are numbered, so that a client gets only what is new to it.
+    Every `publish` has a number and marks the devices it changes, so that a client gets only what is new to it.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept, self._lock = kept, Lock()
-        self._devices: dict[str, int] = {}
+        self._devices: dict[str, int] = {}  # index of a device in the lists and arrays below
         self._names: list[str] = []
         self._models: list[str] = []
         self._watch: list[str | None] = []
-        self._columns = {name: np.zeros((0, kept), kind) for name, kind in KINDS.items()}
-        self._counts, self._changes, self._heard = (np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64))
-        self._change = 0
+        self._columns = {name: np.zeros((0, kept), kind) for name, kind in KINDS.items()}  # [devices, kept]
+        self._counts = np.zeros(0, np.int64)  # results so far [devices]
+        self._changes = np.zeros(0, np.int64)  # number of the last change [devices]
+        self._heard = np.zeros(0, np.float64)  # time of the last arrival, in seconds since 1970 [devices]
+        self._change = 0  # number of the newest change
 
     def __len__(self) -> int:
         return len(self._names)
@@ -50,6 +52,7 @@ class Recent:
         """No-op: results in memory may be lost."""
 
     def _keep_result(self, result: Result) -> None:
+        """Write a result over the oldest one in the device's ring."""
         index = self._devices.get(result.device)
         if index is None:
             index = self._add(result.device)
@@ -62,6 +65,7 @@ class Recent:
         self._heard[index] = round(time(), 1)
 
     def _add(self, device: str) -> int:
+        """Add a device and return its index; when the arrays are full, they double."""
         index = self._devices[device] = len(self._names)
         self._names.append(device)
         self._models.append("")
@@ -80,19 +84,19 @@ class Recent:
         `sparks`, a list of the last calibrated values.
         """
         with self._lock:
-            since = -1 if since > self._change else since  # from before a restart
+            since = -1 if since > self._change else since  # a client from before a restart gets everything
             changed = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
             return self._change, [self._row(index, sparks) for index in changed]
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
+        """The newest result of a device, as `changed` describes it."""
         last = (self._counts[index] - 1) % self._kept
         when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
         row = [self._names[index], self._models[index], when, *map(_short, numbers), flags]
         row += [self._heard[index].item(), self._watch[index]]
         if sparks:
-            row.append(
-                [_short(one) for one in self._columns["calibrated"][index, self._order(index)[-SPARKS:]].tolist()]
-            )
+            newest = self._order(index)[-SPARKS:]
+            row.append([_short(one) for one in self._columns["calibrated"][index, newest].tolist()])
         return row
 
     def device(self, name: str) -> dict[str, Any]:
@@ -126,4 +130,5 @@ def _short(number: float) -> float | None:
 
 
 def _grow(array: np.ndarray, spare: int) -> np.ndarray:
+    """Append `spare` rows of zeros."""
     return np.concatenate([array, np.zeros((spare, *array.shape[1:]), array.dtype)])

@@ -28,7 +28,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell with a small remark, a badge next to or below its text, or a bar of a share."""
+    """A table cell: text with a small remark, a badge next to it (or `below`), or a bar; `ours` has our colour."""
 
     text: str
     remark: str = ""
@@ -88,6 +88,7 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
+    """Set up Jinja2: every value is escaped, and a missing one is an error."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
@@ -102,6 +103,7 @@ def _environment() -> Environment:
 
 
 def _is_channel(value: Any) -> bool:
+    """Whether a fact is a channel, which is written in one line."""
     return isinstance(value, Mapping) and value.keys() == {"name", "unit"}
 
 
@@ -113,7 +115,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def number(value: Any) -> str:
-    """A number with three significant digits, or whole with separators from 1,000; a dash for none.
+    """Write a number with three significant digits, or whole with separators from 1,000 on; a dash if unknown.
 
     >>> number(0.012345), number(0.0000643), number(12345.6), number(2), number(None), number(float("nan"))
     ('0.0123', '0.0000643', '12,346', '2', '–', '–')
@@ -122,13 +124,15 @@ def number(value: Any) -> str:
         return NOTHING
     if abs(value) >= 1000 or value == int(value):
         text = f"{value:,.0f}"
+    elif 1e-6 < abs(value) < 1e-3:  # %g would write some of these with an exponent
+        text = f"{value:.{2 - floor(log10(abs(value)))}f}"
     else:
-        text = f"{value:.{2 - floor(log10(abs(value)))}f}" if 1e-6 < abs(value) < 1e-3 else f"{value:.3g}"
+        text = f"{value:.3g}"
     return text.replace("-", "−")
 
 
 def readable(value: float, unit: str) -> tuple[float, str]:
-    """A number and its unit; a time below a millisecond in microseconds.
+    """Convert a time below a millisecond to microseconds; other numbers stay as they are.
 
     >>> readable(0.25, "ms"), readable(0.25, "B"), readable(0.0, "ms")
     ((250.0, 'µs'), (0.25, 'B'), (0.0, 'µs'))
@@ -137,7 +141,7 @@ def readable(value: float, unit: str) -> tuple[float, str]:
 
 
 def quantity(value: Any, unit: str) -> str:
-    """A number with its unit.
+    """Write a number with its unit, spelt for people.
 
     >>> quantity(3.14159, "ug/m3"), quantity(5, ""), quantity(0.0001569, "ms")
     ('3.14 µg/m³', '5', '0.157 µs')
@@ -148,7 +152,7 @@ def quantity(value: Any, unit: str) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """A share as a percentage.
+    """Write a share as a percentage.
 
     >>> percent(0.123), percent(0.123, 1)
     ('12 %', '12.3 %')

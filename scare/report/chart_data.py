@@ -20,7 +20,7 @@ from scare.scorecard.series import DeviceSeries, pool
 
 ROWS = 250_000  # in all time series of a page
 POINTS = 40_000  # in all scatter charts of a page
-FEWEST = 200  # rows or points of a device, however many devices there are
+FEWEST = 200  # rows or points that each device has at least, however many devices there are
 BREAK_STEPS = 2  # a longer wait between two rows is drawn as a gap
 LINES, INTERVAL = ("raw", "reference", "calibrated"), ("low", "high")  # columns of a series, drawn over time
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
@@ -30,7 +30,7 @@ OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # 
 
 @dataclass(frozen=True)
 class View:
-    """The accuracy of a device (or of all together), the values of its charts and their captions."""
+    """The accuracy of a device (or of all together), the values of its charts and their captions, by chart."""
 
     name: str
     accuracy: Accuracy | None
@@ -58,6 +58,7 @@ def opening(views: Sequence[View]) -> int:
 
 
 def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
+    """Make a view with at most `rows` rows over time (0: no such chart) and `points` points in the scatter chart."""
     scored = series.scored
     accuracy, raw_accuracy = _accuracy(scored, "calibrated"), None
     if run.comparable:
@@ -105,16 +106,18 @@ def _add_agreement(run: Run, error: np.ndarray, charts: dict[str, Any], captions
 
 
 def _accuracy(scored: DeviceSeries, estimate: str) -> Accuracy | None:
+    """Measure the accuracy of an estimate, "calibrated" or "raw"; None without rows."""
     return measure(getattr(scored, estimate), scored.reference, scored.changes) if len(scored) else None
 
 
 def _errors(series: DeviceSeries, comparable: bool) -> dict[str, np.ndarray]:
+    """Compute the errors [rows] of the calibrated reading and, if it is comparable, of the raw one."""
     errors = {"calibrated": series.calibrated - series.reference}
     return errors | ({"raw": series.raw - series.reference} if comparable else {})
 
 
 def _time(series: DeviceSeries, rows: int) -> dict[str, Any]:
-    """The lines of the time chart, and the interval around the calibrated line if there is one."""
+    """Make the lines of the time chart, decimated to about `rows` rows, and the interval if there is one."""
     names = (*LINES, *(INTERVAL if np.isfinite(series.low).any() else ()))
     columns = np.stack([getattr(series, name) for name in names], axis=1)
     kept = decimate(columns[:, : len(LINES)], rows)
@@ -123,6 +126,7 @@ def _time(series: DeviceSeries, rows: int) -> dict[str, Any]:
 
 
 def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw: Accuracy | None) -> str:
+    """Describe the time chart: period, rows and errors, or why nothing is scored."""
     first, last = (
         datetime.fromtimestamp(series.times[row], UTC) for row in (series.times.argmin(), series.times.argmax())
     )
@@ -139,7 +143,10 @@ def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw
 
 
 def _scatter(scored: DeviceSeries, points: int, named: Mapping[str, Accuracy]) -> dict[str, Any]:
-    """Evenly spaced rows, sorted by their reference, and the regression on all rows."""
+    """Make the scatter chart: evenly spaced rows, sorted by their reference, and the regression on all rows.
+
+    `named` are the accuracies of the estimates to draw.
+    """
     chosen = np.unique(np.linspace(0, len(scored) - 1, min(points, len(scored))).astype(int))
     sample = scored.rows(chosen)
     sample = sample.rows(np.argsort(sample.reference, kind="stable"))
@@ -162,8 +169,10 @@ def _add_conditions(
     conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
     for name, (values, unit) in conditions.items():
         bins = error_by(values, errors)
-        shown = [{estimate: _five_digits(error) for estimate, error in one.rmse.items()} for one in bins]
-        charts[name] = [{**asdict(one), "rmse": errors} for one, errors in zip(bins, shown, strict=True)]
+        charts[name] = [
+            {**asdict(one), "rmse": {estimate: _five_digits(error) for estimate, error in one.rmse.items()}}
+            for one in bins
+        ]
         known = [(one.rmse["calibrated"], one) for one in bins if one.rmse["calibrated"] is not None]
         if not known:
             captions[name] = "There are too few rows with both values for this chart."
@@ -190,7 +199,8 @@ def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], caption
     if not np.isfinite(ours).any():
         captions["changes"] = "There is no sudden change with a reference around it."
         return
-    early = ours[: AROUND // 2][np.isfinite(ours[: AROUND // 2])]
+    early = ours[: AROUND // 2]  # 30 to 16 rows before the change
+    early = early[np.isfinite(early)]
     before = float(early.mean()) if len(early) else float("nan")
     captions["changes"] = (
         f"{len(changes):,} sudden changes, each the largest of the raw reading within {AROUND} rows: the calibrated"
@@ -220,8 +230,8 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
     starts = np.unique(np.linspace(0, rows, buckets, endpoint=False).astype(int))
     kept = [starts]
     for column in columns.T:
-        for order in (1, -1):
-            values = np.where(np.isfinite(column), order * column, np.inf)
+        for sign in (1, -1):  # the smallest value, then the largest
+            values = np.where(np.isfinite(column), sign * column, np.inf)
             least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=rows))
             places = np.flatnonzero(values == least)
             kept.append(places[np.searchsorted(places, starts)])  # the first such row of each bucket
@@ -230,8 +240,8 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
 
 def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
     """Select the kept rows of times and columns [rows, k], and insert a row of NaN at each gap in time."""
-    gaps = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
-    after = np.flatnonzero(np.diff(gaps)) + 1
+    gaps_before = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
+    after = np.flatnonzero(np.diff(gaps_before)) + 1  # kept rows that follow a gap
     shown = np.insert(columns[kept], after, np.nan, axis=0)
     return np.insert(times[kept], after, times[kept][after - 1] + step), shown
 
@@ -245,7 +255,7 @@ def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:
     """
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-    top = 2**bits - 2
+    top = 2**bits - 2  # the code of the maximum
     scaled = (values - low) / ((high - low) or 1.0) * top
     numbers = np.where(np.isfinite(scaled), np.rint(scaled), top + 1).astype(f"<u{bits // 8}")
     return {"bits": bits, "low": low, "high": high, "data": base64.b64encode(numbers.tobytes()).decode()}

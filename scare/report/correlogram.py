@@ -36,6 +36,6 @@ def draw_correlogram(correlations: Mapping[str, CrossCorrelation], path: Path) -
 
 
 def _position(seconds: float, correlation: float, reach: float) -> tuple[float, float]:
-    """Position (x, y) of a shift and its correlation in the picture [px]."""
+    """Find the position (x, y) [px] of a shift, from −reach to reach seconds, and its correlation, from −1 to 1."""
     across, down = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
     return MARGIN + across * (seconds / reach + 1) / 2, MARGIN + down * (1 - correlation) / 2

@@ -56,17 +56,18 @@ def round_edges(low: float, high: float) -> np.ndarray:
     >>> round_edges(3.0, 41.0)
     array([ 0.,  5., 10., 15., 20., 25., 30., 35., 40., 45.])
     """
-    least = max((high - low) / BINS, 1e-9 * max(abs(low), abs(high), 1e-300), 1e-300)
-    power = 10.0 ** np.floor(np.log10(least))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least * (1 - 1e-9))
+    # The narrowest bin, never so small beside the numbers that edges would be equal; 1e-300 instead of zero.
+    narrowest = max((high - low) / BINS, 1e-9 * max(abs(low), abs(high), 1e-300), 1e-300)
+    power = 10.0 ** np.floor(np.log10(narrowest))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= narrowest * (1 - 1e-9))
     first, last = np.floor(low / step), np.floor(high / step) + 1
     return np.arange(first, last + 1) * step
 
 
 def largest_changes(series: DeviceSeries) -> np.ndarray:
-    """Find the rows of the largest changes of the raw reading, each the largest within 30 rows.
+    """Find the rows of the largest changes of the raw reading, at least 31 rows apart, in order of time.
 
-    They are taken, largest first, from the 5 % of rows of the top-5 % RMSE.
+    They are taken from the 5 % of rows with the largest changes, the largest first.
     """
     free = np.ones(len(series), bool)
     chosen = []
@@ -83,7 +84,8 @@ def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str,
     rows = changes[:, None] + offsets
     within = (rows >= 0) & (rows < len(series))
     rows = np.clip(rows, 0, len(series) - 1)
+    # After a gap, rows are later than their offset says.
     late = series.times[rows] - series.times[changes][:, None] - offsets * series.step_seconds
     within &= np.abs(late) < series.step_seconds / 2
-    columns = {name: np.where(within, error[rows], np.nan).T for name, error in errors.items()}
-    return {name: [rmse(one[np.isfinite(one)]) for one in error] for name, error in columns.items()}
+    by_offset = {name: np.where(within, error[rows], np.nan).T for name, error in errors.items()}  # [61, changes]
+    return {name: [rmse(one[np.isfinite(one)]) for one in each] for name, each in by_offset.items()}

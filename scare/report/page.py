@@ -1,6 +1,6 @@
 """The HTML pages: the report of a run, and the pages of `scare watch` and `scare demo`.
 
-Each is one file that works offline. The report has a content policy that forbids any request:
+Each is one file that works offline. The report's content security policy forbids any request:
 
     run folder ──► chart_data (views: numbers, captions) ──► data for the script ─┐
               └──► sections (tables, notes) ──────────────────────────────────────┴─► report.html
@@ -132,7 +132,7 @@ def make_page(run: Run, views: Sequence[View]) -> str:
 
 
 def style() -> Markup:
-    """The colours and the style sheet that all pages share."""
+    """Read the colours and the style sheet that all pages share."""
     return _asset(PAGES / "palette.css") + _asset("report.css")
 
 
@@ -147,7 +147,7 @@ def as_script_data(value: Any) -> str:
 
 
 def _hash(script: str) -> str:
-    """The hash that allows an inline script in the Content-Security-Policy."""
+    """Compute the source by which a Content-Security-Policy allows an inline script: 'sha256-…'."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
@@ -210,17 +210,19 @@ def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
 
 
 def _date(day: int) -> str:
+    """Write the date of a day, counted since 1970."""
     return f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}"
 
 
 def _row(one: BoxReport) -> list[str | Cell]:
+    """Make a box's row of the table: name, state, units, days, evidence."""
     badge = Cell("", badge=Badge(BADGES[one.state], one.state.label))
     sentences = "; ".join(piece.sentence for piece in one.evidence)
     return [one.device, badge, number(round(one.score, 2)), str(one.days), sentences]
 
 
 def _chart(one: BoxReport) -> dict[str, Any]:
-    """The points of a line of units by day, and a description of it for screen readers."""
+    """Make a box's small chart: the points of a line of units by day, and a description for screen readers."""
     step = WIDTH / max(1, len(one.history) - 1)
     points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(one.history))
     rises = sum(before < THRESHOLDS[DriftState.LOOK] <= after for before, after in pairwise(one.history))
@@ -230,6 +232,7 @@ def _chart(one: BoxReport) -> dict[str, Any]:
 
 
 def _height(units: float) -> float:
+    """Find the vertical position [px] of a number of units; the chart ends at `TOP`."""
     return HEIGHT * (1 - min(units, TOP) / TOP)
 
 

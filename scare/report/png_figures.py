@@ -20,10 +20,9 @@ POINTS = 4000  # drawn at most in a scatter plot
 
 
 def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> Path:
-    """Write a PNG with a device's raw, reference and calibrated values."""
+    """Write a PNG of a device's raw, reference and calibrated values: over time, and against the reference."""
     table = calibrator.predict(readings)
-    columns = {name: table[name].fill_null(np.nan).to_numpy() for name in (readings.channels[0].name, CALIBRATED)}
-    raw, calibrated = columns.values()
+    raw, calibrated = (table[name].fill_null(np.nan).to_numpy() for name in (readings.channels[0].name, CALIBRATED))
     figure, (over_time, against) = plt.subplots(
         1, 2, figsize=(12, 4), width_ratios=(2.6, 1), layout="constrained", dpi=110
     )

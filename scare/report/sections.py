@@ -46,8 +46,9 @@ ACCURACY = {
     "r2": "R² (1:1)",
 }
 HOUR = 3600.0
-SPANS = (HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR, 28 * 24 * HOUR, 364 * 24 * HOUR)  # one line of a table over time
-LINES = 16  # of a table over time, at most
+# Seconds in one line of a table over time: the first length with which the table has at most `LINES` lines.
+SPANS = (HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR, 28 * 24 * HOUR, 364 * 24 * HOUR)
+LINES = 16
 MEMORY = {"RAM": ("ram_bytes", "ram_available"), "flash": ("flash_bytes", "flash_available")}
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
@@ -73,7 +74,7 @@ def lead(run: Run) -> str:
 
 
 def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:
-    """The few numbers a reader looks for first, each with its label."""
+    """Choose the few numbers a reader looks for first, each with its label; the last view is of all devices."""
     pooled, unit = views[-1], run.target.unit
     shown: list[tuple[str, str]] = []
     if pooled.accuracy is not None:
@@ -94,7 +95,7 @@ def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:
 
 
 def choices(views: Sequence[View]) -> list[str]:
-    """The devices to choose from; empty if there is only one."""
+    """List the devices to choose from; empty if there is only one."""
     names = [view.name if view.accuracy is not None else f"{view.name} (not scored)" for view in views]
     return names if len(views) > 1 else []
 
@@ -103,7 +104,7 @@ def choices(views: Sequence[View]) -> list[str]:
 
 
 def scorecard(card: Card) -> list[Block]:
-    """A table for each dimension: every requirement with its grade, and below it a row for each number."""
+    """Make a table for each dimension: every requirement with its grade, and below it a row for each number."""
     head = ("measure", "value", "grade", "O from", "△ from", "source")
     measures, blocks = RequirementTable.load().measures, list[Block]()
     for name, title in DIMENSIONS.items():
@@ -126,6 +127,7 @@ def scorecard(card: Card) -> list[Block]:
 
 
 def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
+    """Make the row of one number; `measure` explains it, unless a newer version wrote the card."""
     good, fair = bounds(entry.threshold or {}, entry.unit)
     if entry.value is None:
         value = entry.detail.get("reason", NOTHING)
@@ -138,7 +140,7 @@ def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
 
 
 def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
-    """Where O and where △ begins, in the unit of the value."""
+    """Write the bounds of O and of △ in the unit of the value; empty if they are unknown."""
     good, fair = threshold.get("good"), threshold.get("fair")
     unknown = threshold.get("yardstick") and threshold["yardstick_value"] is None
     if good is None or fair is None or unknown:
@@ -154,7 +156,7 @@ def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
 
 
 def devices(views: Sequence[View], unit: str) -> list[Block]:
-    """Accuracy of every device, raw next to calibrated where they have the same unit."""
+    """Tabulate the accuracy of every device, raw next to calibrated where they have the same unit."""
     rows: list[list[str]] = []
     for view in views:
         for name, score in (("raw", view.raw_accuracy), ("calibrated", view.accuracy)):
@@ -169,7 +171,7 @@ def devices(views: Sequence[View], unit: str) -> list[Block]:
 
 
 def coverage(run: Run) -> list[Block]:
-    """How often the intervals contain the reference: overall, by concentration, by device and over time."""
+    """Show how often the intervals contain the reference: overall, by concentration, by device and over time."""
     entry = next((one for one in run.card.entries if one.measure == "interval_coverage"), None)
     level = float(entry.detail.get("level", 0.0)) if entry else 0.0
     scored = pool([one.scored for one in run.series], "all devices together")
@@ -203,7 +205,7 @@ def coverage(run: Run) -> list[Block]:
 
 
 def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Round ranges of the reference, each with a mask of its rows; the outer ones include everything beyond."""
+    """Yield ranges of the reference with round ends, each with a mask of its rows; the outer ones are open."""
     edges = round_edges(*np.percentile(scored.reference, CENTRAL).tolist())
     place = np.clip(np.searchsorted(edges, scored.reference, side="right") - 1, 0, len(edges) - 2)
     for index, (low, high) in enumerate(pairwise(edges.tolist())):
@@ -211,7 +213,7 @@ def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.n
 
 
 def _periods(times: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Periods of equal length that have rows, each with a mask of its rows."""
+    """Yield periods of equal length that have rows, each with a mask of its rows."""
     span = next((one for one in SPANS if np.ptp(times) / one <= LINES), SPANS[-1])
     place = np.floor(times / span)
     for index in np.unique(place):
@@ -223,7 +225,7 @@ def _periods(times: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: str) -> list[Block]:
-    """The study's methods, best first at each window; without a study, the raw reading next to ours."""
+    """Tabulate the study's methods, best first at each window; without a study, the raw reading next to ours."""
     if not study:
         missing = (
             "No study was given. scare compare trains other methods on the same rows; scare score --study adds them."
@@ -255,6 +257,7 @@ def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: 
 
 
 def _method_row(row: Mapping[str, Any], most: float) -> list[str | Cell]:
+    """Make the row of a method; `most` is the RMSE of a full bar."""
     ours = str(row["method"]).startswith(OURS)
     name = f"{'★ ' * bool(row.get('winner'))}{row['method']}"
     share = 100 * min(1.0, row["rmse"] / most) if most else 0.0
@@ -265,6 +268,7 @@ def _method_row(row: Mapping[str, Any], most: float) -> list[str | Cell]:
 
 
 def _difference(row: Mapping[str, Any]) -> str:
+    """Write the difference of a method's RMSE to ours, with its 95 % interval if known."""
     difference, low, high = (row.get(f"to_ours_{name}") for name in ("difference", "low", "high"))
     if difference is None:
         return ""
@@ -276,7 +280,7 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 def board(report: Mapping[str, Any] | None) -> list[Block]:
-    """Whether the model fits and is in time, its memory as shares of the board's, and the cost of a reading."""
+    """Show whether the model fits and is in time, its shares of the board's memory, and the cost of a reading."""
     if not report:
         return [Note("No board was asked for. Add one with scare score --board NAME.")]
     reasons = "; ".join(str(reason) for reason in report["reasons"])
@@ -294,10 +298,11 @@ def board(report: Mapping[str, Any] | None) -> list[Block]:
         " share of time are estimates derived from them, not measurements of a device."
     )
     needs = ReportTable(report["title"], ("memory", "needs", "has", "share"), memory)
-    return [*banners, needs, *[reading] * bool(cost), Note(legend)]
+    return [*banners, needs, *([reading] if cost else []), Note(legend)]
 
 
 def _memory_row(what: str, need: float | None, capacity: float | None) -> list[str | Cell]:
+    """Make the row of RAM or flash, in bytes; the need of a model that does not run is unknown."""
     if need is None or not capacity:
         return [what, "not known", f"{number(capacity)} B", ""]
     share = 100 * need / capacity
@@ -306,7 +311,7 @@ def _memory_row(what: str, need: float | None, capacity: float | None) -> list[s
 
 
 def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
-    """Rows of name, typical number and spread, as far as the board's numbers are known."""
+    """Make rows of name, typical number and range, for the numbers that are known on this board."""
     rows: list[list[str]] = []
     for name, key, middle, low, high, unit in (
         ("instructions", "instructions", "mean", "min", "max", ""),
@@ -349,6 +354,7 @@ def epa_targets(run: Run) -> list[Block]:
 
 
 def _target_table(target: Assessment) -> ReportTable:
+    """Tabulate the targets in the first row, and below them each device's measures with a badge."""
     names = [name for name in MEASURES if name in target.bounds]
     either = [EITHER] if "nrmse" in target.bounds else []
     period = "days" if target.average_hours == 24 else "hours"
@@ -363,6 +369,7 @@ def _target_table(target: Assessment) -> ReportTable:
 
 
 def _target_bounds(name: str, target: Assessment) -> str:
+    """Write the bounds of a measure; of r² only the lower one, of errors only the upper one."""
     low, high = target.bounds[name]
     if name == "r2":
         return f"≥ {number(low)}"
@@ -373,6 +380,7 @@ def _target_bounds(name: str, target: Assessment) -> str:
 
 
 def _assessed_cell(name: str, one: TargetResult) -> str | Cell:
+    """Show a device's measure, and whether it is within its target."""
     if name not in one.values:
         return "too few averages"
     value = one.values[name]
@@ -389,7 +397,7 @@ def _within_badge(within: bool) -> Badge:
 
 
 def _days_cell(one: TargetResult | None) -> str | Cell:
-    """Days with an average, and whether they are as many as the protocol asks for; for None, that number itself."""
+    """Show the days with an average, and whether they are enough; for None, the days that the protocol asks for."""
     need = agency_targets().days
     if one is None:
         return f"≥ {need}"
@@ -398,6 +406,7 @@ def _days_cell(one: TargetResult | None) -> str | Cell:
 
 
 def _precision(target: Assessment) -> Block:
+    """Tabulate the agreement between devices side by side, or say what it needs."""
     precision = target.precision
     if precision is None:
         return Note(
@@ -413,6 +422,7 @@ def _precision(target: Assessment) -> Block:
 
 
 def _target_note(target: AgencyTarget, assessment: Assessment) -> Note:
+    """Say where the targets come from, how they are applied, and that this is not a certification."""
     protocol = agency_targets()
     converted = ""
     if target.unit != assessment.unit:
@@ -432,7 +442,7 @@ def _target_note(target: AgencyTarget, assessment: Assessment) -> Note:
 
 
 def selection(run: Run) -> list[Block]:
-    """What the calibrator turned out to be, and every candidate that training tried."""
+    """Say which model training selected, and tabulate every candidate that it tried."""
     if not (candidates := selection_table(run.card.model)):
         return [Note("The model's file does not record how simpler methods did in training.")]
     legend = (
@@ -446,7 +456,7 @@ def selection(run: Run) -> list[Block]:
 
 
 def quality(run: Run) -> list[Block]:
-    """Completeness of each device, and the share of rows that carries each flag."""
+    """Tabulate the completeness of each device's rows, and the share of rows that carries each flag."""
     rows: list[list[str]] = []
     for one in run.series:
         count, calibrated = len(one), int(np.isfinite(one.calibrated).sum())
@@ -460,6 +470,7 @@ def quality(run: Run) -> list[Block]:
 
 
 def _flags(run: Run) -> Block:
+    """Tabulate the flags of all devices' rows."""
     flags = np.concatenate([one.flags for one in run.series])
     counts = {name: count for name, count in count_flags(flags).items() if count}
     if not counts:
@@ -472,7 +483,7 @@ def _flags(run: Run) -> Block:
 
 
 def provenance(run: Run) -> list[Block]:
-    """Data, model and how it was made, as the card has them."""
+    """List the facts of the card about data, model, and how the card was made."""
     dataset = {name: value for name, value in run.card.dataset.items() if name != "flags"}
     model = {name: value for name, value in run.card.model.items() if name not in SELECTION_FACTS}
     parts = {"Data": dataset, "Model": model, "How the scorecard was made": run.card.provenance}

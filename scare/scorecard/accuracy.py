@@ -2,9 +2,9 @@
 
 Which rows are scored: those with a reference and a calibrated value, unless the calibrator was made from them. Rows of
 a device that training, validation or a co-location session had, within its period, are shown and never scored. When
-several methods are compared, all are scored on the rows that all have. Only a method that is not fitted to the readings
-(a formula that ends at 95 % humidity, persistence after a gap) takes no rows from the others: if it has values for much
-fewer rows, it is scored on those, and its coverage is reported.
+several methods are compared, all are scored on the rows that all have. There is one exception: a method that is not
+fitted to the readings (a formula that ends at 95 % humidity, persistence after a gap) and has values for far fewer rows
+takes no rows from the others. It is scored on its own rows, and its coverage is reported.
 
 Adaptability is the error of an estimate near moments at which the raw sensor's own error e = x − y changes, so every
 estimate of the same readings is scored at the same moments. A change is relative to the reading before it, or to 5
@@ -29,7 +29,7 @@ TOP_SHARE = 0.05  # share of the rows, those with the largest changes of the raw
 RADIUS = 30  # rows before and after a change
 MIN_LEVEL = 5.0  # a change is relative to the reading before it, or to this if that is less
 SIDE = 5  # rows averaged on either side of a lasting change
-FULL = 0.95  # share of the others' rows below which a spared estimate takes no rows from them
+FULL = 0.95  # an unfitted method with a smaller share of the others' rows takes no rows from them
 BLOCK_SECONDS = 3 * 3600.0  # of the bootstrap: errors of neighbouring minutes are one event
 MIN_BLOCKS = 8  # less than a day of blocks says nothing about other days
 DRAWS = 2000
@@ -51,22 +51,22 @@ class Accuracy:
 
 
 def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) -> Accuracy:
-    """Accuracy over rows [n]; `changes` [n] is the raw reading's change since the row before, NaN if unknown.
+    """Compute the accuracy over rows [n]; `changes` [n] are the raw reading's since the row before, NaN if unknown.
 
     >>> result = measure(np.array([1.0, 2.0, 5.0]), np.array([1.0, 3.0, 5.0]), np.array([np.nan, 9.0, 2.0]))
     >>> round(result.rmse, 4), result.top5_rmse, result.mae
     (0.5774, 1.0, 0.3333)
     """
     error = estimate - reference
-    varies = np.ptp(reference) > 0  # the spread of a constant may be a rounding error, not zero
-    spread = np.square(reference - reference.mean()).sum() if varies else np.nan
-    slope = float(((reference - reference.mean()) * estimate).sum() / spread)
+    varies = np.ptp(reference) > 0  # the squares of a constant may sum to a rounding error, not zero
+    total_squares = np.square(reference - reference.mean()).sum() if varies else np.nan
+    slope = float(((reference - reference.mean()) * estimate).sum() / total_squares)
     return Accuracy(
         rows=len(reference),
         rmse=rmse(error),
         mae=float(np.abs(error).mean()),
         bias=float(error.mean()),
-        r2=float(1 - np.square(error).sum() / spread),
+        r2=float(1 - np.square(error).sum() / total_squares),
         slope=slope,
         intercept=float(estimate.mean() - slope * reference.mean()),
         top5_rmse=rmse(error[fastest(changes)]),
@@ -88,7 +88,7 @@ class RmseDifference:
 
     @property
     def known(self) -> bool:
-        """Whether there is an interval around the difference."""
+        """Whether there were enough blocks of time for an interval."""
         return not np.isnan(self.low)
 
     @property
@@ -100,8 +100,8 @@ class RmseDifference:
 def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, seed: int = 0) -> RmseDifference:
     """Compare two estimates by a paired block bootstrap: is one better, or did the weather favour it?
 
-    Takes squared errors [rows] (mean over seeds) at `times` in seconds [rows]. Whole blocks of time are resampled, for
-    all devices and both estimates together.
+    Takes the squared errors [rows] of each (mean over seeds) at `times` in seconds [rows]. Whole blocks of time are
+    resampled, for all devices and both estimates together.
 
     >>> times = 3600.0 * np.arange(60)
     >>> compare_errors(np.full(60, 4.0), np.full(60, 1.0), times)
@@ -131,7 +131,7 @@ class AgreementLimits:
 
 
 def limits_of_agreement(error: np.ndarray) -> AgreementLimits:
-    """Mean ± 1.96 standard deviations of calibrated − reference.
+    """Compute the mean ± 1.96 standard deviations of the errors, calibrated − reference [n].
 
     >>> limits_of_agreement(np.array([-1.0, 1.0]))
     AgreementLimits(bias=0.0, low=-2.77, high=2.77, inside=1.0)
@@ -153,7 +153,9 @@ def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
 
 
 def fastest(changes: np.ndarray) -> np.ndarray:
-    """Row numbers of the ⌈5 %⌉ largest absolute changes, earlier rows first among equals, never unknown changes.
+    """Find the rows of the largest 5 % of absolute changes (rounded up), largest first, without unknown changes.
+
+    Among equal changes the earlier row goes first.
 
     >>> fastest(np.array([np.nan, 1.0, -3.0, 3.0]))
     array([2])
@@ -164,21 +166,21 @@ def fastest(changes: np.ndarray) -> np.ndarray:
 
 
 def row_changes(times: np.ndarray, values: np.ndarray, step_seconds: float) -> np.ndarray:
-    """Change of a series since the row before [rows]; NaN when that is more than two steps ago."""
+    """Compute the change of a series since the row before [rows]; NaN when that is more than two steps ago."""
     changes = np.diff(values, prepend=np.nan)
     waits = np.diff(times, prepend=-np.inf)
     return np.where(waits <= 2 * step_seconds, changes, np.nan)
 
 
 def reading_changes(readings: Readings) -> np.ndarray:
-    """`row_changes` of the first channel [rows]; NaN to and from a sentinel for a missing reading."""
+    """Compute `row_changes` of the first channel [rows]; NaN next to a missing reading or a sentinel for one."""
     usable, _ = usable_values(readings.values, readings.channels)
     return row_changes(readings.times, usable[:, 0], readings.step_seconds)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Intervals of `level` over rows: the `share` that contains the reference, their mean `width`, the Winkler score.
+    """How good intervals of a `level` are: the `share` that contains the reference, mean `width`, Winkler score.
 
     The Winkler (interval) score is the width plus 2 / (1 - level) times the distance of a reference outside the
     interval; lower is better, and it is a proper score. Width and score are in the reference's unit.
@@ -209,7 +211,10 @@ def cover(low: np.ndarray, high: np.ndarray, reference: np.ndarray, level: float
 
 @dataclass(frozen=True)
 class ErrorChanges:
-    """Changes of a device's raw error: relative size at each row [rows], NaN where unknown, and number of its run."""
+    """Changes of a device's raw error, [rows] each: their relative `sizes`, NaN where unknown, and the rows' runs.
+
+    Rows without a gap between them have the same number in `run`.
+    """
 
     sizes: np.ndarray
     run: np.ndarray
@@ -217,8 +222,8 @@ class ErrorChanges:
     def near(self, threshold: float) -> np.ndarray:
         """Whether a change of at least `threshold` is within 30 rows, in the same unbroken run: bool [rows]."""
         points = np.flatnonzero(self.sizes >= threshold)
-        first = np.searchsorted(self.run, self.run[points], side="left")
-        after = np.searchsorted(self.run, self.run[points], side="right")
+        first = np.searchsorted(self.run, self.run[points], side="left")  # of the point's run
+        after = np.searchsorted(self.run, self.run[points], side="right")  # the first row of the next run
         edges = np.zeros(len(self.run) + 1, int)  # +1 where a neighbourhood begins, −1 after its end
         np.add.at(edges, np.maximum(points - RADIUS, first), 1)
         np.add.at(edges, np.minimum(points + RADIUS + 1, after), -1)
@@ -226,7 +231,7 @@ class ErrorChanges:
 
 
 def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
-    """Find changes from one row to the next, at most two steps apart; arrays [rows], times in seconds.
+    """Find changes of the raw error from one row to the next, at most two steps apart; times in seconds, all [rows].
 
     >>> raw, reference = np.array([10.0, 10.0, 13.0, 13.0]), np.full(4, 10.0)
     >>> sudden_changes(60.0 * np.arange(4), raw, reference, 60.0).sizes
@@ -235,26 +240,29 @@ def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, st
     error, run = raw - reference, _runs(times, raw - reference, step_seconds)
     before = np.concatenate([[np.nan], raw[:-1]])
     sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(before), MIN_LEVEL)
-    return ErrorChanges(np.where(run == np.concatenate([[-1], run[:-1]]), sizes, np.nan), run)
+    same_run = run == np.concatenate([[-1], run[:-1]])  # as the row before
+    return ErrorChanges(np.where(same_run, sizes, np.nan), run)
 
 
 def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
-    """Find changes from the mean over 5 rows to that over the next 5, keeping the largest within 30 rows.
+    """Find changes of the raw error from its mean over 5 rows to its mean over the next 5 rows.
+
+    Only the largest change within 30 rows is kept.
 
     At one reading a minute sudden changes are nearly everywhere; lasting changes are events.
     """
     error, run = raw - reference, _runs(times, raw - reference, step_seconds)
     sizes = np.full(len(raw), np.nan)
     if len(raw) >= 2 * SIDE:
-        ahead = _means(error)[SIDE:] - _means(error)[:-SIDE]
-        relative = np.abs(ahead) / np.maximum(np.abs(_means(raw)[:-SIDE]), MIN_LEVEL)
-        unbroken = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]
-        sizes[SIDE : len(raw) - SIDE + 1] = np.where(unbroken, relative, np.nan)
+        change = _means(error)[SIDE:] - _means(error)[:-SIDE]
+        relative = np.abs(change) / np.maximum(np.abs(_means(raw)[:-SIDE]), MIN_LEVEL)
+        unbroken = run[: 1 - 2 * SIDE] == run[2 * SIDE - 1 :]  # first and last of the ten rows
+        sizes[SIDE : len(raw) - SIDE + 1] = np.where(unbroken, relative, np.nan)  # at the sixth of the ten
     return ErrorChanges(_peaks(sizes), run)
 
 
 def error_near(estimate: np.ndarray, reference: np.ndarray, near: np.ndarray) -> tuple[float, float]:
-    """RMSE over the rows near a change, and their share of all rows; NaN and 0 if there are none."""
+    """Compute the RMSE over the rows near a change, and their share of all rows; NaN and 0 if there are none."""
     return rmse((estimate - reference)[near]), float(near.mean()) if len(near) else 0.0
 
 
@@ -267,7 +275,7 @@ def _runs(times: np.ndarray, error: np.ndarray, step_seconds: float) -> np.ndarr
 
 
 def _means(values: np.ndarray) -> np.ndarray:
-    """Means of 5 rows, by their first row [rows − 4]."""
+    """Compute the mean of each row and the four after it [rows − 4]."""
     return np.lib.stride_tricks.sliding_window_view(values, SIDE).mean(axis=1)
 
 
@@ -287,14 +295,17 @@ def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
 
 
 def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
-    """Which rows [rows] of a device a calibrator was made from, at `times` in seconds; `origin` is a card's dataset."""
+    """Which rows of a device a calibrator was made from, bool [rows]; their `times` are in seconds.
+
+    `origin` is the dataset of a card, or comes from `origin_of`.
+    """
     rows = np.zeros(len(times), bool)
     parts = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
     parts += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
     for devices, period in parts:
         if device in devices and len(period) == 2:
             first, last = (datetime.fromisoformat(text).timestamp() for text in period)
-            rows |= (times >= first) & (times < last + 1)  # the file has whole seconds
+            rows |= (times >= first) & (times < last + 1)  # the file records whole seconds
     return rows
 
 
@@ -313,9 +324,9 @@ def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
 def share_rows(
     reference: np.ndarray, estimates: Mapping[Key, np.ndarray], spared: Collection[Key] = ()
 ) -> tuple[np.ndarray, dict[Key, float]]:
-    """Which rows to score all estimates on, bool [rows], and the share of the others' rows that each has.
+    """Find the rows that all estimates are scored on, bool [rows], and the share of them that each estimate has.
 
-    An estimate in `spared` takes no rows from the others unless it has nearly all of theirs.
+    Rows without a value of an estimate in `spared` still count, unless that estimate has nearly all rows of the others.
 
     >>> reference, full, half = np.arange(4.0), np.ones(4), np.array([1.0, 1.0, np.nan, np.nan])
     >>> share_rows(reference, {"full": full, "half": half}, spared=["half"])

@@ -19,11 +19,11 @@ from scare.scorecard.accuracy import rmse, squared_correlation
 from scare.scorecard.series import DeviceSeries
 
 TABLE = Path(__file__).with_name("agency_targets.toml")
-EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # pairs of measures of which meeting one is enough
+EITHER = (("rmse", "nrmse"), ("sd", "cv"))  # pairs of measures; it is enough to meet one of a pair
 IN_UNIT = ("intercept", "rmse", "sd")  # bounds that have the unit; the others are ratios
 SAME_PLACE = 0.05  # share of the mean by which references at one place may differ
 FEWEST = 3  # averages needed for a result
-Bounds = tuple[float, float]
+Bounds = tuple[float, float]  # lowest and highest value
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class AgencyTargets:
     """The data file: its date, the protocol (completeness of an average, sensors side by side, days), the targets."""
 
     as_of: date
-    completeness: Amount
-    units: Count
+    completeness: Amount  # share of the readings that an average needs
+    units: Count  # sensors
     days: Count
     targets: Mapping[str, AgencyTarget]
 
@@ -132,7 +132,7 @@ def assess(series: Sequence[DeviceSeries], channel: Channel) -> Assessment | Non
 
 
 def assess_device(series: DeviceSeries, target: AgencyTarget) -> TargetResult:
-    """Compute one device's measures on averages and compare them with their bounds."""
+    """Compute one device's measures on averages and compare them with their bounds; none if there are too few."""
     found = _Averages.from_series(series, target.average_hours)
     days = len(np.unique(found.numbers * target.average_hours // 24))
     if len(found.numbers) < FEWEST or np.ptp(found.reference) == 0 or np.ptp(found.calibrated) == 0:
@@ -147,7 +147,10 @@ def assess_device(series: DeviceSeries, target: AgencyTarget) -> TargetResult:
 
 
 def assess_precision(series: Sequence[DeviceSeries], target: AgencyTarget) -> TargetResult | None:
-    """Compute the spread of devices side by side; None for too few devices or different references."""
+    """Compute the spread of devices side by side, over the averages that all of them have.
+
+    None for too few devices or averages, or if their references differ, so that they are not at one place.
+    """
     averages = {one.device: _Averages.from_series(one, target.average_hours) for one in series}
     averages = {device: one for device, one in averages.items() if len(one.numbers) >= FEWEST}
     found = list(averages.values())
@@ -178,6 +181,7 @@ class _Averages:
 
     @staticmethod
     def from_series(series: DeviceSeries, hours: int) -> "_Averages":
+        """Average the scored rows of a device over periods of `hours`."""
         scored, seconds = series.scored, 3600.0 * hours
         numbers, place, counts = np.unique(scored.times // seconds, return_inverse=True, return_counts=True)
         expected = max(1.0, seconds / series.step_seconds) if series.step_seconds else 1.0
@@ -186,11 +190,13 @@ class _Averages:
         return _Averages(numbers[complete], *(one[complete] / counts[complete] for one in sums))
 
     def select(self, numbers: np.ndarray) -> "_Averages":
+        """Keep the averages with these numbers."""
         keep = np.isin(self.numbers, numbers)
         return _Averages(self.numbers[keep], self.reference[keep], self.calibrated[keep])
 
 
 def _compare(device: str, averages: int, days: int, values: Mapping[str, float], target: AgencyTarget) -> TargetResult:
+    """Make the result of one or several devices: which measures in `values` are within their bounds."""
     met = {name: target.bounds[name][0] <= value <= target.bounds[name][1] for name, value in values.items()}
     pair = next((pair for pair in EITHER if set(pair) <= met.keys()), ())
     return TargetResult(device, averages, days, values, met, any(met[name] for name in pair) if pair else None)

@@ -1,4 +1,4 @@
-"""The score card: an entry for every number, with source and grade; its provenance; demands that it has to meet.
+"""The score card: an entry for every number, with source and grade, and its provenance; a user's demands on a card.
 
 Comes from `scoring`, goes to `scare score`, to a run's folder and to reports. Its JSON format is published in
 `scorecard.schema.json`.
@@ -18,7 +18,7 @@ from scare.words import suggestion
 
 SCHEMA = "scare/scorecard/1"
 NO_CARD = "this is not a card that scare score wrote"
-DECLARED = "declared"  # the source of measures in words, which have no number to demand
+DECLARED = "declared"  # the source of measures in words: no demand can be made on them
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,20 @@ class Card:
     targets: Mapping[str, Any] | None = None
 
     def grades(self) -> dict[str, Grade | None]:
-        """Grade each requirement by the worst of its entries with thresholds that count.
+        """Grade each requirement by the worst grade of its entries, of those with thresholds that count.
 
-        X if one entry is X; otherwise None if a grade is unknown.
+        A requirement whose entries are not all graded has no grade (None), unless one of them is X already.
         """
         graded: dict[str, list[Grade | None]] = {entry.requirement: [] for entry in self.entries}
         for entry in self.entries:
             counts = (entry.threshold or {}).get("counts", True)
-            graded[entry.requirement] += [entry.grade] if counts and (entry.threshold or entry.grade) else []
+            if counts and (entry.threshold or entry.grade):
+                graded[entry.requirement].append(entry.grade)
         worst: dict[str, Grade | None] = {}
         for requirement, grades in graded.items():
             known = [grade for grade in grades if grade is not None]
-            certain = Grade.POOR in known or len(known) == len(grades) > 0
-            worst[requirement] = max(known, key=GRADES.index) if certain else None
+            all_known = len(known) == len(grades) > 0
+            worst[requirement] = max(known, key=GRADES.index) if all_known or Grade.POOR in known else None
         return worst
 
     def to_json(self) -> str:
@@ -75,7 +76,7 @@ class Card:
 
     @staticmethod
     def from_dict(facts: Mapping[str, Any]) -> "Card":
-        """Rebuild a card from `as_dict`, without its schema."""
+        """Rebuild a card from the values of `as_dict`, without the schema; grades are computed again."""
         known = {name: value for name, value in facts.items() if name != "grades"}
         return convert(known, Card, NO_CARD, DataError)
 
@@ -118,7 +119,7 @@ def read_demands(text: str, table: RequirementTable) -> list[Demand]:
         if name not in known:
             raise UsageError(f"--require: no requirement is called '{name}'{suggestion(name, known)}")
         graded = name in table.requirements or measures[name].good is not None
-        if graded and wanted in GRADES[:-1]:
+        if graded and wanted in GRADES[:-1]:  # nobody demands X
             demands.append(Demand(name, Grade(wanted)))
             continue
         try:
@@ -138,7 +139,7 @@ def missed_demands(demands: Iterable[Demand], card: Card, table: RequirementTabl
 
 
 def read_card(path: Path) -> Card:
-    """Read a card from a file."""
+    """Read a card from a JSON file; raises a DataError that names the file."""
     try:
         return Card.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -149,6 +150,7 @@ def read_card(path: Path) -> Card:
 
 
 def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:
+    """Whether a grade is known and at least as good as the wanted one."""
     return grade is not None and isinstance(wanted, Grade) and GRADES.index(grade) <= GRADES.index(wanted)
 
 

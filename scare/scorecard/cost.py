@@ -30,9 +30,10 @@ from scare.calibrator.calibrator import Calibrator
 from scare.kernels import INPUT, Operations
 from scare.scorecard.requirements import Finding, ScoreProtocol
 
-Timer = Callable[[np.ndarray], np.ndarray]
+Timer = Callable[[np.ndarray], np.ndarray]  # from windows [n, N, C] to nanoseconds [n]
 ROUNDING = 1e-9  # relative slack for the rounding of a sample's statistics
 THREADS = Path("/proc/self/task")  # the threads of this process, by number (Linux)
+# Measures that need cycle counts.
 OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
 OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")  # measures that exist only on a board
 
@@ -61,7 +62,7 @@ def complexity_findings(
 def _fit_growth(
     calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int], counted: Operations
 ) -> tuple[str | None, float | None, dict[str, Any]]:
-    """Declared complexity, fitted exponent and detail; both are known without a fit for the simplest plans."""
+    """Find the declared complexity, the exponent, and the detail about it; the simplest plans need no fit."""
     if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
         return "O(1)", 0.0, {"reason": "it reads only the newest row"}
     if calibrator.facts.get("outcome") == "ridge":
@@ -110,7 +111,8 @@ def memory_findings(calibrator: Calibrator) -> list[Finding]:
 class Latency:
     """Statistics of a sample of latencies in ms; `jitter` is its standard deviation with n − 1.
 
-    No sample has a jitter above √((max − mean)(mean − min) n/(n − 1)); statistics that break this raise ValueError.
+    No sample has a jitter above √((max − mean)(mean − min) n/(n − 1)), by the inequality of Bhatia and Davis;
+    statistics that break this raise ValueError.
 
     >>> Latency(50, 0.0, 1.31, 1.44, 1.83)
     Traceback (most recent call last):
@@ -145,15 +147,15 @@ class Latency:
         >>> Latency.from_sample(np.array([1.0, 2.0, 3.0]))
         Latency(count=3, minimum=1.0, mean=2.0, maximum=3.0, jitter=1.0)
         """
-        least = milliseconds.min()
-        above = milliseconds - least  # so that equal latencies have no jitter, not even a rounding error
-        extremes = float(least), float(least + above.mean()), float(milliseconds.max())
-        return Latency(len(milliseconds), *extremes, float(above.std(ddof=1)))
+        minimum = milliseconds.min()
+        above = milliseconds - minimum  # so that equal latencies have no jitter, not even a rounding error
+        mean, maximum, jitter = minimum + above.mean(), milliseconds.max(), above.std(ddof=1)
+        return Latency(len(milliseconds), float(minimum), float(mean), float(maximum), float(jitter))
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Milliseconds [rounds, windows], and whether all threads were pinned to one core."""
+    """Latencies in milliseconds [rounds, windows], and whether all threads were pinned to one core."""
 
     milliseconds: np.ndarray
     pinned: bool
@@ -177,14 +179,17 @@ class Timed:
 def latency_findings(
     latency: Latency, period_ms: float, name: tuple[str, str], detail: dict[str, Any]
 ) -> list[Finding]:
-    """Return a sample as the three real-time requirements, for measures called name[0]_…name[1]."""
+    """Report mean, maximum and jitter of a sample, as measures called PREFIX_mean, PREFIX_max and PREFIX_jitter.
+
+    `name` is the prefix, and a suffix that follows each of these names; all are graded relative to `period_ms`.
+    """
     numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
     detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
     return [Finding(f"{name[0]}_{part}{name[1]}", value, period_ms, detail) for part, value in numbers.items()]
 
 
 def no_latency(reason: str) -> list[Finding]:
-    """Return infinite latencies for a model that cannot run."""
+    """Report infinite latencies, which are graded poor, for a model that cannot run."""
     return [Finding(f"latency_{part}", math.inf, detail={"reason": reason}) for part in ("mean", "max", "jitter")]
 
 
@@ -192,13 +197,13 @@ def timing(call: Callable[[np.ndarray], object]) -> Timer:
     """Make a timer of a callable that takes one window as a batch [1, N, C]."""
 
     def timer(windows: np.ndarray) -> np.ndarray:
-        taken = np.empty(len(windows), np.int64)
+        nanoseconds = np.empty(len(windows), np.int64)
         for index in range(len(windows)):
             one = windows[index : index + 1]
             begun = perf_counter_ns()
             call(one)
-            taken[index] = perf_counter_ns() - begun
-        return taken
+            nanoseconds[index] = perf_counter_ns() - begun
+        return nanoseconds
 
     return timer
 
@@ -215,14 +220,14 @@ def measure_latency(timer: Timer, windows: np.ndarray, protocol: ScoreProtocol) 
 def one_core() -> Iterator[bool]:
     """Pin all threads of this process to one core and stop garbage collection; yields whether pinning worked."""
     before = _affinities()
-    usual = before.get(get_native_id(), set())
+    usual = before.get(get_native_id(), set())  # the cores of this thread
     collecting = gc.isenabled()
     gc.disable()
     try:
         _pin({thread: {max(usual)} for thread in before})
         yield bool(before)
     finally:
-        _pin(dict.fromkeys(_affinities(), usual) | before)
+        _pin(dict.fromkeys(_affinities(), usual) | before)  # threads started meanwhile get the usual cores
         if collecting:
             gc.enable()
 
@@ -237,6 +242,7 @@ def _affinities() -> dict[int, set[int]]:
 
 
 def _pin(cores: Mapping[int, set[int]]) -> None:
+    """Restrict threads, by number, to these cores; a thread that has ended is skipped."""
     for thread, allowed in cores.items():
         with suppress(ProcessLookupError):
             os.sched_setaffinity(thread, allowed)
@@ -245,22 +251,22 @@ def _pin(cores: Mapping[int, set[int]]) -> None:
 def measure_utilisation(
     call: Callable[[int], object], protocol: ScoreProtocol, advance: Callable[[], object] = lambda: None
 ) -> Finding:
-    """Measure the largest share of one core, in %, that a block of requests at a fixed rate takes.
+    """Measure the share of one core, in %, that requests at a fixed rate take: the largest of several blocks of time.
 
-    `call` serves request number 0, 1, …; `idle` in the detail is the share of the same loop without a model.
+    `call` serves request number 0, 1, … of a block; `idle` in the detail is the share of the same loop without a model.
     """
     with one_core() as pinned:
-        idle = _block(lambda number: number, protocol)
+        idle = _cpu_share(lambda number: number, protocol)
         shares = []
         for _ in range(protocol.blocks):
-            shares.append(_block(call, protocol))
+            shares.append(_cpu_share(call, protocol))
             advance()
     detail = {"mean": float(np.mean(shares)), "idle": idle, "pinned": pinned}
     return Finding("cpu", max(shares), detail={**detail, "request_hz": protocol.request_hz, "blocks": len(shares)})
 
 
-def _block(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
-    """CPU time of this thread over wall time in one block of requests, in %."""
+def _cpu_share(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
+    """Serve one block of requests, and compute this thread's CPU time as a share of wall time, in %."""
     begun, busy = perf_counter(), thread_time()
     for request in range(max(1, round(protocol.block_seconds * protocol.request_hz))):
         call(request)
@@ -271,7 +277,7 @@ def _block(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
 
 
 def supported(reason: str = "") -> Finding:
-    """Return whether every operation has a kernel; `reason` says why not."""
+    """Report that every operation has a kernel in C, or the `reason` why not."""
     return Finding("supported", 0.0 if reason else 1.0, detail={"reason": reason} if reason else {})
 
 
@@ -296,21 +302,24 @@ def board_findings(report: Report) -> list[Finding]:
 
 
 def no_board() -> list[Finding]:
-    """Return the board's measures as unknown, when no board was given."""
+    """Report the board's measures as unknown, when no board was given."""
     return [Finding(name, None, detail={"reason": "no board was asked for"}) for name in OF_BOARD]
 
 
 def worst_case(report: Report) -> dict[str, Any] | None:
-    """The worst case over all windows: instructions, cycles, ms, and the ms of taking and calibrating a reading."""
+    """Find the worst case over all windows: instructions, cycles and milliseconds of `run`.
+
+    `reading_ms` also has the time to take the reading. None for a board without cycle counts.
+    """
     if report.instructions is None or report.cycles is None:
         return None
     cycles = dict(zip(("low", "typical", "high"), report.runs.cycles.max(axis=0).tolist(), strict=True))
-    clock = report.board.clock_hz / 1e3
+    cycles_per_ms = report.board.clock_hz / 1e3
     return {
         "instructions": int(report.instructions["max"]),
         "cycles": cycles,
-        "milliseconds": {name: count / clock for name, count in cycles.items()},
-        "reading_ms": (cycles["high"] + report.pushes.cycles.high) / clock,
+        "milliseconds": {name: count / cycles_per_ms for name, count in cycles.items()},
+        "reading_ms": (cycles["high"] + report.pushes.cycles.high) / cycles_per_ms,
     }
 
 

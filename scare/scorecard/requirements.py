@@ -21,7 +21,7 @@ from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("requirements.toml")
 YES_NO = "yes/no"  # the unit of a 1 or a 0
-Several = Annotated[int, Gt(1)]  # a single latency has no jitter
+Several = Annotated[int, Gt(1)]  # the jitter of latencies needs at least two
 
 
 class Grade(StrEnum):
@@ -116,7 +116,7 @@ class RequirementChanges:
 
 @dataclass(frozen=True)
 class Finding:
-    """A measured number, and what it is divided by before it is graded.
+    """A measured number of a measure, and what it is divided by (`per`) before it is graded.
 
     An unknown number is None and has no grade; the latency of something that cannot run is infinite and graded poor.
     """
@@ -166,8 +166,8 @@ class RequirementTable:
                 if name not in table["measures"]:
                     raise UsageError(f"{changes}: no measure is called '{name}'{suggestion(name, table['measures'])}")
             table = merge(table, changed)
-        both = {name: with_names(table[name]) for name in ("requirements", "measures")}
-        return convert({**table, **both}, RequirementTable, changes or TABLE)
+        named = {name: with_names(table[name]) for name in ("requirements", "measures")}
+        return convert({**table, **named}, RequirementTable, changes or TABLE)
 
     def make_entry(self, finding: Finding, target_unit: str) -> Entry:
         """Grade a finding as an entry of a card."""
@@ -199,7 +199,7 @@ class RequirementTable:
 
 
 def _number(value: float | str | None) -> float | str | None:
-    """Return a float; None for NaN and infinity, which JSON does not have."""
+    """Convert a number to float, and NaN and infinity, which JSON does not have, to None; text stays."""
     if value is None or isinstance(value, str):
         return value
     return float(value) if math.isfinite(value) else None

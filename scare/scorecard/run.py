@@ -84,6 +84,7 @@ def make_run(card: Card, frame: pl.DataFrame) -> Run:
 
 
 def _read_series(path: Path) -> pl.DataFrame:
+    """Read the series of all devices; raises a DataError that says how to write the file again."""
     try:
         check_parquet(path)
         frame = pl.read_parquet(path)
@@ -99,7 +100,7 @@ def _read_series(path: Path) -> pl.DataFrame:
 
 
 def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel, Channel | None]:
-    """The channel that was calibrated, and the humidity channel if there is one."""
+    """Find the channel that was calibrated, and the humidity channel (the first in %) if there is one."""
     units = {one["name"]: one["unit"] for one in dataset["channels"]}
     names = dict.fromkeys([*dataset["inputs"], *units])
     channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]
@@ -143,16 +144,16 @@ def digest(path: Path) -> str:
 def summarize(run: Run) -> dict[str, Any]:
     """Compute a card's `devices` (accuracy of each) and `targets` (US EPA's, if there are any)."""
     assessment = assess(run.series, run.target)
-    devices = tuple(_device(one, run.comparable) for one in run.series)
+    devices = tuple(_device_summary(one, run.comparable) for one in run.series)
     return {"devices": devices, "targets": asdict(assessment) if assessment else None}
 
 
-def _device(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
-    """Accuracy, also of the raw reading where it has the target's unit, and limits of agreement over scored rows."""
+def _device_summary(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
+    """Compute accuracy and limits of agreement over scored rows, and the raw reading's accuracy if `comparable`."""
     scored = series.scored
     if not len(scored):
         return {"device": series.device, "rows_scored": 0, "why_not_scored": series.why_not_scored}
-    raw = scored.rows(np.isfinite(scored.raw)) if comparable else scored.rows(np.zeros(len(scored), bool))
+    raw = scored.rows(np.isfinite(scored.raw) & comparable)
     accuracy = asdict(measure(scored.calibrated, scored.reference, scored.changes))
     return {
         "device": series.device,

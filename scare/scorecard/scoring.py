@@ -41,7 +41,7 @@ from scare.scorecard.cost import (
 from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
-KINDS = 1000  # windows to select from, enough to have some of every kind
+CANDIDATES = 1000  # windows to select from, enough to have some of every kind
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
     """Measure and grade a calibrator; `advance` is called after each block of requests and each window on the board."""
     compiled = compile_calibrator(subject.calibrator, subject.arithmetic)
     try:
-        plan, _program = compiled.plan, compiled.program  # either may raise
+        plan, _program = compiled.plan, compiled.program  # the program is not needed here, but either may raise
         shipped, reason = replace(subject.calibrator, plan=plan), ""
     except NotApplicableError as error:  # there is no C program: score the calibrator as it is
         shipped, reason = subject.calibrator, str(error)
@@ -133,9 +133,10 @@ def numpy_timer(calibrator: Calibrator) -> Timer:
 def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
     """Select `count` scaled windows [n, N, C] of all kinds: edge cases, golden, validation and random windows.
 
-    If the plan has two branches, windows of both are selected, even if `count` is only 2.
+    They are evenly spaced among the candidates, which are sorted by branch if the plan has two, so even two windows run
+    both branches.
     """
-    trials = board_windows(calibrator, max(count, KINDS))
+    trials = board_windows(calibrator, max(count, CANDIDATES))
     if calibrator.plan.branches is not None:
         with np.errstate(all="ignore"):  # edge cases contain NaN and infinities
             decisions = run(calibrator.plan.branches[0], trials)

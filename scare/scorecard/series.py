@@ -35,8 +35,8 @@ from scare.windowing.inputs import WindowStream
 class DeviceSeries:
     """One device's rows, [rows] each, NaN for missing; `times` in seconds since 1970, intervals from `low` to `high`.
 
-    `changes` are those of the raw reading since the row before (NaN if unknown), `reference_changes` the reference's;
-    `trained` tells which rows the calibrator was made from.
+    `changes` is the change of the raw reading since the row before, `reference_changes` that of the reference, NaN if
+    unknown; `trained` says which rows the calibrator was made from.
     """
 
     device: str
@@ -58,7 +58,7 @@ class DeviceSeries:
 
     def rows(self, keep: np.ndarray) -> "DeviceSeries":
         """Select rows by a bool mask or by indices."""
-        arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}
+        arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}  # after device and step
         return DeviceSeries(self.device, self.step_seconds, **arrays)
 
     @property
@@ -80,7 +80,7 @@ class DeviceSeries:
 
 
 def pool(series: Sequence[DeviceSeries], name: str) -> DeviceSeries:
-    """Concatenate the rows of several devices."""
+    """Concatenate the rows of several devices into one series of this name; its step is the median of theirs."""
     arrays = {
         one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(DeviceSeries)[2:]
     }
@@ -96,6 +96,8 @@ def device_series(
 
 
 def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> DeviceSeries:
+    """Convert one device's rows, sorted by time, to arrays; `device_series` explains the arguments."""
+
     def numbers(name: str) -> np.ndarray:
         if name not in part.columns:  # runs of older versions have no intervals
             return np.full(part.height, np.nan)
@@ -133,10 +135,13 @@ class CalibratedReadings:
     rows: DeviceSeries
 
     def findings(self, calibrator: Calibrator, arithmetic: str) -> list[Finding]:
-        """Mean and instant accuracy, each relative to the reference's spread over the same rows."""
+        """Measure the accuracy over all scored rows and at the fastest changes, and the coverage of intervals.
+
+        Each RMSE is graded relative to the reference's standard deviation over the same rows.
+        """
         scored = self.rows.scored
         if not len(scored):
-            raise DataError(self._why_nothing())
+            raise DataError(self._why_no_row())
         found = measure(scored.calibrated, scored.reference, scored.changes)
         error, fast = scored.calibrated - scored.reference, fastest(scored.changes)
         fast_reference = fastest(scored.reference_changes)
@@ -175,7 +180,7 @@ class CalibratedReadings:
         }
 
     def _coverage_findings(self, calibrator: Calibrator) -> list[Finding]:
-        """Coverage and width of the intervals; empty for a calibrator without intervals."""
+        """Measure coverage and width of the intervals; empty for a calibrator without intervals."""
         scored, level = self.rows.scored, calibrator.intervals.level if calibrator.intervals else 0.0
         found = cover(scored.low, scored.high, scored.reference, level)
         if found is None:
@@ -186,8 +191,8 @@ class CalibratedReadings:
             Finding("interval_width", found.width),
         ]
 
-    def _why_nothing(self) -> str:
-        """Why no row is scored, and what to do about it."""
+    def _why_no_row(self) -> str:
+        """Say why no row is scored, and what to do about it."""
         rows = self.rows
         if not np.isfinite(rows.calibrated).any():
             flags = {name: count for name, count in count_flags(rows.flags).items() if count}
@@ -220,7 +225,10 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Calibrate
 def coverage_of(
     calibrator: Calibrator, predictions: Sequence[pl.DataFrame], readings: Sequence[Readings]
 ) -> Coverage | None:
-    """How often a calibrator's intervals contain the reference, given its predictions; None if it has no intervals."""
+    """Measure how often a calibrator's intervals contain the reference; None if it has no intervals.
+
+    `predictions` are its results for the `readings`, in the same order.
+    """
     if calibrator.intervals is None:
         return None
     low, high = pl.concat([one.select(LOW, HIGH).fill_null(np.nan) for one in predictions]).to_numpy().T
@@ -228,7 +236,10 @@ def coverage_of(
 
 
 def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], count: int) -> np.ndarray:
-    """Cut scaled windows [n, window, channels] at successive rows of one device: `count`, or as many as there are."""
+    """Cut scaled windows [n, window, channels] at successive rows of one device.
+
+    There are `count`, or the most that any device has without a gap.
+    """
     best = np.empty((0, calibrator.window, len(calibrator.inputs.channels)), np.float32)
     for one in readings:
         for segment in WindowStream(calibrator.inputs, one.device).segments(one.times, calibrator.inputs.select(one)):
@@ -242,7 +253,7 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
 
 
 def _spread(values: np.ndarray) -> float:
-    """Standard deviation; NaN for constant or missing values, which no error can be compared with."""
+    """Standard deviation; NaN for constant or no values, because no error can be divided by it."""
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
 
 
@@ -256,11 +267,15 @@ def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
 
 
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
-    """RMSE of the best straight line from the raw reading, fitted to these very rows: no line does better."""
+    """RMSE of the best straight line from the raw reading, fitted to the rows it is scored on: no line does better.
+
+    None if the line is not defined.
+    """
     known = np.isfinite(raw)
     if known.sum() < 2 or np.ptp(raw[known]) == 0 or np.ptp(reference[known]) == 0:
         return None
-    return float(reference[known].std() * np.sqrt(max(0.0, 1 - np.corrcoef(raw[known], reference[known])[0, 1] ** 2)))
+    r2 = np.corrcoef(raw[known], reference[known])[0, 1] ** 2
+    return float(reference[known].std() * np.sqrt(max(0.0, 1 - r2)))
 
 
 def _named(channel: Channel | None) -> dict[str, str] | None:

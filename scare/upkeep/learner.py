@@ -27,33 +27,34 @@ from scare.windowing.inputs import Inputs
 FLOAT32, FIXED = "float32", "fixed"  # names of the arithmetics
 
 MAX_COEFFICIENTS = 7  # of the value, of five inputs, of 1
-REMEMBERED_DAYS = 1.5  # of pairs: older ones fade
-ROUND_HOURS, SHORTEST_ROUND, LONGEST_ROUND = 8.0, 8, 1024  # how long a candidate is tested; in pairs at least, at most
+REMEMBERED_DAYS = 1.5  # time constant with which older pairs fade
+ROUND_HOURS, SHORTEST_ROUND, LONGEST_ROUND = 8.0, 8, 1024  # how long a candidate is tested; limits in pairs
 PRIOR = 2.0**-2, 1.0, 2.0**-4  # ridge penalty: of the value's coefficient, of an input's, of the intercept
 LIMIT = 8.0  # a pair with a larger residual is refused; a larger feature is clamped
 STEP = 0.5  # the most by which a coefficient may move in a round
-KEPT_SHARE = 7, 8  # of the squared error that a candidate may leave: 7/8
+KEPT_SHARE = 7, 8  # numerator and denominator: a candidate must leave less than 7/8 of the squared error
 LEAST_CORRELATION = 0.5  # of calibrated values with references, for anything to be learned
-LEAST_VARIANCE = 1 / 16  # of references, as a share of that of calibrated values: less is a stuck instrument or a unit
-LEAST_EXPLAINED = 0.5  # of the squared residuals: less may be noise
+LEAST_VARIANCE = 1 / 16  # of references, as a share of the values' variance: less is a stuck instrument or another unit
+LEAST_EXPLAINED = 0.5  # share of the squared residuals: less may be noise
 MOST_EXPLAINED = 4.0  # times the variance of the target: a larger correction is no drift
 
+# Words of moments, products, square, active and shadow in a blob.
 SIZES = MAX_COEFFICIENTS * (MAX_COEFFICIENTS + 1) // 2, MAX_COEFFICIENTS, 1, MAX_COEFFICIENTS, MAX_COEFFICIENTS
 SUMS = 3  # squared errors of a round: as shipped, active, candidate
-BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1
+BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1  # mark and identity, arrays, sums of two words, counters, CRC-32
 
 FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # after the point, in fixed point
 LARGEST_FEATURE = (1 << 15) - 1
 LARGEST_WORD = (1 << 31) - 1
 LARGEST_COEFFICIENT = int(LIMIT) << COEFFICIENT_BITS
-LEAST_PIVOT = 1 << 12
+LEAST_PIVOT = 1 << 12  # keeps a rounded pivot above zero
 
-Whole = TypeVar("Whole", int, np.ndarray)
+Whole = TypeVar("Whole", int, np.ndarray)  # an integer, or an array of integers
 
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """`size` coefficients are learned, pairs fade over 2^`memory_bits` pairs, and `round` pairs make a round."""
+    """How a learner learns: `size` coefficients, a memory of 2^`memory_bits` pairs, rounds of `round` pairs."""
 
     size: int
     memory_bits: int
@@ -85,19 +86,16 @@ class PairOutcome(IntEnum):
 
 @dataclass
 class LearnerState:
-    """Weighted means of products of features (upper triangle by rows) and of features with residuals.
+    """All that is remembered of the pairs, and the coefficients; arrays are float32, or 32-bit words in fixed point."""
 
-    `active` are the coefficients in use, `shadow` the candidate. All are float32, or 32-bit words in fixed point.
-    """
-
-    moments: np.ndarray
-    products: np.ndarray
-    square: np.ndarray  # weighted mean of squared residuals
-    active: np.ndarray
-    shadow: np.ndarray
-    sums: np.ndarray  # squared errors of the round
-    in_round: int = 0
-    taken: int = 0
+    moments: np.ndarray  # weighted means of products of features, upper triangle by rows [n(n+1)/2]
+    products: np.ndarray  # weighted means of products of features and residuals [n]
+    square: np.ndarray  # weighted mean of squared residuals [1]
+    active: np.ndarray  # coefficients in use [n]
+    shadow: np.ndarray  # coefficients of the candidate [n]
+    sums: np.ndarray  # squared errors of the round: as shipped, active, candidate [3]
+    in_round: int = 0  # pairs of the round so far
+    taken: int = 0  # pairs so far
 
     @staticmethod
     def empty(size: int, number: type[np.generic], sums: type[np.generic]) -> "LearnerState":
@@ -107,7 +105,7 @@ class LearnerState:
         return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))
 
     def store(self, mark: int, identity: int) -> bytes:
-        """The blob; arrays are padded with zeros to their largest size."""
+        """Pack the state into a blob; arrays are padded with zeros to their largest size."""
         parts = zip(self._arrays, SIZES, strict=True)
         content = np.array([mark, identity], "<u4").tobytes()
         content += b"".join(array.tobytes().ljust(4 * size, b"\0") for array, size in parts)
@@ -126,13 +124,13 @@ class LearnerState:
         for array, size in zip(self._arrays, SIZES, strict=True):
             array[:] = words[at : at + len(array)].view(array.dtype)
             at += size
-        wide = words[at : at + 2 * SUMS]
+        wide = words[at : at + 2 * SUMS]  # a sum takes two words; a float32 leaves the second one empty
         self.sums[:] = wide.view(np.uint64) if self.sums.dtype == np.uint64 else wide[::2].view(self.sums.dtype)
         self.in_round, self.taken = int(words[-3]), int(words[-2])
 
     @property
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        """In the order of a blob."""
+        """The arrays in the order of a blob."""
         return self.moments, self.products, self.square, self.active, self.shadow
 
 
@@ -149,12 +147,15 @@ class Learner:
         return self.state.active.astype(np.float64) * self._arithmetic.unit
 
     def learn(self, features: np.ndarray, residual: float) -> PairOutcome:
-        """Take one pair: scaled value, inputs and 1 [n], and reference − value, scaled."""
-        features, state, missing = np.asarray(features, np.float32), self.state, np.float32(residual)
-        if not (np.isfinite(features).all() and abs(missing) <= LIMIT):
+        """Learn from one pair: `features` are the value, the inputs and 1 [n], `residual` is reference − value.
+
+        Both are scaled. The last pair of a round also decides on the candidate and fits the next one.
+        """
+        features, state, rounded = np.asarray(features, np.float32), self.state, np.float32(residual)
+        if not (np.isfinite(features).all() and abs(rounded) <= LIMIT):
             return PairOutcome.REFUSED
-        self._arithmetic.take(self.settings, state, features, missing)
-        state.taken, state.in_round = (state.taken + 1) & 0xFFFFFFFF, state.in_round + 1
+        self._arithmetic.take(self.settings, state, features, rounded)
+        state.taken, state.in_round = (state.taken + 1) & 0xFFFFFFFF, state.in_round + 1  # wraps as uint32 does in C
         if state.in_round < self.settings.round:
             return PairOutcome.TAKEN
         outcome = self._arithmetic.compare_errors(state)
@@ -190,8 +191,8 @@ class LearnerArithmetic(ABC):
 
     mark: int  # first word of a blob
     number: type[np.generic]
-    sums: type[np.generic]  # of squared errors
-    unit: float  # of a coefficient
+    sums: type[np.generic]  # type of sums of squared errors
+    unit: float  # value of a coefficient's last bit; 1 for floats
 
     @abstractmethod
     def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
@@ -199,11 +200,14 @@ class LearnerArithmetic(ABC):
 
     @abstractmethod
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
-        """What a board adds to the value, scaled."""
+        """What a board adds to the value: coefficients [n] times features [n], in scaled units."""
 
     @abstractmethod
     def compare_errors(self, state: LearnerState) -> PairOutcome:
-        """Whether the candidate or the shipped calibrator was clearly nearer to the references of the round."""
+        """BETTER if the candidate was clearly nearer to the round's references, REVERTED if the shipped calibrator was.
+
+        Otherwise TAKEN: the active coefficients stay.
+        """
 
     @abstractmethod
     def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
@@ -229,7 +233,7 @@ class _Float32(LearnerArithmetic):
         state.square += (residual * residual - state.square) * share
         for index, coefficients in enumerate((None, state.active, state.shadow)):
             error = residual if coefficients is None else residual - self._dot(coefficients, clamped)
-            state.sums[index] += error * error
+            state.sums[index] += error * error  # without a correction, with the active one, with the candidate's
 
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
         return self._dot(coefficients, np.clip(features, np.float32(-LIMIT), np.float32(LIMIT)))
@@ -248,12 +252,12 @@ class _Float32(LearnerArithmetic):
             return
         move = solution - state.active
         largest = np.abs(move).max()
-        if largest > STEP:
+        if largest > STEP:  # shorten the whole move, which keeps its direction
             move = move * (np.float32(STEP) / largest)
         state.shadow = state.active + move
 
     def _solve(self, settings: LearnerSettings, state: LearnerState) -> np.ndarray:
-        """(moments + prior) θ = products, by L D Lᵀ."""
+        """Solve (moments + prior) θ = products by the decomposition L D Lᵀ; only the upper triangle is used."""
         n = settings.size
         matrix, right = np.zeros((n, n), np.float32), state.products.copy()
         matrix[np.triu_indices(n)] = state.moments
@@ -272,6 +276,7 @@ class _Float32(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: np.ndarray) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
+        # The last feature is 1, so these are the total weight and the weighted sums of values and of residuals.
         weight, mean, error = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
         variance = state.moments[0] * weight - mean * mean  # of the values
         covariance = state.products[0] * weight - mean * error  # of values and residuals
@@ -306,19 +311,19 @@ class _FixedPoint(LearnerArithmetic):
     unit = 2.0**-COEFFICIENT_BITS
 
     def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
-        clamped, missing = self._to_fixed(features), int(self._to_fixed(np.array([residual]))[0])
+        clamped, rounded = self._to_fixed(features), int(self._to_fixed(np.array([residual]))[0])
         first, second = np.triu_indices(settings.size)
         for array, products in (
             (state.moments, clamped[first] * clamped[second]),
-            (state.products, clamped * missing),
-            (state.square, np.array([missing * missing])),
+            (state.products, clamped * rounded),
+            (state.square, np.array([rounded * rounded])),
         ):
             array += rounding_shift(products - array.astype(np.int64), settings.memory_bits).astype(np.int32)
         for index, coefficients in enumerate((None, state.active, state.shadow)):
             predicted = (
                 0 if coefficients is None else rounding_shift(self._dot(coefficients, clamped), COEFFICIENT_BITS)
             )
-            error = min(max(missing - predicted, -LARGEST_FEATURE), LARGEST_FEATURE)
+            error = min(max(rounded - predicted, -LARGEST_FEATURE), LARGEST_FEATURE)
             state.sums[index] += np.uint64(error * error)
 
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
@@ -328,10 +333,10 @@ class _FixedPoint(LearnerArithmetic):
 
     def compare_errors(self, state: LearnerState) -> PairOutcome:
         shipped, active, shadow = map(int, state.sums)
-        left, of = KEPT_SHARE
-        if shadow * of < active * left and shadow <= shipped:
+        numerator, denominator = KEPT_SHARE
+        if shadow * denominator < active * numerator and shadow <= shipped:
             return PairOutcome.BETTER
-        return PairOutcome.REVERTED if shipped * of < active * left else PairOutcome.TAKEN
+        return PairOutcome.REVERTED if shipped * denominator < active * numerator else PairOutcome.TAKEN
 
     def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
         solution = self._solve(settings, state)
@@ -346,9 +351,9 @@ class _FixedPoint(LearnerArithmetic):
         state.shadow = state.active + np.array(move, np.int32)
 
     def _solve(self, settings: LearnerSettings, state: LearnerState) -> list[int]:
-        """(moments + prior) θ = products, by L D Lᵀ."""
+        """Solve (moments + prior) θ = products by the decomposition L D Lᵀ, in words with 24 bits after the point."""
         n = settings.size
-        matrix = np.zeros((n, n), object)
+        matrix = np.zeros((n, n), object)  # Python integers, which do not overflow before they are clamped
         matrix[np.triu_indices(n)] = [int(number) for number in state.moments]
         right = [int(number) for number in state.products]
         for j, prior in enumerate(settings.prior):
@@ -398,6 +403,7 @@ class _FixedPoint(LearnerArithmetic):
 
     @staticmethod
     def _dot(coefficients: np.ndarray, features: np.ndarray) -> int:
+        """The dot product, exact in 64 bits, with `COEFFICIENT_BITS` + `FEATURE_BITS` after the point."""
         return int((coefficients.astype(np.int64) * features).sum())
 
 
@@ -410,12 +416,12 @@ def rounding_shift(number: Whole, bits: int) -> Whole:
 
 
 def clamp_word(number: int) -> int:
-    """Clamp to ±(2³¹ − 1)."""
+    """Clamp to the range of a 32-bit word, symmetrically: ±(2³¹ − 1)."""
     return min(max(number, -LARGEST_WORD), LARGEST_WORD)
 
 
 def quotient(number: int, divisor: int) -> int:
-    """number / divisor with 24 bits after the point; a word by a positive word, clamped to a word.
+    """Divide a word by a positive word: the quotient has 24 bits after the point and is clamped to a word.
 
     Boards have no 64-bit division: a 31-bit reciprocal by one 32-bit division and one Newton step replaces it.
 
@@ -423,7 +429,7 @@ def quotient(number: int, divisor: int) -> int:
     1.5
     """
     spare = 32 - divisor.bit_length()
-    top = divisor << spare
-    near = (0xFFFFFFFF // (top >> 16)) << 14
-    near = (near * ((1 << 32) - ((top * near) >> 31))) >> 31
-    return clamp_word((number * near) >> (38 - spare))
+    top = divisor << spare  # normalised: its highest bit is bit 31
+    reciprocal = (0xFFFFFFFF // (top >> 16)) << 14
+    reciprocal = (reciprocal * ((1 << 32) - ((top * reciprocal) >> 31))) >> 31  # Newton: r · (2 − top · r)
+    return clamp_word((number * reciprocal) >> (38 - spare))

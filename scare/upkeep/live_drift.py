@@ -1,8 +1,8 @@
 """Drift of devices that report now, assessed at the end of every day as `drift.watch` would assess their readings.
 
 Each device takes about three kilobytes: the hours of two days, the sums of its first days and those of its last days.
-A day ends for all devices when half of those heard on it have been heard on a later day; rows of that day that arrive
-after its end do not count. Comes from `live/fleet`.
+A day ends for all devices when half of the devices heard on it have been heard on a later day; rows of that day that
+arrive after its end do not count. Comes from `live/fleet`.
 """
 
 from collections.abc import Mapping
@@ -26,26 +26,26 @@ from scare.upkeep.drift import (
 )
 from scare.windowing.device_arrays import DeviceArrays
 
-NEVER = -1
+NEVER = -1  # in place of a day
 NOT_YET = -1  # in place of a state
 MAX_DEVICES = 10_000  # watched per model: more are no neighbours, and memory is for windows
 
 
 class DriftMonitor(DeviceArrays):
-    """The drift of devices: their hours and sums, a row each."""
+    """The drift of a model's devices; each device is a row of the arrays, numbered by `add`."""
 
     def __init__(self, calibrator: Calibrator) -> None:
         self._meter = drift_meter(calibrator)
         series, sums = 1 + len(self._meter.channels), sum(self._meter.sizes)
         super().__init__(
             {
-                "day": np.full(2, NEVER, np.int32),  # since 1970: even and odd days in turn
-                "total": np.zeros((2, 24, series), np.float32),
-                "count": np.zeros((2, 24, series), np.uint16),
-                "usual": np.zeros(sums, np.float32),
+                "day": np.full(2, NEVER, np.int32),  # since 1970: an even and an odd one, the newest of each
+                "total": np.zeros((2, 24, series), np.float32),  # sums of the rows of each hour of those days
+                "count": np.zeros((2, 24, series), np.uint16),  # rows in those sums
+                "usual": np.zeros(sums, np.float32),  # sums over the first `USUAL_DAYS` days
                 "usual_days": np.array(0, np.int16),
-                "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # newest last
-                "since": np.array(0, np.int16),  # days after the usual ones
+                "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # sums of each of the last days, newest last
+                "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`
                 "ended": np.array(NEVER, np.int32),  # the last day that has ended, the same for all
                 "state": np.array(NOT_YET, np.int8),
             }
@@ -68,18 +68,21 @@ class DriftMonitor(DeviceArrays):
         return states
 
     def record(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
-        """Add one row of each device `at` to its hours: calibrated value and channels, scaled [n, 1 + channels]."""
+        """Add one row of each device `at` [n] to its hours, and assess all devices when a day has ended.
+
+        `times` are seconds [n], `rows` the calibrated value and the channels, scaled [n, 1 + channels].
+        """
         kept = ((flags & LEFT_OUT) == 0) & (at < len(self))
         at, rows, day = at[kept], rows[kept], (times[kept] // DAY).astype(np.int32)
-        hour, turn = (times[kept] % DAY // HOUR).astype(np.int64), day % 2
-        new = self["day"][at, turn] < day
+        hour, parity = (times[kept] % DAY // HOUR).astype(np.int64), day % 2
+        new = self["day"][at, parity] < day
         for name in ("total", "count"):
-            self[name][at[new], turn[new]] = 0
-        self["day"][at[new], turn[new]] = day[new]
-        current = self["day"][at, turn] == day
+            self[name][at[new], parity[new]] = 0
+        self["day"][at[new], parity[new]] = day[new]
+        current = self["day"][at, parity] == day  # false for a row two or more days late
         known = (np.abs(rows) <= LARGEST) & current[:, None]
-        self["total"][at, turn, hour] += np.where(known, rows, 0.0)
-        self["count"][at, turn, hour] += known
+        self["total"][at, parity, hour] += np.where(known, rows, 0.0)
+        self["count"][at, parity, hour] += known
         if new.any():
             self._end_days()
 
@@ -97,6 +100,7 @@ class DriftMonitor(DeviceArrays):
             self._end_day(day)
 
     def _end_day(self, day: int) -> None:
+        """Add a day to the last days of all devices, and to the first days of devices with too few; then assess."""
         here = slice(0, len(self))
         counts, totals = (self[name][here, day % 2].astype(np.float64) for name in ("count", "total"))
         present = (counts > 0) & (self["day"][here, day % 2] == day)[:, None, None]
@@ -112,6 +116,7 @@ class DriftMonitor(DeviceArrays):
         self._assess(here)
 
     def _assess(self, here: slice) -> None:
+        """Set the states; a device without enough days has one only if its present level is bad."""
         ready = self["since"][here] >= RECENT_DAYS
         usual = np.where(ready[:, None], self["usual"][here], 0.0).astype(np.float64)
         recent = self["recent"][here].sum(axis=1, dtype=np.float64)

@@ -1,1 +1,1 @@
-"""`scare open`: from files to firmware in a browser, every step a command in a process of its own."""
+"""`scare open`: from files to firmware in a browser; every step is a command that runs in a separate process."""

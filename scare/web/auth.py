@@ -22,11 +22,11 @@ TICKET_SECONDS = 60.0
 
 @dataclass
 class AccessTokens:
-    """The key, the link tokens that can be exchanged for it, and the download tickets, both until used."""
+    """The key that requests carry, the unused link tokens that can be exchanged for it, the unused download tickets."""
 
     key: str = field(default_factory=token_urlsafe)
     _tokens: set[str] = field(default_factory=set)
-    _tickets: dict[str, tuple[Path, float]] = field(default_factory=dict)
+    _tickets: dict[str, tuple[Path, float]] = field(default_factory=dict)  # file, and when it expires (`monotonic`)
 
     def link(self, address: str) -> str:
         """Return an address that lets one browser in, once."""
@@ -42,7 +42,7 @@ class AccessTokens:
         return self.key
 
     def authorize(self, scope: Scope) -> JSONResponse | None:
-        """Return a refusal unless the request is for the page itself or carries the key."""
+        """Return a 401 response unless the request is for the page itself or carries the key."""
         path = scope["path"]
         if not path.startswith("/v1/") or path.startswith(OPEN):
             return None
@@ -54,7 +54,7 @@ class AccessTokens:
     def issue_ticket(self, path: Path) -> str:
         """Return a ticket that fetches a file once, within `TICKET_SECONDS`."""
         now = monotonic()
-        self._tickets = {ticket: entry for ticket, entry in self._tickets.items() if entry[1] > now}
+        self._tickets = {ticket: (file, until) for ticket, (file, until) in self._tickets.items() if until > now}
         ticket = token_urlsafe()
         self._tickets[ticket] = path, now + TICKET_SECONDS
         return ticket

@@ -31,13 +31,13 @@ DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # config prev
 AFTER_TRAINING = ("report", "measure", "export", "verify", "predict")  # made from a calibrator, outdated by a new one
 DEFAULT_BOARD, EXAMPLE = "nano33ble", "example.csv"
 
-RUNNING, DONE, STOPPED, REFUSED = "running", "done", "stopped", "refused"
+RUNNING, DONE, STOPPED, REFUSED = "running", "done", "stopped", "refused"  # states of a job
 MESSAGES_KEPT = 200
-LONGEST_LINE = 1 << 20
-AT_ONCE = 3  # processes of a session
+LONGEST_LINE = 1 << 20  # bytes
+AT_ONCE = 3  # processes of a session that run at the same time
 GRACE_SECONDS = 10.0  # for a job to save its result when interrupted
 NICE = 5  # jobs yield CPU to the web server
-ENVIRONMENT = {"SCARE_PROGRESS": "json", "COLUMNS": "1000", "NO_COLOR": "1"}
+ENVIRONMENT = {"SCARE_PROGRESS": "json", "COLUMNS": "1000", "NO_COLOR": "1"}  # plain messages, one per line
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Command:
 
 @dataclass
 class Job:
-    """The commands of a step, their progress and their results."""
+    """A step of the page: its commands, their progress and their results; `name` is KIND or KIND:ARGUMENT."""
 
     name: str
     commands: list[Command]
@@ -62,10 +62,10 @@ class Job:
     messages: list[str] = field(default_factory=list)
     progress: dict[str, Any] = field(default_factory=dict)
     curve: list[list[float | None]] = field(default_factory=list)  # round, validation error
-    results: list[Any] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)  # the JSON that each command printed
 
     def read_line(self, line: str) -> None:
-        """Take a line of stderr: JSON progress, or a message."""
+        """Update the job from a line of stderr: JSON progress, or a message."""
         progress = _json(line) if line.startswith("{") else None
         if not isinstance(progress, dict):
             self.messages = [*self.messages, line.removeprefix("scare: ")][-MESSAGES_KEPT:]
@@ -75,13 +75,16 @@ class Job:
             self.curve.append([state["round"], state["validation_rmse"]])
 
     def summary(self) -> dict[str, Any]:
-        """Everything that the page shows, except results, which may be large; commands as a person would type them."""
+        """Everything that the page shows, except results, which may be large; commands as they would be typed."""
         facts = {name: value for name, value in asdict(self).items() if name != "results"}
         return {**facts, "commands": typed_lines(self.commands)}
 
 
 class Jobs:
-    """The jobs of one session by name; `changed` is called whenever one of them changes."""
+    """The jobs of one session by name; `changed` is called whenever one of them changes.
+
+    Records of jobs that ended in an earlier process are read from the folder.
+    """
 
     def __init__(self, folder: Path, memory_bytes: int, changed: Callable[[], None]) -> None:
         self.folder, self.memory_bytes, self.changed = folder, memory_bytes, changed
@@ -133,6 +136,7 @@ class Jobs:
         await asyncio.gather(*self._tasks.values())
 
     async def _work(self, job: Job, before: asyncio.Task[None] | None) -> None:
+        """Run a job's commands until one fails, and record it; `before` is the task of the job it replaces."""
         if before is not None:
             await asyncio.wait([before])
         for command in job.commands:
@@ -153,6 +157,7 @@ class Jobs:
             self.changed()
 
     async def _run(self, job: Job, command: Command) -> None:
+        """Run one command to its end; sets the job's code and appends its result."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", command.module, *command.words),
             cwd=self.folder,
@@ -177,17 +182,22 @@ class Jobs:
             job.messages.append(f"The step was killed, probably because it ran out of memory (limit {limit}). {remedy}")
 
     async def _read_messages(self, job: Job, process: asyncio.subprocess.Process) -> None:
+        """Update the job from stderr, line by line, until the process closes it."""
         assert process.stderr is not None
         async for line in process.stderr:
             job.read_line(line.decode(errors="replace").strip())
             self.changed()
 
     def _record(self, name: str) -> Path:
+        """The file in which a finished job is recorded."""
         return self.folder / "jobs" / f"{name.replace(':', '-')}.json"
 
 
 def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Callable[[str], str]) -> Job:
-    """Make the job of a step; `find_file` gives the path of an uploaded file in the session's folder."""
+    """Make the job of a step from its `name` (KIND or KIND:ARGUMENT) and the body of the request.
+
+    `find_file` gives the path of an uploaded file in the session's folder.
+    """
     kind, _, argument = name.partition(":")
     arithmetic = find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32)))
     chosen = str(request.get("board", ""))
@@ -231,15 +241,17 @@ def preview_job(name: str, dates: Dates) -> Job:
 
 
 def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
+    """Export to a zip; C is refused if it does not fit the chosen board."""
     if target not in TARGETS:
         raise UsageError(f"There is no export target '{target[:40]}'.")
-    fits = ("--board", board(chosen).name) if chosen and TARGETS[target].in_c else ()
+    fit_check = ("--board", board(chosen).name) if chosen and TARGETS[target].in_c else ()
     out = f"exports/{target}.zip"
-    words = ("export", target, MODEL, "--arithmetic", arithmetic, *fits, "--out", out, "--force", "--json")
+    words = ("export", target, MODEL, "--arithmetic", arithmetic, *fit_check, "--out", out, "--force", "--json")
     return Job(f"export:{target}", [Command(words)], {"file": out})
 
 
 def _predict_job(path: str, dates: Dates) -> Job:
+    """Calibrate an uploaded file to a CSV of the same name."""
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
     words = ("predict", MODEL, path, *(("--dates", dates) if dates else ()), "--out", out)
@@ -253,6 +265,7 @@ def typed_lines(commands: Sequence[Command]) -> list[str]:
 
 
 def _json(text: str) -> Any:
+    """Parse JSON; None for other text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -260,6 +273,7 @@ def _json(text: str) -> Any:
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    """Send a signal, unless the process has ended."""
     if process.returncode is None:
         process.send_signal(number)
 

@@ -1,4 +1,4 @@
-"""Previews of files before training; runs in a process of its own and prints JSON.
+"""Previews of files before training; runs in a separate process and prints JSON.
 
     python -m scare.web.preview FILE DATES            its columns, each with a small chart
     python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the split, the clock's offset
@@ -28,11 +28,12 @@ from scare.records import convert, load_toml, nan_to_none
 from scare.report.chart_data import decimate, with_breaks
 
 SMALL, LARGE = 400, 2000  # points of a chart
+MARGIN_SECONDS = 7200  # of the reference shown before and after the sensor: the largest clock offset tried
 WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
 def preview_file(path: Path, dates: Dates = "") -> dict[str, Any]:
-    """Describe a file's columns: the role that each seems to have, its facts and its chart."""
+    """Describe a file's columns: the role that each seems to have (`looks`), its facts and a chart of it."""
     found = inspect_table(path, dates)
     facts = found.as_dict()
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
@@ -55,13 +56,14 @@ def preview_file(path: Path, dates: Dates = "") -> dict[str, Any]:
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
-    """Times and columns of a decimated series, with a break at every gap."""
+    """A chart's series, decimated to about `points`: times [s], then the values of each column, null at every gap."""
     kept = decimate(columns, points)
     shown, values = with_breaks(times, columns, kept, step)
     return [[round(one, 1) for one in shown.tolist()], *map(_numbers, values.T)]
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
+    """Round to five digits for JSON; None for NaN."""
     return [float(f"{one:.5g}") if np.isfinite(one) else None for one in values.tolist()]
 
 
@@ -95,7 +97,7 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _side_by_side(one: Readings) -> dict[str, Any]:
-    """The facts of a device, and a chart of it with its reference."""
+    """The facts of a device, and a chart of its first channel and its reference."""
     columns = np.column_stack([one.values[:, 0], one.targets])
     assert one.reference is not None
     return {
@@ -111,7 +113,10 @@ def _side_by_side(one: Readings) -> dict[str, Any]:
 
 
 def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
-    """Sensor and reference as in their files, and the shift of the sensor's clock at which they correlate best."""
+    """Charts of sensor and reference before alignment, and the shift of the sensor's clock that correlates best.
+
+    None if the reference is not in a separate file, or if no device has a complete row.
+    """
     if not data.reference_file or data.reference is None:
         return None
     file, column = Path(data.reference_file), data.reference.name
@@ -125,7 +130,7 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
     offset = find_clock_offset(sensor, station, sensor.channels[0].name)
     pictures = {}
     for name, one in (("sensor", sensor), ("reference", station)):
-        near = (one.times > sensor.times[0] - 7200) & (one.times < sensor.times[-1] + 7200)
+        near = (one.times > sensor.times[0] - MARGIN_SECONDS) & (one.times < sensor.times[-1] + MARGIN_SECONDS)
         pictures[name] = _picture(one.times[near], one.values[near, :1], one.step_seconds, LARGE)
     return {
         "device": sensor.device,

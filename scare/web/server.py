@@ -35,7 +35,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # policy of the report in its frame
+FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # content policy of the report in its frame
 LARGEST_REQUEST = 1 << 16  # bytes of JSON
 TICK_SECONDS = 0.2  # between two events, at least
 KEEPALIVE_SECONDS = 15.0  # between two events, at most
@@ -100,7 +100,7 @@ def make_app(registry: SessionRegistry, tokens: AccessTokens) -> Starlette:
 
 
 class SessionHandlers:
-    """One handler per route."""
+    """The handlers of the routes; a ScareError that one raises becomes an answer of 400."""
 
     def __init__(self, registry: SessionRegistry, tokens: AccessTokens) -> None:
         self.registry, self.tokens = registry, tokens
@@ -109,14 +109,14 @@ class SessionHandlers:
         return self.registry.open(request.path_params["session"])
 
     async def enter(self, request: Request) -> Response:
-        """Exchange a one-time token for a session key."""
+        """Exchange the one-time token of a link for the key that all other requests carry."""
         key = self.tokens.exchange(str((await _read_json(request)).get("token", "")))
-        return (
-            JSONResponse({"key": key}) if key else error_response(401, "This link has been used. Run scare open again.")
-        )
+        if not key:
+            return error_response(401, "This link has been used. Run scare open again.")
+        return JSONResponse({"key": key})
 
     async def list_sessions(self, request: Request) -> Response:
-        """List all sessions, and the boards, targets and units that there are."""
+        """List all sessions, and what the page offers to choose from: boards, export targets and units."""
         sessions = [{"id": one.id, "title": one.title, "created": one.created} for one in self.registry.list()]
         names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
         return JSONResponse(
@@ -131,12 +131,12 @@ class SessionHandlers:
         )
 
     async def create_session(self, request: Request) -> Response:
-        """Create a session."""
+        """Create a session with the title in the request, and send its id."""
         title = str((await _read_json(request)).get("title", ""))
         return JSONResponse({"id": self.registry.create(title).id})
 
     async def delete_session(self, request: Request) -> Response:
-        """Delete a session."""
+        """End a session's jobs and delete its folder."""
         await self.registry.delete(request.path_params["session"])
         return JSONResponse({})
 
@@ -154,7 +154,7 @@ class SessionHandlers:
         return JSONResponse({"name": name})
 
     async def delete_file(self, request: Request) -> Response:
-        """Delete an uploaded file."""
+        """Delete an uploaded file and the jobs about it."""
         self._session(request).remove_file(request.path_params["name"])
         return JSONResponse({})
 
@@ -164,7 +164,7 @@ class SessionHandlers:
         return JSONResponse({})
 
     async def start_step(self, request: Request) -> Response:
-        """Start a step."""
+        """Start a step of the page, such as train or export:c."""
         self._session(request).start_step(request.path_params["job"], await _read_json(request))
         return JSONResponse({})
 
@@ -189,8 +189,10 @@ class SessionHandlers:
         if path is None:
             return error_response(404, "This download link has been used or is too old. Click the button again.")
         is_framed = path.suffix == ".html" and "framed" in request.query_params
-        attached = {"content-disposition": f'attachment; filename="{path.name}"'}
-        headers = {"content-security-policy": FRAMED} if is_framed else attached
+        if is_framed:
+            headers = {"content-security-policy": FRAMED}
+        else:
+            headers = {"content-disposition": f'attachment; filename="{path.name}"'}
         return FileResponse(path, headers={**headers, "cache-control": "no-store"})
 
 
@@ -218,19 +220,21 @@ async def _read_json(request: Request) -> dict[str, Any]:
 
 async def _receive(request: Request, path: Path, registry: SessionRegistry) -> None:
     """Write an upload to a file as it arrives; refuse it as soon as it exceeds the free space."""
-    announced, received, free = request.headers.get("content-length", ""), 0, registry.free_bytes()
+    content_length = request.headers.get("content-length", "")
+    announced = int(content_length) if content_length.isdecimal() else 0
+    received, free = 0, registry.free_bytes()
     with path.open("wb") as handle:
         async for part in request.stream():
             received += len(part)
-            if max(received, int(announced) if announced.isdecimal() else 0) > free:
+            if max(received, announced) > free:
                 remedy = "Delete sessions, or start scare open with a larger --quota."
                 raise DataError(f"The file is too large: {free / 1e9:.3g} GB are free in {registry.folder}. {remedy}")
             await asyncio.to_thread(handle.write, part)
 
 
 async def _events(registry: SessionRegistry, session: Session) -> AsyncIterator[str]:
-    """Yield the state of a session whenever it changes, until it is closed or nobody listens."""
-    sent = -1
+    """Yield the state of a session whenever it changes, until the session is closed or the browser disconnects."""
+    sent = -1  # the version sent last
     while registry.is_open(session):
         if session.version == sent:
             await session.wait_for_change(KEEPALIVE_SECONDS)

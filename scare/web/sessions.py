@@ -33,7 +33,7 @@ from scare.web.setup import FILES, Setup, make_setup, read_selections
 
 RECORD, LATER = "session.json", "later"
 LONGEST_NAME = 80
-SPARE_BYTES = 1 << 30  # of the disk, left free
+SPARE_BYTES = 1 << 30  # that uploads leave free on the disk
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
 ID = re.compile(r"[0-9a-z-]{1,60}")
 
@@ -78,7 +78,7 @@ class Session:
         return sorted(one.name for one in (self.folder / place).iterdir() if not one.name.startswith("."))
 
     def find_file(self, name: str) -> str:
-        """The path of an uploaded file within the folder."""
+        """The path of an uploaded file relative to the session's folder; a DataError if there is none."""
         for place in (FILES, LATER):
             if name in self.names(place):
                 return f"{place}/{name}"
@@ -100,11 +100,12 @@ class Session:
     def select(self, changes: Mapping[str, Any]) -> None:
         """Save what the person has just selected; another date format previews all files again."""
         selections = merge(self.selections, changes)
-        read_selections(selections)
+        read_selections(selections)  # only to raise an error before anything changes
         self.selections = selections
         self.save()
-        for name in self.names(FILES) if "dates" in changes else ():
-            self.jobs.start(preview_job(name, self.setup.selections.dates))
+        if "dates" in changes:
+            for name in self.names(FILES):
+                self.jobs.start(preview_job(name, self.setup.selections.dates))
         self._notify()
 
     def add_file(self, place: str, name: str) -> None:
@@ -127,9 +128,10 @@ class Session:
         if "config" in job.about:
             with replacing(self.folder / job.about["written"]) as temporary:
                 temporary.write_text(job.about["config"], encoding="utf-8")
-        for other in list(self.jobs.by_name) if name == "train" else ():
-            if other.partition(":")[0] in AFTER_TRAINING:
-                self.jobs.forget(other)
+        if name == "train":
+            for other in list(self.jobs.by_name):
+                if other.partition(":")[0] in AFTER_TRAINING:
+                    self.jobs.forget(other)
         self.jobs.start(job)
 
     def state(self) -> dict[str, Any]:
@@ -153,6 +155,7 @@ class Session:
             await asyncio.wait_for(self._changed.wait(), seconds)
 
     def _notify(self) -> None:
+        """Count a change and wake all tasks that wait for one; the next change gets a new event."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
@@ -178,7 +181,7 @@ class SessionRegistry:
         return sorted(sessions, key=lambda one: one.created, reverse=True)
 
     def load(self, name: str) -> Session:
-        """Read a session from its folder."""
+        """Read a session from its folder; a DataError if there is none of this name."""
         folder = self.folder / name
         if not ID.fullmatch(name) or not (folder / RECORD).is_file():
             raise DataError("There is no such session.")
@@ -186,7 +189,7 @@ class SessionRegistry:
 
     def open(self, name: str) -> Session:
         """The session of this name, loaded once."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()  # for `close`, which runs in another thread
         if name not in self._open:
             self._open[name] = self.load(name)
         return self._open[name]

@@ -15,11 +15,12 @@ from scare.data.times import Dates
 from scare.records import Count, Positive, convert
 
 FILES = "files"  # folder of a session
-SENSOR, REFERENCE = "sensor", "reference"
+SENSOR, REFERENCE = "sensor", "reference"  # kinds of files, and roles of columns
 CHANNELS = ("target", SENSOR, "temperature", "humidity")  # roles of columns that a calibrator reads
-STATION = re.compile(r"ref|station|monitor|fem|frm|bam|teom", re.IGNORECASE)
+STATION = re.compile(r"ref|station|monitor|fem|frm|bam|teom", re.IGNORECASE)  # in a reference file's name
 Kind = Literal["sensor", "reference"]
 Role = Literal["target", "sensor", "temperature", "humidity", "reference", "time", "device", "nothing"]
+# How long to train: the keys of [training] that each choice sets.
 LENGTHS: dict[str, dict[str, Any]] = {"quick": {"steps": 300}, "usual": {}, "thorough": {"members": 3}}
 ROLES = get_args(Role)
 BASELINES = ["ridge", "boosting"]  # scored beside the raw reading and linear regression
@@ -44,7 +45,7 @@ class Selections:
 
 @dataclass(frozen=True)
 class Setup:
-    """Files by kind, columns by role, and the selections behind them."""
+    """The selections, completed: files by kind, and the role and unit of each column, by file and column."""
 
     sensors: tuple[str, ...]
     reference_file: str
@@ -60,7 +61,7 @@ class Setup:
         return tuple(f"{FILES}/{name}" for name in self.sensors)
 
     def config(self) -> str:
-        """The setup as a config file."""
+        """The setup as the text of a config file (TOML); the columns of the first sensor file hold for all."""
         first, station, selections = self.sensors[0], self.reference_file or self.sensors[0], self.selections
         named = {role: [name for name, one in self.roles[first].items() if one == role] for role in ROLES}
         channels = [self._channel(first, name) for role in CHANNELS for name in named[role]]
@@ -79,17 +80,18 @@ class Setup:
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
 
     def _channel(self, file: str, column: str) -> dict[str, str]:
+        """A column as a channel of [data], with its unit if it is known."""
         unit = self.units[file].get(column, "")
         return {"name": column, **({"unit": unit} if unit else {})}
 
 
 def read_selections(selections: Mapping[str, Any]) -> Selections:
-    """Check selections that the page sent."""
+    """Check selections that the page sent and convert them."""
     return convert(dict(selections), Selections, "the selections")
 
 
 def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:
-    """Complete the selections by guesses from previews (`preview.preview_file`), by file name."""
+    """Complete the selections by guesses; `previews` are what `preview.preview_file` returned, by file name."""
     chosen = {name: kind for name, kind in selections.kinds.items() if name in previews}
     kinds = {**_guess_kinds(previews), **chosen}
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
@@ -112,12 +114,14 @@ def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     unlike = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
     likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
     if likely or len(previews) == 2:
-        fewest = min(likely or unlike or previews, key=lambda name: len(previews[name]["columns"]))
-        kinds[fewest] = REFERENCE
+        # A station's file usually has fewer columns than a sensor's.
+        station = min(likely or unlike or previews, key=lambda name: len(previews[name]["columns"]))
+        kinds[station] = REFERENCE
     return kinds
 
 
 def _has(preview: Mapping[str, Any], kind: str) -> bool:
+    """Whether a column of the file looks like a sensor's or a reference's."""
     return any(column["looks"] == kind for column in preview["columns"])
 
 
@@ -125,15 +129,15 @@ def _roles(preview: Mapping[str, Any], kind: str, selected: Mapping[str, str], h
     """The role of each column: as selected, else as it looks; one column is the target, one the reference."""
     roles = {column["name"]: column["looks"] for column in preview["columns"]}
     roles = {name: role if role in ROLES else "nothing" for name, role in roles.items()}
-    if kind == REFERENCE:
-        likely = [name for name, role in roles.items() if role == REFERENCE]
-        likely += [name for name, role in roles.items() if role == SENSOR]
+    references = [name for name, role in roles.items() if role == REFERENCE]
+    sensors = [name for name, role in roles.items() if role == SENSOR]
+    if kind == REFERENCE:  # only its time and one column are used
         roles = {name: role if role == "time" else "nothing" for name, role in roles.items()}
-        roles |= dict.fromkeys(likely[:1], REFERENCE)
+        roles |= dict.fromkeys([*references, *sensors][:1], REFERENCE)
     else:
-        known = [name for name, role in roles.items() if role == REFERENCE]
-        roles |= dict.fromkeys(known if has_station else known[1:], "nothing")
-        roles |= dict.fromkeys([name for name, role in roles.items() if role == SENSOR][:1], "target")
+        unused = references if has_station else references[1:]
+        roles |= dict.fromkeys(unused, "nothing")
+        roles |= dict.fromkeys(sensors[:1], "target")
     for name, role in selected.items():
         if name in roles and role in ROLES:
             roles = _assign(roles, name, role)
@@ -141,17 +145,19 @@ def _roles(preview: Mapping[str, Any], kind: str, selected: Mapping[str, str], h
 
 
 def _assign(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:
-    """Give a column a role; the column that had it gets another if only one may have it."""
+    """Give a column a role; if only one column may have it, the one that had it falls back to another."""
     fallback = {"target": SENSOR, REFERENCE: "nothing", "device": "nothing"}.get(role)
     others = {other: fallback if fallback and one == role else one for other, one in roles.items()}
     return {**others, name: role}
 
 
 def _with_role(roles: Mapping[str, str], role: str) -> str:
+    """The first column with this role, or ""."""
     return next((name for name, one in roles.items() if one == role), "")
 
 
 def _missing(sensors: Sequence[str], station: str, roles: Mapping[str, Mapping[str, str]]) -> str:
+    """A sentence that asks for the first thing that training still needs, or ""."""
     if not sensors:
         return "Add a file of your sensor."
     if not _with_role(roles[sensors[0]], "target"):

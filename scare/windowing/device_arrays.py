@@ -5,7 +5,7 @@ from mmap import mmap
 
 import numpy as np
 
-LARGE = 1 << 16  # bytes
+LARGE = 1 << 16  # bytes from which memory comes from mmap
 
 
 class DeviceArrays:
@@ -51,7 +51,7 @@ class DeviceArrays:
         return {name: array[: self._count].copy() for name, array in self._arrays.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Replace all rows by those of `state`; arrays that it lacks (an older version's) begin as for new devices."""
+        """Replace all rows by those of `state`; an array that it lacks, as from an older version, starts as if new."""
         self._count = len(next(iter(state.values())))
         new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
         self._arrays = {name: np.array(state.get(name, rows), rows.dtype) for name, rows in new.items()}

@@ -20,7 +20,7 @@ from annotated_types import MinLen
 from scare.errors import UsageError
 from scare.records import Amount, Finite
 
-FALSE_ALARMS = 1e-3  # the largest share of training rows outside
+FALSE_ALARMS = 1e-3  # the largest share of training rows that may count as outside
 JITTER = 1e-4  # share of a channel's variance added to it: channels that always moved together may differ by rounding
 MARGIN = 0.5  # of a channel's range: how far beyond the range a channel is clamped
 Row = Annotated[tuple[Finite, ...], MinLen(1)]
@@ -80,7 +80,10 @@ class TrainingRange:
         return bounded + self.slope * (first - clamped).astype(np.float64)
 
     def distances(self, rows: np.ndarray) -> np.ndarray:
-        """Squared Mahalanobis distances of scaled rows [n, channels]; equal to the bit however rows are batched."""
+        """Squared Mahalanobis distances [n] of scaled rows [n, channels].
+
+        Summed channel by channel, and not by a matrix product, so that every batch size gives the same bits.
+        """
         columns = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T
         parts = [sum(weight * column for weight, column in zip(line, columns, strict=True)) for line in self.whitening]
         return np.asarray(sum(np.square(part) for part in parts))
@@ -128,7 +131,7 @@ def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRa
 
 
 def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
-    """Update an exponential moving average of squared distances, with the window as its time constant."""
+    """Return the slow mean after a row: an exponential moving average with the window, in rows, as time constant."""
     return slow + (distance - slow) / window
 
 

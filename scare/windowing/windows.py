@@ -23,7 +23,7 @@ from scare.data.flags import Flag
 from scare.errors import UsageError
 from scare.records import Name
 
-LONGEST_HOLD = 1 << 20  # slots: a gap up to this long is laid out in memory
+LONGEST_HOLD = 1 << 20  # steps: the largest `hold`, since gaps up to about that long are laid out in memory
 NEVER = 1 << 40  # the age of a slot before the first real row
 
 
@@ -53,7 +53,7 @@ class GapPolicy:
 
     def rows_needed(self, window: int) -> int:
         """Number of checked rows that must be real."""
-        return -(-self.rows_checked(window) * self.percent // 100)
+        return -(-self.rows_checked(window) * self.percent // 100)  # rounded up
 
     def longest_jump(self, window: int) -> int:
         """Longest gap, in slots, that needs to be laid out: a longer one gives the same windows."""
@@ -64,7 +64,7 @@ STRICT = GapPolicy("strict")
 RECENT = GapPolicy("recent", checked=60)
 ANY = GapPolicy("any", checked=1)  # for training: one real row is enough
 POLICIES = {policy.name: policy for policy in (RECENT, STRICT)}
-LEARNED_FROM = {ANY.name: ANY, **POLICIES}
+LEARNED_FROM = {ANY.name: ANY, **POLICIES}  # policies of windows that training may use
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,15 @@ class Grid:
     def tail(self) -> "Grid":
         """Return the last `window - 1` slots, which are the history of the rows to come."""
         keep = slice(len(self.real) - self.window + 1, None)
-        none = np.empty(0, np.int64)
-        return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], none, self.last_time)
+        no_rows = np.empty(0, np.int64)
+        return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], no_rows, self.last_time)
 
     def usable(self, policy: GapPolicy) -> np.ndarray:
         """Whether the window that ends in each slot may be used, bool [slots]; always false in the history."""
         checked = policy.rows_checked(self.window)
         enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
-        unbroken = _moving_sum(self.age > policy.hold, checked) == 0
-        usable = self.real & enough & unbroken
+        recent = _moving_sum(self.age > policy.hold, checked) == 0  # no row repeats one that is too old
+        usable = self.real & enough & recent
         usable[: self.window - 1] = False
         return usable
 
@@ -109,6 +109,8 @@ def make_grid(
     times: np.ndarray, values: np.ndarray, step_seconds: float, window: int, policy: GapPolicy, history: Grid | None
 ) -> Grid:
     """Lay rows (`times` in seconds [rows], `values` [rows, channels], NaN = missing) on a grid after `history`.
+
+    `history` is the `tail` of the grid of earlier rows; None if there were none.
 
     >>> values = np.array([[1.0], [2.0], [4.0]])
     >>> grid = make_grid(np.array([0.0, 60.0, 180.0]), values, 60.0, 3, STRICT, None)
@@ -154,7 +156,7 @@ def longest_run(usable: np.ndarray) -> int:
 
 
 def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
-    """Count slots from one row to the next: elapsed / step, rounded half up; 0 = too early."""
+    """Count slots from one row to the next: elapsed / step, rounded half up; below 1, the row is too early."""
     return int(elapsed_seconds / step_seconds + 0.5)
 
 
@@ -166,7 +168,9 @@ def history_starts(times: np.ndarray, step_seconds: float, window: int, last_tim
     >>> history_starts(np.array([0.0, 60.0, 9e9, 120.0, 180.0, 60.0]), 60.0, 1, np.nan)
     [3, 5]
     """
-    reach, latest = window * step_seconds, np.fmax.accumulate(np.concatenate([[last_time], times]))
+    reach = window * step_seconds
+    # Usually no row is far behind any row before it; then the loop below is not needed.
+    latest = np.fmax.accumulate(np.concatenate([[last_time], times]))
     if not (times < latest[:-1] - reach).any():
         return []
     starts, last = [], last_time
@@ -174,7 +178,7 @@ def history_starts(times: np.ndarray, step_seconds: float, window: int, last_tim
         if time < last - reach:
             starts.append(row)
         elif not np.isnan(last) and steps_between(time - last, step_seconds) < 1:
-            continue
+            continue  # too early, so this row is not used
         last = time
     return starts
 
@@ -185,10 +189,13 @@ def steps_in(hours: float, step_seconds: float) -> int:
 
 
 def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np.ndarray:
-    """Find the slot of each row, counted from the first one after the history; -1 for a row not used."""
-    steps = np.diff(times, prepend=times[:1] - step if np.isnan(last_time) else last_time)
-    jumps = (steps / step + 0.5).astype(np.int64)
-    if (jumps >= 1).all():
+    """Find the slot of each row, counted from the first one after the history; -1 for a row not used.
+
+    Jumps of more than `longest` slots are shortened to it; `last_time` is NaN if there is no row in the history.
+    """
+    elapsed = np.diff(times, prepend=times[:1] - step if np.isnan(last_time) else last_time)
+    jumps = (elapsed / step + 0.5).astype(np.int64)  # as in `steps_between`
+    if (jumps >= 1).all():  # every row is used
         return np.cumsum(np.minimum(jumps, longest)) - 1
     slots, position, last = np.full(len(times), -1), -1, last_time
     for row, time in enumerate(times.tolist()):
@@ -200,9 +207,10 @@ def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np
 
 
 def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Count steps since the last real slot, continuing the ages of the history."""
+    """Count steps since the last real slot [slots]; the first slots are the history, whose ages are `before`."""
     index = np.arange(len(real))
     last = np.maximum.accumulate(np.where(real, index, -1))
+    # Until the first real slot, ages go on from the last one of the history.
     start = before[-1] + 1 - len(before) if len(before) else NEVER
     age = np.where(last >= 0, index - last, index + start)
     age[: len(before)] = before
@@ -210,17 +218,20 @@ def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 def _fill_holes(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
-    """Fill holes with the row before; before the first real row, with that row."""
-    keep = real.copy()
-    keep[:lead] = np.isfinite(laid[:lead]).all(axis=1)
-    if not keep.any():
+    """Fill holes with the row before; before the first real row, with that row.
+
+    The first `lead` slots are history, whose holes were filled before.
+    """
+    filled = real.copy()
+    filled[:lead] = np.isfinite(laid[:lead]).all(axis=1)
+    if not filled.any():
         return laid
-    last = np.maximum.accumulate(np.where(keep, np.arange(len(keep)), -1))
-    return laid[np.where(last >= 0, last, np.argmax(keep))]
+    last = np.maximum.accumulate(np.where(filled, np.arange(len(filled)), -1))
+    return laid[np.where(last >= 0, last, np.argmax(filled))]
 
 
 def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
-    """Count true values among the last `width` slots, [slots]."""
+    """Count true values among each slot and the `width - 1` before it, [slots]."""
     total = np.cumsum(flags)
     total[width:] = total[width:] - total[:-width].copy()
     return total

@@ -169,7 +169,7 @@ def test_products_in_integers_are_within_their_roundings(limit: float, steps: fl
 def test_products_of_steps_larger_than_the_limit_have_no_integer_form() -> None:
     plan = curve_plan(9, 1)
     quantise(plan, np.array([1.1]))
-    with pytest.raises(NotApplicableError, match="the limit ±3 of products is too few steps"):
+    with pytest.raises(NotApplicableError, match="too coarse for products of readings up to ±3"):
         quantise(plan, np.array([0.9]))
 
 

@@ -20,7 +20,7 @@ from scare.export.package import export_calibrator
 from scare.export.python_source import Constants, print_function
 from scare.export.tensor_graph import lower_to_tensors
 from scare.kernels import QUANTISATION, Kernel, Operations, QuantisationRule, Step, pointwise
-from scare.kernels.c_arguments import every_number
+from scare.kernels.c_arguments import elementwise_form
 from scare.kernels.contract import same_shape
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.recipes.pages import ROOT, files, recipe
@@ -38,8 +38,8 @@ FORMS: dict[str, tuple[dict[str, Any], str, Any]] = {  # the table of the family
             lambda q, step: Step("negate_q", step.inputs, step.output),
         ),
     ),
-    "float32 C form": (pointwise.C_FLOAT32, "negate", every_number),
-    "fixed-point C form": (pointwise.C_FIXED, "negate_q", every_number),
+    "float32 C form": (pointwise.C_FLOAT32, "negate", elementwise_form),
+    "fixed-point C form": (pointwise.C_FIXED, "negate_q", elementwise_form),
     "tensor form": (pointwise.TENSOR_FORMS, "negate", lambda x, weights, settings: x * -1.0),
 }
 SIGNATURE = "void scare_negate_{kind}({number} *out, const {number} *x, uint32_t count)"
