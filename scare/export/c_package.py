@@ -40,8 +40,8 @@ from scare.upkeep.update import identity
 
 README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
 GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # most windows, and most numbers in them; at least one window
-NUMPY_TYPES = {"float": "float32"}  # of C types whose NumPy name is not theirs without `_t`
-ANSWER = ("calibrated", "low", "high", "flags")  # columns that examples print
+NUMPY_TYPES = {"float": "float32"}  # NumPy's name of a C type; others are the C type without `_t`
+ANSWER = ("calibrated", "low", "high", "flags")  # columns of an answer that examples print
 LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}
 PAGE = Template("""# $target, calibrated in C
 
@@ -140,7 +140,8 @@ def make_c(compiled: Compiled) -> Artefact:
     return c_artefact(compiled, model, files, f"{model.name}.c", RUNTIME)
 
 
-def _nothing(compiled: Compiled, model: CModel) -> dict[str, str]:
+def _no_extras(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """Default of `Library.fields` and `Library.files`: nothing to add."""
     return {}
 
 
@@ -149,21 +150,21 @@ class Library:
     """Layout of a library for a build system.
 
     `templates` is the folder of its templates, `sources` the folder for model and runtime, `prefix` is put before the
-    model's name in C. `fields` adds placeholders for its templates, `files` adds files beside the sources. `in_c`:
-    users call it from C, so the README explains that.
+    model's name in C. `fields` adds placeholders for its templates, `files` adds files to the sources, text by name.
+    `in_c`: users call it from C, so the README explains that.
     """
 
     templates: str
     sources: str = "src"
     prefix: str = ""
-    fields: Callable[[Compiled, CModel], Mapping[str, str]] = _nothing
-    files: Callable[[Compiled, CModel], Mapping[str, str]] = _nothing
+    fields: Callable[[Compiled, CModel], Mapping[str, str]] = _no_extras
+    files: Callable[[Compiled, CModel], Mapping[str, str]] = _no_extras
     in_c: bool = True
 
     def make(self, compiled: Compiled) -> Artefact:
         """Make the files of the library."""
         model = replace(compiled.c_model, name=self.prefix + compiled.name)
-        fields = {**_fields(compiled, model), **self.fields(compiled, model)}
+        fields = {**_template_fields(compiled, model), **self.fields(compiled, model)}
         filled, extras = fill_templates(self.templates, fields), f"{EXTRAS}/{compiled.name}"
         sources = {
             f"{model.name}.h": print_header(model, runtime=""),
@@ -269,8 +270,8 @@ def c_artefact(
 def golden_header(compiled: Compiled, model: CModel) -> str:
     """Print the first golden windows, as `run` reads them, and their scaled results as C."""
     plan = compiled.plan
-    most = max(1, GOLDEN_NUMBERS // (plan.window * plan.channels))
-    windows = compiled.calibrator.golden.windows[: min(GOLDEN_WINDOWS, most)]
+    most_windows = max(1, GOLDEN_NUMBERS // (plan.window * plan.channels))
+    windows = compiled.calibrator.golden.windows[: min(GOLDEN_WINDOWS, most_windows)]
     return print_golden(model, encode_windows(windows, model.program.quanta), run(plan, windows))
 
 
@@ -298,7 +299,7 @@ def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: 
 
 
 def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str:
-    """Print a Markdown table row for each channel, with its valid range."""
+    """Print a Markdown table row for each channel: its label and its valid range."""
 
     def limit(number: float) -> str:
         return f"{number:g}" if abs(number) < np.float32(LARGEST) else "no limit"
@@ -351,39 +352,44 @@ class SensorField:
 
 
 def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
-    """Find the sensor field of each channel in data/quantities.toml, for examples that read real sensors."""
+    """Find the sensor field of each channel in data/quantities.toml, for examples that read real sensors.
+
+    The channels of a published correction have known quantities; others are guessed from their names.
+    """
     correction = ALL_VERSIONS.get(str(calibrator.facts.get("model")))
     if correction:
-        return [_field(quantity(role.quantity), role.prefers) for role in correction.roles]
-    return [_field(_measurable(channel.name), channel.name) for channel in calibrator.inputs.channels]
+        return [_sensor_field(quantity(role.quantity), role.prefers) for role in correction.roles]
+    return [_sensor_field(_measurable_quantity(channel.name), channel.name) for channel in calibrator.inputs.channels]
 
 
-def _measurable(name: str) -> Quantity | None:
+def _measurable_quantity(name: str) -> Quantity | None:
     """Guess the quantity from a channel name, among those with a known sensor.
 
-    >>> [found.name if (found := _measurable(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
+    >>> [found.name if (found := _measurable_quantity(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
     ['T', 'PM2.5', None]
     """
     return next((one for one in quantities().values() if one.esphome and is_called(name, one.name)), None)
 
 
-def _field(found: Quantity | None, hint: str) -> SensorField:
-    """Find the field of a quantity; for particles the CF=1 field if the hint contains "cf", else the atmospheric one.
+def _sensor_field(found: Quantity | None, hint: str) -> SensorField:
+    """Find the sensor field of a quantity, empty if no sensor is known for it.
 
-    >>> _field(quantity("PM2.5"), "pm_cf_1")
+    A PMS5003 gives each particle size twice: as CF=1, taken if the hint contains "cf", and as atmospheric.
+
+    >>> _sensor_field(quantity("PM2.5"), "pm_cf_1")
     SensorField(pms5003='PM25_CF1', esphome=('pmsx003', 'pm_2_5_std'))
-    >>> _field(quantity("RH"), ""), _field(None, "NO2")
+    >>> _sensor_field(quantity("RH"), ""), _sensor_field(None, "NO2")
     (SensorField(pms5003='', esphome=('sht3xd', 'humidity')), SensorField(pms5003='', esphome=None))
     """
     if found is None or found.esphome is None or not found.pms5003:
         return SensorField(esphome=found.esphome if found else None)
-    factory, (platform, number) = "cf" in hint.lower(), found.esphome
-    return SensorField(
-        f"{found.pms5003}_{'CF1' if factory else 'ATM'}", (platform, f"{number}_std" if factory else number)
-    )
+    platform, key = found.esphome
+    if "cf" in hint.lower():
+        return SensorField(f"{found.pms5003}_CF1", (platform, f"{key}_std"))
+    return SensorField(f"{found.pms5003}_ATM", (platform, key))
 
 
-def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
+def _template_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
     """Placeholders that every library's templates may use."""
     labels = [to_ascii(label) for label in model.labels]
     ranges = compiled.reading_ranges
@@ -395,15 +401,15 @@ def _fields(compiled: Compiled, model: CModel) -> dict[str, str]:
         "target": to_ascii(compiled.calibrator.target.name) or "a sensor",
         "title": to_ascii(model.title),
         "heading": ",".join([*(label.replace(",", "") for label in labels), *ANSWER, "status"]),
-        "rows": "\n".join(map(_read_channel, range(len(labels)), labels, sensor_fields(compiled.calibrator))),
+        "rows": "\n".join(map(_print_reading_line, range(len(labels)), labels, sensor_fields(compiled.calibrator))),
         "ends": "\n".join(f"        {{{low:.9e}f, {high:.9e}f}}," for low, high in ranges),  # exact, also in C++98
     }
 
 
-def _read_channel(index: int, label: str, field: SensorField) -> str:
+def _print_reading_line(index: int, label: str, field: SensorField) -> str:
     """Print the line of a sketch that reads one channel.
 
-    >>> _read_channel(0, "pm", SensorField("PM25_CF1")), _read_channel(1, "RH", SensorField())
+    >>> _print_reading_line(0, "pm", SensorField("PM25_CF1")), _print_reading_line(1, "RH", SensorField())
     ('    row[0] = pms[PM25_CF1]; // pm', '    row[1] = NAN; // RH: read another sensor here')
     """
     if field.pms5003:

@@ -27,7 +27,7 @@ IN_TREE = Path(__file__).parents[2] / "runtime"
 KERNEL_HEADERS = "scare_kernels.h", "scare_fixed.h"
 LEARNING = "scare_learn"  # prefix of the on-board learner's files, exported with --learn only
 COLUMNS = 120
-CALL_COLUMNS = COLUMNS - 8  # inside a branch
+CALL_COLUMNS = COLUMNS - 8  # a call inside a branch is indented by 8
 WORD_BITS = 32
 INDENT: dict[str, Any] = {"initial_indent": " " * 8, "subsequent_indent": " " * 8, "break_on_hyphens": False}
 KEYWORDS = """
@@ -52,31 +52,33 @@ def runtime_sources() -> dict[str, str]:
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
     """
-    return {name: text for name, text in _sources().items() if not name.startswith(LEARNING)}
+    return {name: text for name, text in _all_sources().items() if not name.startswith(LEARNING)}
 
 
 def learning_sources() -> dict[str, str]:
     """Like `runtime_sources`, for the on-board learner."""
-    return {name: text for name, text in _sources().items() if name.startswith(LEARNING)}
+    return {name: text for name, text in _all_sources().items() if name.startswith(LEARNING)}
 
 
-def _sources() -> dict[str, str]:
-    paths = sorted(_folder().rglob("*.[ch]"), key=lambda path: path.name)
+def _all_sources() -> dict[str, str]:
+    """Read every C file of the runtime: text by file name."""
+    paths = sorted(_runtime_folder().rglob("*.[ch]"), key=lambda path: path.name)
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
 def declared_functions() -> frozenset[str]:
     """List the C functions that generated code may call: those declared in the kernel headers."""
-    return _declared_in(_folder())
+    return _functions_declared_in(_runtime_folder())
 
 
 @cache
-def _declared_in(folder: Path) -> frozenset[str]:  # cached by folder, so that tests may extend a copy
+def _functions_declared_in(folder: Path) -> frozenset[str]:  # cached by folder, so that tests may extend a copy
     headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
     return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
 
 
-def _folder() -> Path:
+def _runtime_folder() -> Path:
+    """The runtime's sources: as installed with the package, else those of the source tree."""
     return (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"
 
 
@@ -119,7 +121,7 @@ class CModel:
         for call in self.program.every_call():
             for argument in call.arguments:
                 if isinstance(argument, CTable):
-                    tables.setdefault(_key(argument), argument)
+                    tables.setdefault(_content_key(argument), argument)
         names = distinct_names((f"table_{table.about}" for table in tables.values()), {self.name})
         return {key: (name, table) for name, (key, table) in zip(names, tables.items(), strict=True)}
 
@@ -146,10 +148,10 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
     }
     for name, value in model.values.values():
         if value.kept:
-            about = f"/* in scratch after a run: {value.kind} {_shape(value.shape)} */"
+            about = f"/* in scratch after a run: {value.kind} {_print_shape(value.shape)} */"
             sizes[f"KEPT_{name.upper()}_OFFSET"] = f"{model.layout.places[value.name].offset} {about}"
             sizes[f"KEPT_{name.upper()}_BYTES"] = value.bytes
-    return _text(
+    return _join_lines(
         [
             *_print_title(model),
             *(f"#ifndef {guard}", f"#define {guard}", "", f'#include "{runtime}scare.h"', ""),
@@ -168,9 +170,13 @@ def print_source(model: CModel, runtime: str = "src/") -> str:
     lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
     lines += _print_channels(model)
     for name, table in model.tables.values():
-        lines += ["", f"/* {_comment(table.about)} {_shape(table.values.shape)} */", *_print_table(name, table.values)]
+        lines += [
+            "",
+            f"/* {_escape_comment(table.about)} {_print_shape(table.values.shape)} */",
+            *_print_table(name, table.values),
+        ]
     lines += ["", *_print_run(model), "", *_print_descriptor(model)]
-    return _text(lines)
+    return _join_lines(lines)
 
 
 def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str:
@@ -185,7 +191,7 @@ def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str
         for row in rows:
             lines += ["    {", *_print_numbers(row, "        "), "    },"]
         lines += ["};", "", *_print_table(f"{name}_results", results.astype(np.float32))]
-    return _text([*lines, "", "#endif"])
+    return _join_lines([*lines, "", "#endif"])
 
 
 def print_number(number: float | np.generic) -> str:
@@ -204,29 +210,31 @@ def print_number(number: float | np.generic) -> str:
 
 
 def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:
-    """Make a C identifier from each text, all different and not in `taken`, to which they are added."""
+    """Make a C identifier from each text, all different and none of them in `taken`; adds them to `taken`."""
     names = []
     for text in texts:
         stem = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "value"
         stem = f"_{stem}" if stem[0].isdigit() else stem
-        every = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
-        names.append(next(name for name in every if name not in taken))
+        candidates = (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))  # one must be free
+        names.append(next(name for name in candidates if name not in taken))
         taken.add(names[-1])
     return names
 
 
 def _print_title(model: CModel) -> list[str]:
-    return wrap(f"/* {_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
+    """Print the model's title as a comment."""
+    return wrap(f"/* {_escape_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
 
 
 def _print_channels(model: CModel) -> list[str]:
+    """Print the constants of the descriptor: channels, absent readings, whitening matrix, intervals."""
     lines = [f"/* {', '.join(InputChannel._fields)} */", "static const scare_channel channels[] = {"]
     for channel, label in zip(model.descriptor.channels, model.labels, strict=True):
         parts = " ".join(
             f"{{{', '.join(map(print_number, part))}}}," if isinstance(part, Range) else f"{print_number(part)},"
             for part in channel
         )
-        lines += [f"    {{ /* {_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
+        lines += [f"    {{ /* {_escape_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
     lines += ["};"]
     tables = {"absent": model.descriptor.absent, "whitening": model.descriptor.training.whitening}
     for name, numbers in tables.items():
@@ -240,6 +248,7 @@ def _print_channels(model: CModel) -> list[str]:
 
 
 def _print_table(name: str, values: np.ndarray) -> list[str]:
+    """Print a constant array, aligned to words, because kernels read several numbers at once."""
     values = values if values.size else np.zeros(1, values.dtype)  # C has no array without numbers
     kind = "float" if values.dtype == np.float32 else f"{values.dtype}_t"
     aligned = "" if values.itemsize == WORD else f" __attribute__((aligned({WORD})))"
@@ -247,12 +256,14 @@ def _print_table(name: str, values: np.ndarray) -> list[str]:
 
 
 def _print_numbers(values: np.ndarray, margin: str) -> list[str]:
+    """Print numbers, as many in each line as fit."""
     numbers = [f"{print_number(number)}," for number in values.ravel()]
     across = (COLUMNS - len(margin)) // (max(map(len, numbers)) + 1)
     return [margin + " ".join(numbers[at : at + across]) for at in range(0, len(numbers), across)]
 
 
 def _print_run(model: CModel) -> list[str]:
+    """Print the function `run`: a pointer to each value, then the calls."""
     result, _ = model.values[model.program.result.name]
     in_window = any(model.layout.places[name].in_window for name in model.values)
     branches = any(isinstance(call, Branch) for call in model.program.calls)
@@ -266,7 +277,7 @@ def _print_run(model: CModel) -> list[str]:
         place = model.layout.places[value.name]
         const, base = ("const ", "rows") if place.in_window else ("", "memory")
         pointer = f"{const}{value.kind} *const {name} = ({const}void *)({base} + {place.offset});"
-        lines += [f"    {pointer} /* {_shape(value.shape)} */"]
+        lines += [f"    {pointer} /* {_print_shape(value.shape)} */"]
     lines += [] if branches else ["    (void)choice;"]
     for call in model.program.calls:
         text = _print_branch(model, call) if isinstance(call, Branch) else _print_call(model, call)
@@ -275,16 +286,17 @@ def _print_run(model: CModel) -> list[str]:
 
 
 def _print_call(model: CModel, call: CCall) -> list[str]:
+    """Print a call, followed by a comment with the shapes of what it reads and writes."""
     arguments = []
     for argument in call.arguments:
         if isinstance(argument, CValue):
             arguments.append(model.values[argument.name][0])
         elif isinstance(argument, CTable):
-            arguments.append(model.tables[_key(argument)][0])
+            arguments.append(model.tables[_content_key(argument)][0])
         else:
             arguments.append(print_number(argument))
-    shapes = " ".join(_shape(value.shape) for value in call.reads)
-    comment = f"/* {shapes} -> {_shape(call.output.shape)} */"
+    shapes = " ".join(_print_shape(value.shape) for value in call.reads)
+    comment = f"/* {shapes} -> {_print_shape(call.output.shape)} */"
     text = f"{call.function}({', '.join(arguments)});"
     *lines, last = wrap(text, CALL_COLUMNS, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
     together = f"{last} {comment}"
@@ -292,6 +304,7 @@ def _print_call(model: CModel, call: CCall) -> list[str]:
 
 
 def _print_branch(model: CModel, branch: Branch) -> list[str]:
+    """Print a decision, which is made again when its period is over, and both branches."""
     decision, _ = model.values[branch.decision[-1].output.name]
 
     def body(calls: Iterable[CCall]) -> list[str]:
@@ -313,6 +326,7 @@ def _print_branch(model: CModel, branch: Branch) -> list[str]:
 
 
 def _print_descriptor(model: CModel) -> list[str]:
+    """Print the `scare_model`; fields for spikes and stuck readings only if the runtime looks at the past."""
     program, descriptor, training = model.program, model.descriptor, model.descriptor.training
     fields = {
         "window": program.window,
@@ -348,18 +362,19 @@ def _print_descriptor(model: CModel) -> list[str]:
     ]
 
 
-def _key(table: CTable) -> bytes:
+def _content_key(table: CTable) -> bytes:
+    """Key by which equal tables are found: their type and their bytes."""
     return table.values.dtype.str.encode() + table.values.tobytes()
 
 
-def _shape(shape: Sequence[int]) -> str:
+def _print_shape(shape: Sequence[int]) -> str:
     return "".join(f"[{size}]" for size in shape) or "[1]"
 
 
-def _comment(text: str) -> str:
+def _escape_comment(text: str) -> str:
     """Make a text safe inside a C comment."""
     return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
 
 
-def _text(lines: Iterable[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"

@@ -27,8 +27,9 @@ from scare.words import suggestion
 PAST_ROWS = 16  # decay length, in rows, of the usual change that a spike is compared with
 LONGEST_STEP_MS = (1 << 31) - 1  # beyond it a 32-bit clock cannot tell forwards from backwards
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-TOP = int(np.float32(LARGEST).view(np.int32))
-RANKS = range(-TOP, TOP + 1)  # ranks of all float32 numbers that are readings, in ascending order
+# The bits of a positive float32, read as an integer, are its rank among all float32 numbers.
+TOP_RANK = int(np.float32(LARGEST).view(np.int32))
+RANKS = range(-TOP_RANK, TOP_RANK + 1)  # of all float32 numbers that are readings, in ascending order
 
 
 class Range(NamedTuple):
@@ -133,7 +134,7 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
         quanta or [0.0] * len(inputs.channels),
         strict=True,
     )
-    channels = [_channel(*column, clamped=inputs.training_range is not None) for column in columns]
+    channels = [_input_channel(*column, clamped=inputs.training_range is not None) for column in columns]
     if inputs.training_range is not None:
         channels = list(_with_training_range(inputs.training_range, affine, channels))
     target = inputs.scaling.target
@@ -147,14 +148,14 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
         hold=inputs.policy.hold,
         channels=tuple(channels),
         absent=tuple(dict.fromkeys(sentinels)),
-        target_scale=_float32(target.scale[0], "the target's scale"),
-        target_center=_float32(target.center[0], "the target's center"),
-        floor=-LARGEST_FLOAT32 if calibrator.floor is None else _float32(calibrator.floor, "the floor"),
+        target_scale=_to_float32(target.scale[0], "the target's scale"),
+        target_center=_to_float32(target.center[0], "the target's center"),
+        floor=-LARGEST_FLOAT32 if calibrator.floor is None else _to_float32(calibrator.floor, "the floor"),
         interval=interval_table(calibrator.intervals) if calibrator.intervals else None,
         training=_training_limits(inputs.training_range) if inputs.training_range else TrainingLimits(),
-        stuck_rows=inputs.quality.stuck_rows - 1,
-        spike_share=_float32(share, "the factor of a spike"),
-        spike_floors=tuple(_float32(share * floor, "a spike") for floor in spike_floors),
+        stuck_rows=inputs.quality.stuck_rows - 1,  # after the first of equal readings
+        spike_share=_to_float32(share, "the factor of a spike"),
+        spike_floors=tuple(_to_float32(share * floor, "a spike") for floor in spike_floors),
     )
 
 
@@ -180,55 +181,61 @@ def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndar
 
 
 def interval_table(intervals: Intervals) -> IntervalTable:
-    """Round intervals to float32, padded to eight bands with copies of the last one that no value reaches.
+    """Round intervals to float32; bands that are missing to eight are copies of the last, which no value reaches.
 
     >>> interval_table(Intervals(0.9, (10.0,), (1.0, 4.0), (2.0, 5.0), 1.5)).above
     (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
     """
-    more = BANDS - len(intervals.below)
+    missing = BANDS - len(intervals.below)
     padded = (
-        [*intervals.edges, *[LARGEST_FLOAT32] * more],
-        [*intervals.below, *[intervals.below[-1]] * more],
-        [*intervals.above, *[intervals.above[-1]] * more],
+        [*intervals.edges, *[LARGEST_FLOAT32] * missing],
+        [*intervals.below, *[intervals.below[-1]] * missing],
+        [*intervals.above, *[intervals.above[-1]] * missing],
     )
-    edge, below, above = (tuple(_float32(number, "a number of its intervals") for number in part) for part in padded)
-    return IntervalTable(edge, below, above, _float32(intervals.widening, "the widening of its intervals"))
+    edge, below, above = (tuple(_to_float32(number, "a number of its intervals") for number in part) for part in padded)
+    return IntervalTable(edge, below, above, _to_float32(intervals.widening, "the widening of its intervals"))
 
 
 def range_readings(center: float, scale: float, low: float, high: float) -> tuple[float, float]:
-    """Find the smallest and the largest float32 reading whose scaled value is in [low, high], by bisection.
+    """Find the smallest and the largest float32 reading whose scaled value is in [low, high].
+
+    By bisection over all float32 numbers, because solving for the reading may miss by one rounding.
 
     >>> range_readings(20.0, 8.0, -1.0, 2.0)
     (12.0, 36.0)
     """
 
     def scaled(rank: int) -> np.float32:
-        return np.float32((_number(rank) - center) / scale)
+        return np.float32((_ranked_float32(rank) - center) / scale)
 
     least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
     most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
-    return _number(RANKS[least]), _number(RANKS[most])
+    return _ranked_float32(RANKS[least]), _ranked_float32(RANKS[most])
 
 
 def _training_limits(training_range: TrainingRange) -> TrainingLimits:
-    weights, mean = np.array(training_range.whitening), np.array(training_range.mean)
-    lines = [(-float(line @ mean), *line[:size]) for size, line in enumerate(weights, 1)]
+    """Round the training range across channels to float32, with the mean folded into each row's constant."""
+    matrix, mean = np.array(training_range.whitening), np.array(training_range.mean)
+    rows = [(-float(row @ mean), *row[:size]) for size, row in enumerate(matrix, 1)]  # lower-triangular
     return TrainingLimits(
-        tuple(_float32(number, "a weight of the training range") for line in lines for number in line),
-        _float32(training_range.limit, "the limit of distances"),
-        _float32(training_range.slow_limit, "the limit of slow distances"),
-        _float32(training_range.mean[0], "the mean of the first channel"),
+        tuple(_to_float32(number, "a weight of the training range") for row in rows for number in row),
+        _to_float32(training_range.limit, "the limit of distances"),
+        _to_float32(training_range.slow_limit, "the limit of slow distances"),
+        _to_float32(training_range.mean[0], "the mean of the first channel"),
         -LARGEST_FLOAT32
         if training_range.lower_bound is None
-        else _float32(training_range.lower_bound, "the lowest answer"),
-        _float32(training_range.slope, "the slope beyond training"),
+        else _to_float32(training_range.lower_bound, "the lowest answer"),
+        _to_float32(training_range.slope, "the slope beyond training"),
     )
 
 
-def _channel(channel: Channel, center: float, scale: float, quantum: float, clamped: bool) -> InputChannel:
-    # Readings that are not clamped must fit an int16_t window, so it narrows their valid range.
-    near = _float32(center, f"the center of {channel.name}")
-    inverse = _float32(1 / scale, f"the scale of {channel.name}")
+def _input_channel(channel: Channel, center: float, scale: float, quantum: float, clamped: bool) -> InputChannel:
+    """Round how a channel is read to float32.
+
+    Readings that are not clamped must fit an int16_t window, which therefore narrows their valid range.
+    """
+    near = _to_float32(center, f"the center of {channel.name}")
+    inverse = _to_float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
         raise DataError(f"the scale of {channel.name} does not fit into 32 bits")
     reach = FULL / quantum * scale if quantum and not clamped else inf
@@ -253,13 +260,14 @@ def _with_training_range(
 
 
 def _inward(limit: float, inside: float) -> float:
-    """Round a limit to float32 towards `inside`, so that it admits the same float32 readings."""
+    """Round a limit to float32 in the direction of `inside` (±inf), so that it admits the same float32 readings."""
     near = float(np.float32(limit))
-    beyond = near < limit if inside > limit else near > limit
-    return float(np.nextafter(np.float32(near), np.float32(inside))) if beyond else near
+    too_wide = near < limit if inside > limit else near > limit
+    return float(np.nextafter(np.float32(near), np.float32(inside))) if too_wide else near
 
 
-def _float32(number: float, what: str) -> float:
+def _to_float32(number: float, what: str) -> float:
+    """Round to float32; raise DataError, naming `what`, if the number is too large for it."""
     with np.errstate(over="ignore"):
         near = float(np.float32(number))
     if not isfinite(near):
@@ -267,5 +275,6 @@ def _float32(number: float, what: str) -> float:
     return near
 
 
-def _number(rank: int) -> float:
+def _ranked_float32(rank: int) -> float:
+    """The float32 number of a rank in `RANKS`: its bits are |rank|, its sign is that of the rank."""
     return copysign(float(np.int32(abs(rank)).view(np.float32)), rank)

@@ -43,7 +43,7 @@ def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
         "name": compiled.name,
         "c_name": model.name,
         "about": model.title,
-        "inputs": _keys(compiled),
+        "inputs": _channel_keys(compiled),
         "window": model.program.window,
         "step_ms": model.descriptor.step_ms,
         "unit": units[0],
@@ -64,54 +64,56 @@ def _device_class(target: Channel) -> str:
 
 
 def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Placeholders of these templates, in addition to those of every library."""
-    keys, step = _keys(compiled), _time(model.descriptor.step_ms)
+    """Placeholders of the ESPHome templates, in addition to those of every library."""
+    keys, step = _channel_keys(compiled), _duration(model.descriptor.step_ms)
     labelled = zip(keys, map(to_ascii, model.labels), strict=True)
-    platforms: dict[str, dict[str, str]] = {}  # channel keys by platform and by the platform's own key
+    platforms: dict[str, dict[str, str]] = {}  # channel key by platform and by what it measures, such as pm_2_5
     for key, field in zip(keys, sensor_fields(compiled.calibrator), strict=True):
-        platform, number = field.esphome or (OWN, key)
-        if number in platforms.get(platform, {}):  # a second channel of the same sensor field
-            platform, number = OWN, key
-        platforms.setdefault(platform, {})[number] = key
+        platform, measurement = field.esphome or (OWN, key)
+        if measurement in platforms.get(platform, {}):  # a second channel of the same sensor field
+            platform, measurement = OWN, key
+        platforms.setdefault(platform, {})[measurement] = key
     return {
         "step": step,
         "window": str(model.program.window),
         "inputs": "\n".join(f"      {key}: read_{key} # {label}" for key, label in labelled),
         "buses": "".join(text for platform, text in BUSES.items() if platform in platforms),
-        "sensors": "\n".join(_sensor(platform, numbers, step) for platform, numbers in platforms.items()),
-        "simulated": "\n".join(_simulated(model, key, index, step) for index, key in enumerate(keys)),
+        "sensors": "\n".join(_sensor_yaml(platform, keys, step) for platform, keys in platforms.items()),
+        "simulated": "\n".join(_simulated_yaml(model, key, index, step) for index, key in enumerate(keys)),
     }
 
 
-def _keys(compiled: Compiled) -> list[str]:
+def _channel_keys(compiled: Compiled) -> list[str]:
     return input_keys([to_ascii(channel.name) for channel in compiled.calibrator.inputs.channels])
 
 
-def _time(ms: int) -> str:
+def _duration(ms: int) -> str:
     """Print milliseconds as ESPHome writes a duration.
 
-    >>> _time(60_000), _time(2_500)
+    >>> _duration(60_000), _duration(2_500)
     ('60s', '2500ms')
     """
     return f"{ms}ms" if ms % 1000 else f"{ms // 1000}s"
 
 
-def _sensor(platform: str, numbers: Mapping[str, str], step: str) -> str:
-    """Write the YAML of a sensor; `numbers` are channel keys by the platform's own key, such as pm_2_5."""
+def _sensor_yaml(platform: str, keys: Mapping[str, str], step: str) -> str:
+    """Write the YAML of a sensor; `keys` are channel keys by the platform's measurement, such as pm_2_5."""
     if platform == OWN:
-        return "\n".join(_template(key, step, "return NAN; // read your own sensor here") for key in numbers.values())
+        return "\n".join(_template_yaml(key, step, "return NAN; // read your own sensor here") for key in keys.values())
     setting = "type: PMSX003" if platform == "pmsx003" else f"update_interval: {step}"
-    ids = [f"    {number}:\n      id: read_{key}" for number, key in numbers.items()]
+    ids = [f"    {measurement}:\n      id: read_{key}" for measurement, key in keys.items()]
     return "\n".join([f"  - platform: {platform}", f"    {setting}", *ids])
 
 
-def _simulated(model: CModel, key: str, index: int, step: str) -> str:
+def _simulated_yaml(model: CModel, key: str, index: int, step: str) -> str:
+    """Write the YAML of a template sensor that returns channel `index` of a simulated reading."""
     row = f"float row[{model.name.upper()}_CHANNELS];"
     made = f"{model.name}_simulate(millis() / {model.descriptor.step_ms}, row);"
-    return _template(key, step, f"{row} {made} return row[{index}];")
+    return _template_yaml(key, step, f"{row} {made} return row[{index}];")
 
 
-def _template(key: str, step: str, body: str) -> str:
+def _template_yaml(key: str, step: str, body: str) -> str:
+    """Write the YAML of a template sensor; `body` is its lambda in C++."""
     lines = ("  - platform: template", f"    id: read_{key}", f"    update_interval: {step}")
     return "\n".join([*lines, "    lambda: |-", f"      {body}"])
 

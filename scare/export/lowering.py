@@ -42,9 +42,9 @@ from scare.kernels.c_arguments import (
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
 
-# Range of an int16 window, as a multiple of the largest value seen: for channels without valid limits, and the most
-# for channels with them.
-HEADROOM, FARTHEST = 8.0, 64.0
+# Range of an int16 window, as a multiple of the largest value seen.
+HEADROOM = 8.0  # for channels without valid limits
+FARTHEST = 64.0  # at most, for channels with them
 
 
 class Arithmetic(StrEnum):
@@ -64,7 +64,8 @@ class Arithmetic(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "Arithmetic | None":
-        return cls.FIXED if value == "int8" else None  # accepted for older scripts
+        """Accept int8 as an alias of `fixed`, for older scripts; the enum calls this for unknown values."""
+        return cls.FIXED if value == "int8" else None
 
 
 def find_arithmetic(name: str, *others: str) -> Arithmetic:
@@ -139,7 +140,10 @@ class Compiled:
 
     @property
     def reading_ranges(self) -> list[tuple[float, float]]:
-        """Smallest and largest valid reading of each channel in the file's windows, for examples; 0 without any."""
+        """Smallest and largest valid reading of each channel in the file's windows; (0, 0) if there are none.
+
+        Examples simulate a sensor within these ranges.
+        """
         calibrator, scaling = self.calibrator, self.calibrator.inputs.scaling
         affine = scaling.devices[self.device] if self.device else scaling.fleet
         windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
@@ -152,17 +156,18 @@ class Compiled:
 
     def compute(self, windows: np.ndarray) -> np.ndarray:
         """Run the program's plan on scaled windows [n, window, channels]: results [n] in the target's unit."""
-        return self._in_unit(run(self.plan, windows))
+        return self._in_target_unit(run(self.plan, windows))
 
     def compute_in_float32(self, windows: np.ndarray) -> np.ndarray:
         """Like `compute`, with the plan before quantisation."""
-        return self._in_unit(run(self.fused, windows))
+        return self._in_target_unit(run(self.fused, windows))
 
     def validation_rmse(self) -> float:
         """RMSE to the reference on the file's validation windows, in the target's unit."""
         return reference_rmse(self.calibrator, self.compute(self.calibrator.validation.windows))
 
-    def _in_unit(self, scaled: np.ndarray) -> np.ndarray:
+    def _in_target_unit(self, scaled: np.ndarray) -> np.ndarray:
+        """Undo the scaling of results [n], in double precision."""
         return self.calibrator.inputs.scaling.target.invert(scaled.astype(np.float64)[:, None])[:, 0]
 
 
@@ -213,7 +218,8 @@ def lower_fixed(plan: Plan) -> Program:
 def window_quanta(calibrator: Calibrator) -> np.ndarray:
     """Choose the steps of an int16 window per scaled unit [channels].
 
-    The window must hold every clamped reading, and valid readings up to a multiple of those seen: more would be coarse.
+    The window must hold every clamped reading, and valid readings up to a multiple of those seen: a wider range would
+    make its steps coarse.
     """
     windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
@@ -221,7 +227,7 @@ def window_quanta(calibrator: Calibrator) -> np.ndarray:
     clamped = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
     limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
     ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
-    limit = np.max(ends, axis=0)
+    limit = np.max(ends, axis=0)  # largest valid reading, scaled for whichever device
     reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
     return FULL / np.maximum(reach, clamped)
 
@@ -272,6 +278,7 @@ class Lowering:
         return CCall(function, (written, *placed.inputs, *form.arguments), written, codes), value
 
     def _function(self, kernel: str, form: CForm) -> str:
+        """Name of the C function of a kernel; NotApplicableError, saying where to add it, if it is not declared."""
         function = f"scare_{form.function or kernel.removesuffix(FIXED_SUFFIX)}_{self.suffix}"
         if function not in declared_functions():
             header = "scare_fixed.h" if self.suffix == "q" else "scare_kernels.h"
@@ -283,6 +290,7 @@ class Lowering:
 
 
 def _label(channel: Channel) -> str:
+    """Name and unit of a channel, such as "NO2 [ppb]"."""
     return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
 
 

@@ -14,7 +14,7 @@ from scare.kernels.c_arguments import BYTES, WINDOW_NAME, CCall, CValue, Program
 WORD = 4  # bytes; every value is aligned to it
 ROUNDS = 100  # of placing again
 
-Offsets = dict[str, int]
+Offsets = dict[str, int]  # of blocks by name, in bytes
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Layout:
 class Block:
     """The memory of a value and its views, alive from call `first` to call `last`, both included.
 
-    It may overlap the blocks in `over` although both are alive at `first`, at the given offset from their start.
+    `over` are blocks that it may overlap although both are alive at call `first`, which reads them and writes this one
+    in place: by name, with the offset in bytes at which it must begin in them.
     """
 
     name: str
@@ -61,25 +62,27 @@ def plan_memory(program: Program) -> Layout:
     (64, True)
     """
     blocks, values = find_blocks(program), values_by_name(program)
-    offsets = _search(blocks)
-    roots = {name: _root(value, values) for name, value in values.items()}
+    offsets = _best_offsets(blocks)
+    roots = {name: _owner(value, values) for name, value in values.items()}
     places = {name: Place(root == WINDOW_NAME, offsets.get(root, 0) + start) for name, (root, start) in roots.items()}
-    return Layout(places, _end(blocks, offsets))
+    return Layout(places, _total_bytes(blocks, offsets))
 
 
 def find_blocks(program: Program) -> list[Block]:
     """List the blocks: one for each value that is neither a view nor the window."""
     values, calls = values_by_name(program), list(program.every_call())
-    alive: dict[str, list[int]] = {}
+    alive: dict[
+        str, list[int]
+    ] = {}  # indices of the calls that read or write a block, by name; after all calls if kept
     for index, call in enumerate(calls):
         for value in (*call.reads, call.output):
-            alive.setdefault(_root(value, values)[0], []).append(index)
+            alive.setdefault(_owner(value, values)[0], []).append(index)
     for value in values.values():
         if value.kept or value.name == program.result.name:
-            alive.setdefault(_root(value, values)[0], []).append(len(calls))
+            alive.setdefault(_owner(value, values)[0], []).append(len(calls))
     over: dict[str, Offsets] = {}
     for index, call in enumerate(calls):
-        over.setdefault(call.output.name, _may_lie_on(call, index, alive, values))
+        over.setdefault(call.output.name, _reusable_inputs(call, index, alive, values))
     return [
         Block(name, -(-values[name].bytes // WORD) * WORD, min(at), max(at), over.get(name, {}))
         for name, at in alive.items()
@@ -114,8 +117,8 @@ def values_by_name(program: Program) -> dict[str, CValue]:
     return {value.name: value for value in mentioned()}
 
 
-def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
-    """Resolve a view: the value that owns the memory, and the offset in it in bytes."""
+def _owner(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
+    """Resolve a view: the name of the value that owns the memory, and the offset in it in bytes."""
     start = 0
     while value.view_of:
         start += value.start * BYTES[value.kind]
@@ -125,7 +128,7 @@ def _root(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
     return value.name, start
 
 
-def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
+def _reusable_inputs(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
     """Blocks whose memory the output of a call may reuse, with its offset in them: inputs that are not read again.
 
     The output must be new at this call, and each input must be read by it only once.
@@ -133,22 +136,23 @@ def _may_lie_on(call: CCall, index: int, alive: Mapping[str, list[int]], values:
     output = call.output
     if output.view_of or alive[output.name][0] != index:
         return {}
-    roots = [_root(value, values) for value in call.reads]
+    roots = [_owner(value, values) for value in call.reads]
     names = [name for name, _ in roots]
     dying = {name for name in names if name != WINDOW_NAME and names.count(name) == 1 and max(alive[name]) == index}
-    wanted = (root for value, root in zip(call.reads, roots, strict=True) if value.name in output.over)
-    return {name: start for name, start in wanted if name in dying and start % WORD == 0}
+    in_place = (root for value, root in zip(call.reads, roots, strict=True) if value.name in output.over)
+    return {name: start for name, start in in_place if name in dying and start % WORD == 0}
 
 
-def _search(blocks: Sequence[Block]) -> Offsets:
+def _best_offsets(blocks: Sequence[Block]) -> Offsets:
+    """The best of a few greedy placements, as the module's docstring describes; stops at the lower bound."""
     order = sorted(blocks, key=lambda block: (-block.size, block.first, block.name))
     best = _place(order)
     least = least_bytes(blocks)
     for _ in range(ROUNDS):
-        if _end(blocks, best) <= least:
+        if _total_bytes(blocks, best) <= least:
             break
         offsets = _place(order)
-        best = min(best, offsets, key=lambda found: _end(blocks, found))
+        best = min(best, offsets, key=lambda found: _total_bytes(blocks, found))
         highest = max(order, key=lambda block: offsets[block.name] + block.size)
         order = [highest, *(block for block in order if block is not highest)]
     return best
@@ -159,17 +163,17 @@ def _place(order: Sequence[Block]) -> Offsets:
     offsets: Offsets = {}
     placed: list[Block] = []
     for block in order:
-        near = [other for other in placed if other.meets(block)]
-        ends = (offsets[other.name] + other.size for other in near)
-        on_others = (offsets[other.name] + start for other in near for start in _begins_on(block, other))
+        alive = [other for other in placed if other.meets(block)]
+        ends = (offsets[other.name] + other.size for other in alive)
+        on_others = (offsets[other.name] + start for other in alive for start in _allowed_overlap(block, other))
         candidates = sorted({0, *ends, *(offset for offset in on_others if offset >= 0)})
-        offsets[block.name] = next(at for at in candidates if all(_fits(block, at, other, offsets) for other in near))
+        offsets[block.name] = next(at for at in candidates if all(_fits(block, at, other, offsets) for other in alive))
         placed.append(block)
     return offsets
 
 
-def _begins_on(block: Block, other: Block) -> tuple[int, ...]:
-    """Offset from the start of `other` at which the block may overlap it, if there is one."""
+def _allowed_overlap(block: Block, other: Block) -> tuple[int, ...]:
+    """The offset from the start of `other` at which the block may overlap it; empty if it may not."""
     if other.name in block.over:
         return (block.over[other.name],)
     return (-other.over[block.name],) if block.name in other.over else ()
@@ -177,10 +181,11 @@ def _begins_on(block: Block, other: Block) -> tuple[int, ...]:
 
 def _fits(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
     """Whether the block at this offset does not overlap `other`, or overlaps it where it may."""
-    begin = offsets[other.name]
-    apart = at >= begin + other.size or begin >= at + block.size
-    return apart or at - begin in _begins_on(block, other)
+    start = offsets[other.name]
+    apart = at >= start + other.size or start >= at + block.size
+    return apart or at - start in _allowed_overlap(block, other)
 
 
-def _end(blocks: Sequence[Block], offsets: Offsets) -> int:
+def _total_bytes(blocks: Sequence[Block], offsets: Offsets) -> int:
+    """Bytes of memory up to the end of the highest block."""
     return max((offsets[block.name] + block.size for block in blocks), default=0)

@@ -23,7 +23,8 @@ from scare.export.tensor_graph import lower_to_tensors
 from scare.kernels import PERIODS
 
 COLUMNS = 120
-FACTS = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]
+COPIED = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]
+# Functions that the printed code may call, by the module that they are imported from.
 IN_MATH, IN_SCARE_LIVE = ("log", "sqrt", "tanh"), ("exp", "later_sum", "lstm", "sigmoid", "softmax", "zeros")
 
 
@@ -49,7 +50,7 @@ def make_micropython(compiled: Compiled) -> Artefact:
     files = {
         f"{compiled.name}.py": module.text,
         runtime.name: runtime.read_text(encoding="utf-8"),
-        **fill_templates("micropython", _fields(compiled, module)),
+        **fill_templates("micropython", _template_fields(compiled, module)),
     }
     sizes = {
         "ram_bytes": module.memory_bytes,
@@ -91,7 +92,7 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
             "deep": lower_to_tensors(deep, *target),
         }
     functions = {name: print_function(graph, constants) for name, graph in graphs.items()}
-    lines = ["class Calibration(Stream):", *_indent(_facts(plan, descriptor))]
+    lines = ["class Calibration(Stream):", *_indent(_class_attributes(plan, descriptor))]
     for name, function in functions.items():
         lines += ["", *_indent([f"def {name}(self, x):", *_indent(function.lines)])]
     called = set(re.findall(r"\b(\w+)\(", "\n".join(lines)))
@@ -104,14 +105,14 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
     return Module("\n".join(text), 4 * plan.window * plan.channels, scratch, constants.bytes)
 
 
-def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
-    """Print the class attributes that `scare_live.Stream` reads."""
+def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
+    """Print the class attributes that override those of `scare_live.Stream`."""
     rows = [
-        f"    {(*one.valid, one.center, one.rest, one.inverse, *one.clamp, *one.trained)!r},"
-        for one in descriptor.channels
+        f"    {(*channel.valid, channel.center, channel.rest, channel.inverse, *channel.clamp, *channel.trained)!r},"
+        for channel in descriptor.channels
     ]
-    facts = {name: getattr(descriptor, name) for name in FACTS}
-    facts |= _in_unit(descriptor)
+    facts = {name: getattr(descriptor, name) for name in COPIED}
+    facts |= _unscaled_limits(descriptor)
     facts |= {"interval": tuple(vars(descriptor.interval).values())} if descriptor.interval else {}
     facts |= {name: plan.steps[-1].settings[name] for name in PERIODS} if plan.branches else {}
     return [
@@ -123,8 +124,8 @@ def _facts(plan: Plan, descriptor: Descriptor) -> list[str]:
     ]
 
 
-def _in_unit(descriptor: Descriptor) -> dict[str, Any]:
-    """Training limits in the target's unit, because `run` returns values in it."""
+def _unscaled_limits(descriptor: Descriptor) -> dict[str, Any]:
+    """Training limits, with those of results in the target's unit, because `run` returns values in it."""
     scale, center, training = descriptor.target_scale, descriptor.target_center, descriptor.training
     if not training.whitening:
         return {}
@@ -135,8 +136,8 @@ def _indent(lines: list[str]) -> list[str]:
     return [f"    {line}" if line else "" for line in lines]
 
 
-def _fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
-    """Placeholders of the templates."""
+def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
+    """Placeholders of the MicroPython templates."""
     labels, target = [to_ascii(label) for label in compiled.labels], compiled.calibrator.target
     meanings = list(statuses().items())[: len(scare_live.MEANINGS)]
     ends = compiled.reading_ranges

@@ -63,15 +63,15 @@ def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) ->
     """Make an .onnx file with input [batch, window, channels] and output [batch, 1], so named; `facts` are metadata."""
     from onnx import TensorProto, checker, helper
 
-    printer = _Printer(*names)
+    builder = _GraphBuilder(names[0])
     for tensor in in_order(result):
-        printer.add(tensor, names[1] if tensor is result else "")
+        builder.add(tensor, names[1] if tensor is result else "")
     window = next(tensor for tensor in in_order(result) if tensor.operation == INPUT)
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [BATCH, *shape])
         for name, shape in zip(names, (window.shape, result.shape), strict=True)
     ]
-    graph = helper.make_graph(printer.nodes, "scare", ends[:1], ends[1:], printer.constants)
+    graph = helper.make_graph(builder.nodes, "scare", ends[:1], ends[1:], builder.constants)
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, producer_name="scare")
     model.ir_version = helper.find_min_ir_version_for(opsets)
@@ -96,36 +96,41 @@ def onnx_operators(content: bytes) -> list[str]:
     return [node.op_type for node in ModelProto.FromString(content).graph.node]
 
 
-class _Printer:
-    """Collects the nodes and constants of an ONNX graph, and the name of each tensor in it."""
+class _GraphBuilder:
+    """Collects the nodes and constants of an ONNX graph, and the name of each tensor in it.
 
-    def __init__(self, source: str, result: str) -> None:
+    The method of an operation adds its node or nodes, the last of them called `name` (empty: any name), and returns the
+    name of the output. Axes are one higher than those of a `Tensor`, because ONNX tensors have the batch first.
+    """
+
+    def __init__(self, source: str) -> None:
         self.nodes: list[NodeProto] = []
         self.constants: list[Any] = []
         self._source = source
         self._names: dict[int, str] = {}
 
     def add(self, tensor: Tensor, name: str) -> None:
-        """Add a tensor; its inputs must have been added before."""
+        """Add a tensor under this name (empty: any name); its inputs must have been added before."""
         if tensor.operation == INPUT:
             self._names[id(tensor)] = self._source
         elif tensor.constant is not None:
             self._names[id(tensor)] = self._constant(tensor.constant)
         else:
-            self._names[id(tensor)] = self._print(tensor, name)
+            self._names[id(tensor)] = self._operation(tensor, name)
 
-    def _print(self, tensor: Tensor, name: str) -> str:
-        inputs = [self._names[id(one)] for one in tensor.inputs]
+    def _operation(self, tensor: Tensor, name: str) -> str:
+        inputs = [self._names[id(part)] for part in tensor.inputs]
         if tensor.operation in OPERATORS:
             return self._node(OPERATORS[tensor.operation], inputs, name)
         return getattr(self, f"_{tensor.operation}")(tensor, inputs, name)
 
     def _node(self, operation: str, inputs: list[str], name: str = "", outputs: int = 1, **attributes: Any) -> str:
+        """Add a node of which only the last output is used, and return that output's name."""
         from onnx import helper
 
         name = name or f"t{len(self.nodes)}"
-        named = [*[""] * (outputs - 1), name]
-        self.nodes.append(helper.make_node(operation, inputs, named, **attributes))
+        output_names = [*[""] * (outputs - 1), name]  # an empty name: not used
+        self.nodes.append(helper.make_node(operation, inputs, output_names, **attributes))
         return name
 
     def _constant(self, numbers: np.ndarray) -> str:
@@ -175,6 +180,7 @@ class _Printer:
 
     def _after_zeros(self, tensor: Tensor, inputs: list[str], name: str) -> str:
         rest = len(tensor.shape) - 1
+        # Padding before each axis (batch, rows, rest), then after each: only the rows get some before.
         pads = self._integers(0, tensor.settings["rows"], *[0] * (rest + 1 + len(tensor.shape)))
         return self._node("Pad", [*inputs, pads], name)
 

@@ -43,7 +43,7 @@ class Package:
     artefact: Artefact
 
     def validation_rmse(self) -> dict[str, float]:
-        """RMSE to the reference on the file's validation windows, in float32 and as exported."""
+        """RMSE to the reference on the file's validation windows, by arithmetic: in float32 and as exported."""
         calibrator = self.compiled.calibrator
         windows = calibrator.validation.windows
         name = self.target.arithmetic_name(self.compiled.arithmetic)
@@ -154,11 +154,12 @@ def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _is_zip(out: Path) -> bool:
+    """Whether to write a zip: the name ends in .zip, and is not that of a folder."""
     return out.suffix.lower() == ZIP and not out.is_dir()
 
 
 def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write to a temporary folder, then move: a new folder appears at once, in an old one files are replaced."""
+    """Write to a temporary folder, then move it into place; if the folder exists, move file by file."""
     temporary = temporary_path(folder)
     try:
         for path, content in files.items():
@@ -177,16 +178,16 @@ def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, str]:
-    """Hash the files that `scare verify` runs and the golden vectors, by path relative to `scare.json`."""
+    """SHA-256 of the files that `scare verify` runs, and of the golden vectors, by path relative to `scare.json`."""
     folders = {PurePosixPath(artefact.model).parent}
     if artefact.runtime:
         folders.add(PurePosixPath(artefact.runtime))
-    run = {
+    verified = {
         path
         for path in map(PurePosixPath, files)
         if (folders & {*path.parents} and path.suffix != ".md") or path.name == GOLDEN
     }
-    contents = {str(path): files[str(path)] for path in sorted(run)}
+    contents = {str(path): files[str(path)] for path in sorted(verified)}
     return {
         f"{_path_to_root(artefact)}{path}": sha256(
             content.encode() if isinstance(content, str) else content
@@ -196,4 +197,5 @@ def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, 
 
 
 def _path_to_root(artefact: Artefact) -> str:
+    """Relative path from the folder of `scare.json` to the root of the export, such as ../../."""
     return "../" * len(PurePosixPath(artefact.extras).parts)

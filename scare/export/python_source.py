@@ -18,7 +18,7 @@ from scare.kernels.tensor import CONSTANT, INPUT, Tensor, in_order, size
 
 Index = dict[str, int]  # a sum of loop variables with their factors; "" is the constant term
 
-LITERAL_BYTES = 24  # per line of 120 columns
+LITERAL_BYTES = 24  # bytes of a literal in each line, which then has at most 120 columns
 VIEWS = ("reshape", "permute", "slice", "gather")
 CALLS = ("softmax", "later_sum", "lstm")  # functions of scare_live.py, which take whole arrays
 MOSTLY_ZERO = 0.6  # share of zeros from which a constant matrix is stored sparse
@@ -40,8 +40,8 @@ FORMATS = {  # elementwise operations; a format that begins with a bracket is br
     "abs": "abs({})",
     "sign": "(1.0 if {} >= 0.0 else -1.0)",
 }
-NEUTRAL = {"multiply": "1.0", "add": "0.0"}  # as second operand
-LETTERS = "ijklmnopqr"
+NEUTRAL = {"multiply": "1.0", "add": "0.0"}  # second operand that changes nothing: the operation is left out
+LETTERS = "ijklmnopqr"  # loop variables; further ones get a number
 
 
 @dataclass
@@ -84,13 +84,13 @@ def print_function(result: Tensor, constants: Constants) -> Function:
     printer = _Printer(result, constants)
     steps = [(name, printer.store(tensor, name)) for tensor in in_order(result) if (name := printer.name(tensor))]
     steps.append(("", printer.return_value(result)))
-    last = {name: at for at, (_, step) in enumerate(steps) for name in step.reads}
-    lines, live, peak = [], dict[str, int](), 0
+    last_reader = {name: at for at, (_, step) in enumerate(steps) for name in step.reads}
+    lines, live, peak = [], dict[str, int](), 0  # live: bytes of the arrays in use, by name
     for at, (name, step) in enumerate(steps):
         lines += step.lines
         live[name] = step.bytes
         peak = max(peak, sum(live.values()))
-        done = [name for name, count in live.items() if count and last[name] == at]
+        done = [name for name, count in live.items() if count and last_reader[name] == at]
         lines += [f"del {', '.join(done)}"] if done and at + 1 < len(steps) else []
         live = {name: count for name, count in live.items() if name not in done}
     return Function(lines, peak)
@@ -103,8 +103,8 @@ class _Step:
     lines: list[str] = field(default_factory=list)
     reads: set[str] = field(default_factory=set)
     bytes: int = 0
-    letters: int = 0
-    sums: int = 0
+    letters: int = 0  # loop variables in use
+    sums: int = 0  # variables of sums in use
 
     def along(self, length: int) -> Index:
         """Make an index along an axis: a new loop variable, or none for length 1."""
@@ -115,6 +115,7 @@ class _Step:
         return {LETTERS[letter] + str(again or ""): 1}
 
     def new_sum(self) -> str:
+        """Name a new variable for a sum."""
         self.sums += 1
         return f"s{self.sums}"
 
@@ -133,9 +134,10 @@ class _Printer:
         return self._names.get(id(tensor), "")
 
     def return_value(self, result: Tensor) -> _Step:
+        """Print the statement that returns the single number of the result."""
         step = _Step()
         value = self._value(result, [{}], step, step.lines)
-        step.lines.append(f"return {_bare(value)}")
+        step.lines.append(f"return {_unbracketed(value)}")
         return step
 
     def store(self, tensor: Tensor, name: str) -> _Step:
@@ -143,7 +145,7 @@ class _Printer:
         step = _Step()
         if not self._is_array(tensor):
             value = self._value(tensor, [{} for _ in tensor.shape], step, step.lines, stored=False)
-            step.lines.append(f"{name} = {_bare(value)}")
+            step.lines.append(f"{name} = {_unbracketed(value)}")
             return step
         step.bytes = 4 * size(tensor)
         if tensor.operation in CALLS:
@@ -157,21 +159,23 @@ class _Printer:
         return step
 
     def _is_array(self, tensor: Tensor) -> bool:
+        """Whether a stored tensor is an array; else it is a variable with a single number."""
         return size(tensor) > 1 or tensor.operation in (INPUT, CONSTANT) or id(tensor) in self._arrays
 
     def _fill(self, step: _Step, target: Tensor, part: Tensor, axis: int, start: int) -> None:
         """Add loops that write `part` into the target, from `start` along an axis."""
-        step.letters, lines = 0, list[str]()
+        step.letters, lines = 0, list[str]()  # loops of another part are over, so their variables are free again
         places = [step.along(length) for length in part.shape]
         value = self._value(part, places, step, lines, stored=part is not target)
         to = [shifted(place, start) if at == axis else place for at, place in enumerate(places)]
-        lines.append(f"{self.name(target)}[{index_text(address(to, target.shape))}] = {_bare(value)}")
+        lines.append(f"{self.name(target)}[{index_text(address(to, target.shape))}] = {_unbracketed(value)}")
         for place, length in reversed(list(zip(places, part.shape, strict=True))):
             for letter in place:
-                lines = _loop(letter, f"range({length})", lines)
+                lines = _print_loop(letter, f"range({length})", lines)
         step.lines += lines
 
     def _call(self, tensor: Tensor, step: _Step) -> str:
+        """Print the call of a function in scare_live.py: its arrays, then the numbers in a row."""
         names = [self._array(part, step) for part in tensor.inputs]
         width = size(tensor) // tensor.shape[0] if tensor.operation == "later_sum" else tensor.shape[-1]
         return f"{tensor.operation}({', '.join([*names, str(width)])})"
@@ -186,12 +190,13 @@ class _Printer:
         step.reads.add(self.name(tensor))
         return self.name(tensor)
 
-    # The methods below print the expression of a tensor's element at an index. `lines`, such as loops of a sum, go
-    # before the statement that reads it.
+    # The methods below return the expression of a tensor's element at `places`, one index for each axis. They add lines
+    # that must run before it, such as the loop of a sum, to `lines`, and the arrays that they read to `step`.
 
     def _value(
         self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str], stored: bool = True
     ) -> str:
+        """The element of any tensor; `stored=False` computes it even if it is stored, in order to store it."""
         base = unshaped(tensor) if stored else tensor
         if stored and (base.operation in (INPUT, CONSTANT) or self.name(base)):
             return self._load(base, address(places, tensor.shape), step)
@@ -200,6 +205,7 @@ class _Printer:
         return getattr(self, f"_{tensor.operation}")(tensor, places, step, lines)
 
     def _load(self, tensor: Tensor, place: Index, step: _Step) -> str:
+        """Read the input, a constant or a stored tensor at a flat index; a constant of one number is a literal."""
         if tensor.constant is not None and size(tensor) == 1 and isfinite(number := tensor.constant.item()):
             return repr(number)
         name = self._array(tensor, step)
@@ -210,7 +216,7 @@ class _Printer:
         if values[1:] == [NEUTRAL.get(tensor.operation)]:
             return values[0]
         form = FORMATS[tensor.operation]
-        return form.format(*(values if form.startswith("(") else map(_bare, values)))
+        return form.format(*(values if form.startswith("(") else map(_unbracketed, values)))
 
     def _reshape(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         source = unshaped(tensor)
@@ -241,18 +247,19 @@ class _Printer:
         (source,), axis, body = tensor.inputs, tensor.settings["axis"], list[str]()
         along = step.along(source.shape[axis])
         value = self._value(source, [along if at == axis else place for at, place in enumerate(places)], step, body)
-        return _total(step, lines, along, f"range({source.shape[axis]})", body, value)
+        return _print_sum(step, lines, along, f"range({source.shape[axis]})", body, value)
 
     def _matmul(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         (left, right), (*front, column), body = tensor.inputs, places, list[str]()
         if is_sparse(right):
             return self._sparse(tensor, places, step, lines)
         along = step.along(left.shape[-1])
-        own = self._value(left, [*front, along], step, body)
+        factor = self._value(left, [*front, along], step, body)
         other = self._value(right, broadcast([*front[:-1], along, column], right.shape), step, body)
-        return _total(step, lines, along, f"range({left.shape[-1]})", body, f"({own} * {other})")
+        return _print_sum(step, lines, along, f"range({left.shape[-1]})", body, f"({factor} * {other})")
 
     def _sparse(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """A product with a sparse constant matrix: the sum runs over the nonzero elements of a column only."""
         (left, right), (*front, column), body = tensor.inputs, places, list[str]()
         assert right.constant is not None
         rows, weights, starts = map(self._constants.name, nonzero_columns(right.constant))
@@ -260,34 +267,42 @@ class _Printer:
         row = {f"{rows}[{index_text(along)}]": 1}
         value = f"({self._value(left, [*front, row], step, body)} * {weights}[{index_text(along)}])"
         over = f"range({starts}[{index_text(column)}], {starts}[{index_text(shifted(column, 1))}])"
-        return _total(step, lines, along, over, body, value)
+        return _print_sum(step, lines, along, over, body, value)
 
 
-def _bare(value: str) -> str:
+def _unbracketed(value: str) -> str:
     """Strip the outer brackets; an expression is bracketed as a whole or not at all."""
     return value[1:-1] if value.startswith("(") else value
 
 
-def _loop(letter: str, over: str, body: Iterable[str]) -> list[str]:
+def _print_loop(letter: str, over: str, body: Iterable[str]) -> list[str]:
+    """Print a loop of a variable `over` a range, with its body indented."""
     return [f"for {letter} in {over}:", *(f"    {line}" for line in body)]
 
 
-def _total(step: _Step, lines: list[str], along: Index, over: str, body: list[str], value: str) -> str:
-    """Add lines that sum a value along an index, and return the name of the sum."""
+def _print_sum(step: _Step, lines: list[str], along: Index, over: str, body: list[str], value: str) -> str:
+    """Add the loop that sums a value along an index to `lines`, and return the name of the sum.
+
+    An empty index has one element, so the value itself is returned.
+    """
     if not along:
         lines += body
         return value
     name = step.new_sum()
-    lines += [f"{name} = 0.0", *_loop(index_text(along), over, [*body, f"{name} += {_bare(value)}"])]
+    lines += [f"{name} = 0.0", *_print_loop(index_text(along), over, [*body, f"{name} += {_unbracketed(value)}"])]
     return name
 
 
 def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
     """Choose the tensors to store, by id, and which of them must be arrays.
 
-    Stored are those that would otherwise be computed more often than they have elements.
+    Stored are those that would otherwise be computed more often than they have elements. Goes from the result back to
+    the input, because how often a tensor is computed depends on its readers.
     """
-    reads, stored, arrays = defaultdict[int, list[int]](list), set[int](), set[int]()
+    reads = defaultdict[int, list[int]](
+        list
+    )  # elements that each reader of a tensor takes in total, by the tensor's id
+    stored, arrays = set[int](), set[int]()
     reads[id(result)].append(1)
     for tensor in reversed(in_order(result)):
         mine = reads[id(tensor)]
@@ -303,12 +318,12 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
         if tensor.operation == "reshape" and split_axes(tensor.shape, unshaped(tensor).shape) is None:
             arrays.add(id(unshaped(tensor)))
         for times in [size(tensor)] if id(tensor) in stored else mine:
-            for part, factor in zip(tensor.inputs, _factors(tensor), strict=True):
+            for part, factor in zip(tensor.inputs, _reads_per_element(tensor), strict=True):
                 reads[id(part)].append(times * factor)
     return stored, arrays
 
 
-def _factors(tensor: Tensor) -> list[int]:
+def _reads_per_element(tensor: Tensor) -> list[int]:
     """Estimate how many elements of each input one element of the tensor reads."""
     if tensor.operation == "matmul":
         left, right = tensor.inputs

@@ -121,12 +121,12 @@ class ExportFolder:
 
     @property
     def golden(self) -> Path:
-        """Its golden vectors."""
+        """The file of golden vectors."""
         return self.folder / self.description.golden
 
     @property
     def runtime(self) -> Path:
-        """The folder of the C runtime."""
+        """The folder of the C runtime; the export's folder if the target is not in C."""
         return self.folder / self.description.runtime
 
     def changed(self) -> list[str]:
@@ -215,8 +215,8 @@ def golden_vectors(
     `integer_weights` allows for int8 weights in an otherwise real model.
     """
     plan = calibrator.plan
-    most = max(1, MOST_NUMBERS // (plan.window * plan.channels))
-    windows = calibrator.golden.windows[:most].astype(np.float32)
+    most_windows = max(1, MOST_NUMBERS // (plan.window * plan.channels))
+    windows = calibrator.golden.windows[:most_windows].astype(np.float32)
     tokens = outputs_and_codes(plan, windows, steps)[1].size if (steps := coded_steps(plan)) else 0
     exact = run(integer_plan or plan.astype(np.float64), windows if integer_plan else windows.astype(np.float64))
     target = calibrator.inputs.scaling.target
@@ -236,5 +236,6 @@ def reference_rmse(calibrator: Calibrator, values: np.ndarray) -> float:
 
 
 def _scaled(channel: Channel, center: float, scale: float) -> ScaledChannel:
+    """Describe a channel; JSON has no infinity, so an infinite limit becomes None."""
     low, high = (limit if np.isfinite(limit) else None for limit in (channel.low, channel.high))
     return ScaledChannel(channel.name, channel.unit, low, high, float(center), float(scale))

@@ -20,7 +20,7 @@ RANGE_FLAG, STUCK, SPIKE, MISSING_FLAG, EARLY_FLAG = 1, 4, 8, 256, 512  # bits o
 HISTORY_FLAG, RESTART, OUTSIDE, NOT_FINITE_FLAG = 1024, 4096, 8192, 16384
 REASONS = (0, HISTORY_FLAG, MISSING_FLAG, MISSING_FLAG | RANGE_FLAG, EARLY_FLAG, NOT_FINITE_FLAG)  # by status
 LESS_SURE = SPIKE | OUTSIDE
-LARGEST = 3.4e38
+LARGEST = 3.4e38  # limit that no float32 reading exceeds
 PAST_ROWS = 16  # decay length of the usual change that a spike is compared with
 CLOCK = 0xFFFFFFFF  # a 32-bit clock wraps around after it
 LARGEST_EXPONENT = 88.0  # exp of more overflows float32
@@ -86,6 +86,7 @@ class Stream:
         return value, low, high, self._flags | REASONS[status], status
 
     def _push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
+        """Take a reading into the window and calibrate it: value and status; sets bits of `_flags`."""
         if len(reading) != len(self.channels):
             raise ValueError("a reading has one number for each channel")
         if self._timed and self._goes_back(now_ms):
@@ -164,7 +165,7 @@ class Stream:
         return OK
 
     def _hold(self, rows: int) -> None:
-        """Fill rows without a reading with the newest row."""
+        """Fill rows without a usable reading with the newest row, and count them for the gap rule."""
         if self._filled:
             self._shift(min(rows, self.window), self._rows[-len(self.channels) :])
         for _ in range(min(rows, self.checked)):
@@ -179,7 +180,7 @@ class Stream:
             _, _, center, rest, inverse, low, high, _, _ = self.channels[index]
             scaled = ((numbers[index] - center) - rest) * inverse
             numbers[index] = min(max(scaled, low), high)
-            beyond = scaled - numbers[index]
+            beyond = scaled - numbers[index]  # channel 0 comes last
         self._shift(1 if self._filled else self.window, numbers)
         self._filled = True
         self._mark(1)
@@ -193,7 +194,7 @@ class Stream:
         It is outside if a channel is beyond its limits, or if the Mahalanobis distance of all channels, or the running
         mean of that distance, is too large.
         """
-        distance, at, outside = 0.0, 0, False
+        distance, at, outside = 0.0, 0, False  # at: where a row of `whitening` begins
         for line, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
             total, cut = self.whitening[at], min(max(row[line], low), high)
             outside = outside or cut != row[line]
@@ -206,7 +207,10 @@ class Stream:
         return outside or distance > self.limit or self._slow > self.slow_limit
 
     def _look_back(self, numbers: "array[float]") -> None:
-        """Flag a channel that has not changed for long (stuck) or changed much more than usual (spike)."""
+        """Flag a channel that has not changed for long (stuck) or changed much more than usual (spike).
+
+        The largest change that is no spike, `most`, is a decaying mean of changes times the factor of a spike.
+        """
         for number, past, floor in zip(numbers, self._past, self.spike_floors):  # noqa: B905
             last, most, left = past
             change = abs(number - last)
@@ -223,6 +227,7 @@ class Stream:
         return max(value - factor * below[band], self.floor), value + factor * above[band]
 
     def _shift(self, rows: int, newest: "array[float]") -> None:
+        """Drop the oldest rows of the window, and append as many copies of `newest`."""
         stored, count, width = self._rows, len(self._rows), len(newest)
         moved = count - rows * width
         for index in range(moved):
@@ -231,6 +236,7 @@ class Stream:
             stored[index] = newest[index % width]
 
     def _mark(self, real: int) -> None:
+        """Record whether the newest row is real (1) or repeated (0), in a ring of `checked` rows."""
         self._real_rows += real - self._real[self._next]
         self._real[self._next] = real
         self._next = (self._next + 1) % self.checked
@@ -275,17 +281,17 @@ def later_sum(numbers: "array[float]", width: int) -> "array[float]":
 
 
 def lstm(
-    numbers: "array[float]", given: "array[float]", kept: "array[float]", bias: "array[float]", size: int
+    numbers: "array[float]", weights: "array[float]", recurrent: "array[float]", bias: "array[float]", size: int
 ) -> "array[float]":
-    """Last hidden state of an LSTM with `size` units; the weights hold gates i, f, g, o side by side."""
-    state, memory, gates, inputs = zeros(size), zeros(size), zeros(4 * size), len(given) // (4 * size)
+    """Last hidden state of an LSTM with `size` units; weights hold gates i, f, g, o side by side."""
+    state, memory, gates, inputs = zeros(size), zeros(size), zeros(4 * size), len(weights) // (4 * size)
     for start in range(0, len(numbers), inputs):
         for gate in range(4 * size):
             total = bias[gate]
             for index in range(inputs):
-                total += numbers[start + index] * given[4 * size * index + gate]
+                total += numbers[start + index] * weights[4 * size * index + gate]
             for index in range(size):
-                total += state[index] * kept[4 * size * index + gate]
+                total += state[index] * recurrent[4 * size * index + gate]
             gates[gate] = tanh(total) if 2 * size <= gate < 3 * size else sigmoid(total)
         for unit in range(size):
             memory[unit] = gates[size + unit] * memory[unit] + gates[unit] * gates[2 * size + unit]

@@ -170,7 +170,7 @@ def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
 
 
 def readme_fields(name: str, facts: Mapping[str, Any], size: int, operators: str) -> dict[str, str]:
-    """Placeholders of the README of a model file; texts of users are escaped."""
+    """Placeholders of the README of a model file, with names and units escaped for Markdown."""
 
     def row(channel: Mapping[str, Any]) -> str:
         texts = (escape_markdown(channel[key]) for key in ("name", "unit"))
@@ -213,7 +213,7 @@ def escape_markdown(text: str) -> str:
 
 
 def fill_templates(name: str, fields: Mapping[str, str]) -> dict[str, str]:
-    """Fill every template of a folder: text by path."""
+    """Fill every template in the folder `name` of `TEMPLATES`: text by path, without the suffix `NOT_PYTHON`."""
     folder = TEMPLATES / name
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix().removesuffix(NOT_PYTHON) for path in paths)
@@ -221,9 +221,10 @@ def fill_templates(name: str, fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def fill_template(template: Path, fields: Mapping[str, str]) -> str:
-    """Fill one template."""
+    """Replace the $placeholders of a template; each must be in `fields`."""
     return Template(template.read_text(encoding="utf-8")).substitute(fields)
 
 
 def _is_short_word(name: str) -> bool:
+    """Whether a name is lower-case letters, digits and _, and not too long for any C compiler."""
     return re.fullmatch(r"[a-z][a-z0-9_]*", name) is not None and len(name) <= LONGEST_NAME

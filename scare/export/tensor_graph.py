@@ -29,7 +29,7 @@ BATCHABLE = {  # operations that may get a batch axis in front
     *("add", "subtract", "multiply", "divide", "maximum", "minimum", "at_least", "choose"),
     *("exp", "log", "tanh", "sigmoid", "inverse_root", "relu", "abs", "sign", "softmax", "matmul", "sum", "reshape"),
 }
-SAVED = 512  # numbers that spans must save to be worth their operators
+SAVED = 512  # constants that spans must save at least, to be worth their operators
 
 
 def lower_to_tensors(plan: Plan, scale: float = 1.0, center: float = 0.0) -> Tensor:
@@ -56,10 +56,10 @@ def simplify(result: Tensor) -> Tensor:
     readers = Counter(id(part) for tensor in ordered for part in tensor.inputs)
     shorter: dict[int, Tensor] = {}
     for tensor in ordered:
-        own = replace(tensor, inputs=tuple(shorter[id(part)] for part in tensor.inputs))
-        if all(readers[id(part)] == 1 for part in tensor.inputs):  # else it would be computed twice
-            own = join_products(own)
-        shorter[id(tensor)] = batch_alike(own)
+        rebuilt = replace(tensor, inputs=tuple(shorter[id(part)] for part in tensor.inputs))
+        if all(readers[id(part)] == 1 for part in tensor.inputs):  # else a product would be computed twice
+            rebuilt = join_products(rebuilt)
+        shorter[id(tensor)] = batch_alike(rebuilt)
     return shorter[id(result)]
 
 
@@ -67,7 +67,7 @@ def join_products(total: Tensor) -> Tensor:
     """Rewrite a sum of two products with constant matrices as one product; other tensors stay as they are."""
     if total.operation != "add" or total.inputs[0].shape != total.inputs[1].shape:
         return total
-    first, second = map(_product, total.inputs)
+    first, second = map(_match_product, total.inputs)
     if first is None or second is None:
         return total
     rows = concatenate([*first.parts, *second.parts], axis=1)
@@ -115,16 +115,16 @@ def find_spans(matrix: np.ndarray | None) -> Spans | None:
     if matrix is None or matrix.ndim != 2 or not matrix.any(axis=0).all():
         return None
     nonzero, (rows, columns) = matrix != 0, matrix.shape
-    count = int(nonzero.sum(axis=1).max())
+    count = int(nonzero.sum(axis=1).max())  # layers: as many as columns that are nonzero in one row
     if rows * (columns - count) < SAVED:
         return None
     start, end, layer = nonzero.argmax(axis=0), rows - nonzero[::-1].argmax(axis=0), np.arange(columns) % count
     layers, owners = np.zeros((count, rows), matrix.dtype), np.zeros((count, rows), int)
     for column in range(columns):
-        span = layer[column], slice(start[column], end[column])
-        layers[span] = matrix[span[1], column]
-        owners[span] += 1
-    if owners.max() > 1:
+        span = slice(start[column], end[column])
+        layers[layer[column], span] = matrix[span, column]
+        owners[layer[column], span] += 1
+    if owners.max() > 1:  # two columns of a layer overlap
         return None
     ends = np.where(end == rows, count * rows, layer * rows + end)
     shared = count == 2 and np.allclose(layers.sum(axis=0), 1.0, rtol=0.0, atol=1e-6)
@@ -146,36 +146,40 @@ class _Batch:
         return self._known[key]
 
     def _combined(self, parts: Sequence[Tensor]) -> Tensor | None:
+        """`combine` without the cache: combine the inputs first, then give the operation a batch axis in front."""
         first = parts[0]
         if all(part is first for part in parts):
             return first
         if len({(part.operation, part.shape, repr(part.settings)) for part in parts}) > 1:
             return None
         if first.operation == CONSTANT:
-            return _stacked([np.asarray(part.constant) for part in parts])
+            return _stack_constants([np.asarray(part.constant) for part in parts])
         inputs = [self.combine(column) for column in zip(*(part.inputs for part in parts), strict=True)]
         batched = [tensor for tensor in inputs if tensor is not None]
         if len(batched) < len(inputs) or first.operation not in BATCHABLE:
             return None
         if all(one.shape == part.shape for one, part in zip(batched, first.inputs, strict=True)):
-            return first
+            return first  # no input has got a batch axis: all parts are equal
         shape = (len(parts), *first.shape)
-        aligned = [_aligned(one, part, shape) for one, part in zip(batched, first.inputs, strict=True)]
+        aligned = [_align_batch(one, part, shape) for one, part in zip(batched, first.inputs, strict=True)]
         settings = first.settings
         if "axis" in settings:
             settings = {**settings, "axis": settings["axis"] + 1}
         return Tensor(first.operation, tuple(aligned), shape, settings)
 
 
-def _stacked(numbers: Sequence[np.ndarray]) -> Tensor:
+def _stack_constants(numbers: Sequence[np.ndarray]) -> Tensor:
     """Stack constants, or return one of them if all are equal."""
     same = all(np.array_equal(one, numbers[0]) for one in numbers)
     constant = numbers[0] if same else np.stack(numbers)
     return Tensor(CONSTANT, (), constant.shape, {}, constant)
 
 
-def _aligned(batched: Tensor, own: Tensor, shape: Shape) -> Tensor:
-    """Insert axes of length 1 after the batch axis, as broadcasting to this shape needs."""
+def _align_batch(batched: Tensor, own: Tensor, shape: Shape) -> Tensor:
+    """Insert axes of length 1 after the batch axis of an input, as broadcasting to this shape needs.
+
+    `own` is the input before it was batched.
+    """
     missing = len(shape) - len(batched.shape)
     if batched.shape == own.shape or not missing:
         return batched
@@ -200,12 +204,12 @@ class _Product:
         return self.rows.inputs if joined else (self.rows,)
 
 
-def _product(tensor: Tensor) -> _Product | None:
+def _match_product(tensor: Tensor) -> _Product | None:
     """Match a product with a constant matrix, below additions of constants and a reshape; None without a match."""
     if tensor.operation == "reshape" and tensor.inputs[0].shape == (1, *tensor.shape):
-        return _product(tensor.inputs[0])
+        return _match_product(tensor.inputs[0])
     if tensor.operation == "add" and tensor.inputs[1].constant is not None:
-        inner = _product(tensor.inputs[0])
+        inner = _match_product(tensor.inputs[0])
         return inner and replace(inner, bias=inner.bias + tensor.inputs[1].constant)
     if tensor.operation == "matmul" and tensor.inputs[1].constant is not None and len(tensor.shape) == 2:
         return _Product(tensor.inputs[0], tensor.inputs[1].constant)

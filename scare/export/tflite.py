@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 IDENTIFIER = b"TFL3"
 HUGE = 2.0**64  # clipping x · HUGE to ±1 gives the sign of x, and is fused into the matrix before it
 ARENA = 1 << 27  # bytes that TFLite-Micro may use on a computer
-INT8, INT16 = 127, 32767
+INT8, INT16 = 127, 32767  # largest steps, symmetric about zero
 DAMPING = 0.01  # share of the inputs' mean square added to the Hessian: directions without examples keep weights
 MARGIN = 0.75  # share of the tolerance of int8 weights to use up; runtimes that round differently need the rest
 EXAMPLES = 128  # windows that int8 weights are fitted to
@@ -240,9 +240,9 @@ def write_flatbuffer(model: Any) -> bytes:
     model.metadata = model.description = None
     _drop_buffers(model)
     for graph in model.subgraphs:
-        graph.tensors = [_Once(tensor, written) for tensor in graph.tensors]
+        graph.tensors = [_WrittenOnce(tensor, written) for tensor in graph.tensors]
         for operator in graph.operators:
-            operator.builtinOptions = operator.builtinOptions and _Once(operator.builtinOptions, written)
+            operator.builtinOptions = operator.builtinOptions and _WrittenOnce(operator.builtinOptions, written)
     builder.Finish(model.Pack(builder), file_identifier=IDENTIFIER)
     return bytes(builder.Output())
 
@@ -280,7 +280,7 @@ def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]
     """Evaluate a graph in TensorFlow, for tracing; `layers` are Keras layers of its LSTMs by tensor id."""
     import tensorflow as tf
 
-    functions = _functions(tf, layers)
+    functions = _tensorflow_functions(tf, layers)
     values: dict[int, tf.Tensor] = {}
     for tensor in ordered:
         if tensor.operation == INPUT:
@@ -293,8 +293,8 @@ def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]
     return values[id(ordered[-1])]
 
 
-def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., Any]]:
-    """Map operations to TensorFlow functions of the inputs and, as the last argument, our tensor."""
+def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., Any]]:
+    """TensorFlow function of each operation; its arguments are the inputs and, last, the `Tensor` that it computes."""
     plain = {
         "add": tf.add,
         "subtract": tf.subtract,
@@ -313,40 +313,41 @@ def _functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., An
     }
     return {
         **{name: lambda *inputs, function=function: function(*inputs[:-1]) for name, function in plain.items()},
-        "multiply": lambda a, b, own: tf.square(a) if a is b else tf.multiply(a, b),
-        "matmul": lambda a, b, own: _product(tf, a, b, find_spans(own.inputs[1].constant)),
-        "reshape": lambda x, own: tf.reshape(x, _in_rows(own.shape)),
-        "permute": lambda x, own: tf.transpose(x, own.settings["axes"]),
-        "slice": lambda x, own: tf.slice(x, _corner(own), _in_rows(own.shape)),
-        "gather": lambda x, own: tf.gather(x, own.settings["rows"], axis=_axis(own, 0)),
-        "sum": lambda x, own: tf.reduce_sum(x, _axis(own, own.settings["axis"]), keepdims=True),
-        "concatenate": lambda *given: tf.concat(given[:-1], _axis(given[-1], given[-1].settings["axis"])),
-        "later_sum": lambda x, own: tf.cumsum(x, _axis(own, 0), exclusive=True, reverse=True),
-        "after_zeros": lambda x, own: tf.pad(x, [[own.settings["rows"], 0], *[[0, 0]] * (len(own.shape) - 1)]),
-        "sign": lambda x, own: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),
-        MEMBER: lambda x, own: tf.unstack(x)[own.settings["at"]],
-        "choose": lambda *given: tf.reshape(tf.where(given[0][None], *given[1:3]), _in_rows(given[3].shape)),
-        "lstm": lambda x, *rest: tf.reshape(layers[id(rest[-1])](x[None]), _in_rows(rest[-1].shape)),
+        "multiply": lambda a, b, tensor: tf.square(a) if a is b else tf.multiply(a, b),
+        "matmul": lambda a, b, tensor: _matmul(tf, a, b, find_spans(tensor.inputs[1].constant)),
+        "reshape": lambda x, tensor: tf.reshape(x, _as_row_shape(tensor.shape)),
+        "permute": lambda x, tensor: tf.transpose(x, tensor.settings["axes"]),
+        "slice": lambda x, tensor: tf.slice(x, _slice_begin(tensor), _as_row_shape(tensor.shape)),
+        "gather": lambda x, tensor: tf.gather(x, tensor.settings["rows"], axis=_axis(tensor, 0)),
+        "sum": lambda x, tensor: tf.reduce_sum(x, _axis(tensor, tensor.settings["axis"]), keepdims=True),
+        "concatenate": lambda *inputs: tf.concat(inputs[:-1], _axis(inputs[-1], inputs[-1].settings["axis"])),
+        "later_sum": lambda x, tensor: tf.cumsum(x, _axis(tensor, 0), exclusive=True, reverse=True),
+        "after_zeros": lambda x, tensor: tf.pad(x, [[tensor.settings["rows"], 0], *[[0, 0]] * (len(tensor.shape) - 1)]),
+        "sign": lambda x, tensor: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),
+        MEMBER: lambda x, tensor: tf.unstack(x)[tensor.settings["at"]],
+        "choose": lambda test, a, b, tensor: tf.reshape(tf.where(test[None], a, b), _as_row_shape(tensor.shape)),
+        "lstm": lambda x, *others: tf.reshape(layers[id(others[-1])](x[None]), _as_row_shape(others[-1].shape)),
     }
 
 
-def _in_rows(shape: Shape) -> Shape:
-    """Convert a shape for TensorFlow, where a vector is a row, as matrix products need it."""
+def _as_row_shape(shape: Shape) -> Shape:
+    """The shape of a tensor in TensorFlow, where a vector is one row, because matrix products need two axes."""
     return (1, *shape) if len(shape) == 1 else shape
 
 
-def _axis(own: Tensor, axis: int) -> int:
-    """Convert an axis to its position in the shape of `_in_rows`."""
-    return axis + len(_in_rows(own.shape)) - len(own.shape)
+def _axis(tensor: Tensor, axis: int) -> int:
+    """The position of an axis of a tensor in its `_as_row_shape`."""
+    return axis + len(_as_row_shape(tensor.shape)) - len(tensor.shape)
 
 
-def _corner(own: Tensor) -> list[int]:
-    begin = [0] * len(_in_rows(own.shape))
-    begin[_axis(own, own.settings["axis"])] = own.settings["start"]
+def _slice_begin(tensor: Tensor) -> list[int]:
+    """Index at which a slice begins, for each axis."""
+    begin = [0] * len(_as_row_shape(tensor.shape))
+    begin[_axis(tensor, tensor.settings["axis"])] = tensor.settings["start"]
     return begin
 
 
-def _product(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> tf.Tensor:
+def _matmul(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> tf.Tensor:
     """Multiply x [C, rows] by a matrix, with cumulative sums from the newest row if it has spans: [C, columns]."""
     if spans is None:
         return tf.matmul(x, matrix)
@@ -358,18 +359,21 @@ def _product(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> t
     return tf.gather(sums, spans.starts, axis=1) - tf.gather(sums, spans.ends, axis=1)
 
 
-def _lstm_layer(own: Tensor) -> Any:
+def _lstm_layer(tensor: Tensor) -> Any:
     """Make a Keras LSTM, which the converter writes as a loop; its order of gates is ours."""
     import tensorflow as tf
 
-    layer = tf.keras.layers.LSTM(own.shape[0])
-    layer.build((1, *own.inputs[0].shape))
-    layer.set_weights([part.constant for part in own.inputs[1:]])
+    layer = tf.keras.layers.LSTM(tensor.shape[0])
+    layer.build((1, *tensor.inputs[0].shape))
+    layer.set_weights([part.constant for part in tensor.inputs[1:]])
     return layer
 
 
 class _Matrices:
-    """The constant matrices of a FlatBuffer by operator index, with the values of their inputs and outputs."""
+    """The constant matrices of a FlatBuffer, with the values of their inputs and outputs for the examples.
+
+    A matrix is known by the index of its operator (FULLY_CONNECTED), a value by the index of its tensor.
+    """
 
     def __init__(self, content: bytes, examples: np.ndarray) -> None:
         from tensorflow.lite.python import schema_py_generated as schema
@@ -378,7 +382,7 @@ class _Matrices:
         model = read_flatbuffer(content)
         kind, limited = schema.BuiltinOperator.FULLY_CONNECTED, schema.ActivationFunctionType.RELU_N1_TO_1
         self.weights: dict[int, np.ndarray] = {}
-        self._signs, around = set[int](), set[int]()
+        self._signs, around = set[int](), set[int]()  # matrices before a sign; inputs and outputs of all matrices
         for index, operator in enumerate(model.subgraphs[0].operators):
             if model.operatorCodes[operator.opcodeIndex].builtinCode == kind:
                 weights = _floats(model, operator.inputs[1])
@@ -388,7 +392,7 @@ class _Matrices:
                     self._signs |= {index} if operator.builtinOptions.fusedActivationFunction == limited else set()
         self.sizes = {index: weights.size for index, weights in self.weights.items()}
         self.values = read_tensors(content, examples, around)
-        self._steps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._steps: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # cache of `steps`
 
     @property
     def largest_first(self) -> list[int]:
@@ -396,7 +400,7 @@ class _Matrices:
         return sorted(self.sizes.keys() - self._signs, key=lambda index: (-self.sizes[index], index))
 
     def quantised(self, chosen: Sequence[int]) -> bytes:
-        """Write the FlatBuffer with the chosen matrices in int8."""
+        """Write the FlatBuffer with the chosen matrices, by operator index, in int8."""
         model = read_flatbuffer(self.content)
         graph, replaced = _Graph(model, self.schema), []
         for index, operator in enumerate(graph.graph.operators):
@@ -405,7 +409,7 @@ class _Matrices:
         return write_flatbuffer(model)
 
     def steps(self, index: int, source: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scale of each row of a matrix, and its weights as int8; cached."""
+        """Scale of each row of a matrix, and its weights as int8 steps; `source` is the tensor that it multiplies."""
         if index not in self._steps:
             weights = self.weights[index]
             scales = np.maximum(np.abs(weights).max(axis=1), 1e-12) / INT8
@@ -415,10 +419,10 @@ class _Matrices:
     def _quantise(self, graph: _Graph, index: int, operator: Any) -> list[Any]:
         """Replace an operator by three: quantise to int16, multiply, dequantise."""
         kinds, builtin = self.schema.TensorType, self.schema.BuiltinOperator
-        source, weights, *rest = (int(one) for one in operator.inputs)
-        (result,) = (int(one) for one in operator.outputs)
+        source, weights, *rest = (int(tensor) for tensor in operator.inputs)  # rest: the bias, if there is one
+        (result,) = (int(tensor) for tensor in operator.outputs)
         scales, steps = self.steps(index, source)
-        unit_in, unit_out = (max(float(np.abs(self.values[one]).max()), 1e-6) / INT16 for one in (source, result))
+        unit_in, unit_out = (max(float(np.abs(self.values[at]).max()), 1e-6) / INT16 for at in (source, result))
         inner = graph.tensor(source, kinds.INT16, [unit_in])
         outer = graph.tensor(result, kinds.INT16, [unit_out])
         read = [inner, graph.tensor(weights, kinds.INT8, scales, steps)]
@@ -479,12 +483,12 @@ def _floats(model: Any, index: int) -> np.ndarray | None:
 
 
 def _drop_unread(graph: Any, signatures: Any) -> None:
-    """Drop tensors that no operator uses, and renumber the others."""
-    known = [*graph.inputs, *graph.outputs]
+    """Drop tensors that no operator uses, and renumber the others in the graph, its operators and the signatures."""
+    used = [*graph.inputs, *graph.outputs]
     for operator in graph.operators:
-        known += [*operator.inputs, *operator.outputs]
-    kept = sorted({int(index) for index in known} - {-1})
-    numbers = {index: number for number, index in enumerate(kept)} | {-1: -1}
+        used += [*operator.inputs, *operator.outputs]
+    kept = sorted({int(index) for index in used} - {-1})
+    numbers = {index: number for number, index in enumerate(kept)} | {-1: -1}  # −1: an optional input left out
     graph.tensors = [graph.tensors[index] for index in kept]
     for owner in (graph, *graph.operators):
         owner.inputs, owner.outputs = (
@@ -496,7 +500,7 @@ def _drop_unread(graph: Any, signatures: Any) -> None:
 
 
 def _drop_buffers(model: Any) -> None:
-    """Drop empty buffers: their tensors share the first one, which is empty by definition of the format."""
+    """Drop empty and unused buffers; tensors without data share the first one, which the format defines as empty."""
     kept, places = [model.buffers[0]], dict[int, int]()
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
         buffer = model.buffers[tensor.buffer]
@@ -526,11 +530,11 @@ def _builder() -> Any:
     return SharingBuilder()
 
 
-class _Once:
-    """Wrapper that writes a FlatBuffers object only if no equal one was written."""
+class _WrittenOnce:
+    """Wrapper that writes a FlatBuffers object only if no equal one is in `written`, offsets by content."""
 
     def __init__(self, thing: Any, written: dict[Any, int]) -> None:
-        self._thing, self._written, self._key = thing, written, _key(thing)
+        self._thing, self._written, self._key = thing, written, _content_key(thing)
 
     def Pack(self, builder: Any) -> int:
         """Write the object, or find the equal one, and return its offset."""
@@ -539,10 +543,10 @@ class _Once:
         return self._written[self._key]
 
 
-def _key(thing: Any) -> Any:
-    """Make a hashable key from the content of an object."""
+def _content_key(thing: Any) -> Any:
+    """Make a hashable key from the content of an object, so that equal objects have equal keys."""
     if isinstance(thing, np.ndarray):
         return thing.dtype.str, thing.tobytes()
     if hasattr(thing, "__dict__"):
-        return type(thing), *((name, _key(value)) for name, value in vars(thing).items())
+        return type(thing), *((name, _content_key(value)) for name, value in vars(thing).items())
     return thing

@@ -32,10 +32,10 @@ from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 
 DEEPEST = 6  # comparisons on the way to a leaf
 MOST_INPUTS = 1 << 16  # numbers that trees may choose from, so that an index fits uint16
-NARROW_INPUTS = 1 << 8  # up to which it fits uint8
+NARROW_INPUTS = 1 << 8  # most numbers for which an index fits uint8
 MOST_TREES = 1 << 14  # in fixed point, so that the sum of their leaves fits a word
 MOST_WORD = 2.0**30  # magnitude that no fixed-point input reaches, so that differences fit a word
-UNROLLED_DEPTH = 3  # for which fixed-point C has a specialised function
+UNROLLED_DEPTH = 3  # depth for which fixed-point C has a specialised function
 
 
 def trees(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -64,6 +64,7 @@ def tree_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _codes(x: np.ndarray, feature: np.ndarray, threshold: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """`tree_codes` for real numbers or words: all trees go down one level at a time."""
     if feature.min() < 0 or feature.max() >= x.shape[1]:
         raise ValueError(f"trees compare number {feature.min()} or {feature.max()} of {x.shape[1]} inputs, from 0 on")
     rows, tree = np.arange(len(x))[:, None], np.arange(len(feature))
@@ -76,6 +77,7 @@ def _codes(x: np.ndarray, feature: np.ndarray, threshold: np.ndarray, low: np.nd
 
 
 def _depth(feature: Shape) -> int:
+    """Depth d of trees whose weight `feature` has this shape, [T, 2^d − 1]."""
     return feature[1].bit_length()
 
 
@@ -97,6 +99,7 @@ def tree_margins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def _relative_distance(numbers: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Distance to a limit, as a share of limits beyond ±1."""
     return np.abs(numbers - limits) / np.maximum(np.abs(limits), 1)
 
 
@@ -106,6 +109,7 @@ def _trees_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _check_trees(inputs: int, weights: Shapes) -> Shape:
+    """Check the shapes of trees over this number of inputs, and return the output's."""
     feature, low = weights["feature"], weights["low"]
     expect(len(feature) == 2 and feature[0] >= 1, "trees feature")
     expect(feature[1] in [2**depth - 1 for depth in range(1, DEEPEST + 1)], "trees depth")
@@ -115,7 +119,7 @@ def _check_trees(inputs: int, weights: Shapes) -> Shape:
 
 
 def _trees_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """One addition for each leaf; a comparison, too, counts as one: d in each tree, two for each guarded number."""
+    """An addition per tree; comparisons count as additions, too: d in each tree, two for each guarded number."""
     count, depth = weights["feature"][0], _depth(weights["feature"])
     return Operations(additions=count * (depth + 1) + 2 * weights["low"][0])
 
@@ -144,6 +148,7 @@ def _trees_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _trees_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The sum of each tree's largest leaf."""
     return np.abs(step.weights["leaf"]).max(axis=1).sum()
 
 
@@ -153,6 +158,7 @@ def _leaf_unit(step: Step) -> np.ndarray:
 
 
 def _quantise_trees(q: QuantisationState, step: Step) -> Step:
+    """Thresholds and limits become words in the units of their inputs, leaves int16 in a unit of their own."""
     source, feature = step.inputs[0], step.weights["feature"].astype(np.int64)
     units, reach = q.units[source], np.rint(q.bounds[source] / q.units[source])
     if reach.max() >= MOST_WORD or len(feature) > MOST_TREES:
@@ -179,23 +185,24 @@ def _quantise_trees(q: QuantisationState, step: Step) -> Step:
 def _without_idle(
     feature: np.ndarray, words: np.ndarray, leaf: np.ndarray, reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Replace comparisons that no word can change, whose thresholds may be too large for int16.
+    """Replace comparisons that always go the same way, because their thresholds may be too large for int16.
 
-    The subtree that is never reached becomes a copy of the other, and the threshold 0.
+    No word exceeds ±`reach`. The subtree that is never reached becomes a copy of the other, and the threshold 0. Goes
+    from the last node to the root, so that copied subtrees are clean already.
     """
     feature, words, leaf = feature.copy(), words.copy(), leaf.copy()
     nodes = feature.shape[1]
-    idle = {first: words >= reach if first else words < -reach for first in (True, False)}
+    idle = {True: words >= reach, False: words < -reach}  # nodes that always go to the first child, or to the second
     for node in range(nodes - 1, -1, -1):
         for first, which in idle.items():
             tree = np.flatnonzero(which[:, node])
             kept, lost = (2 * node + 1, 2 * node + 2) if first else (2 * node + 2, 2 * node + 1)
-            width = 1
+            width = 1  # nodes of the subtree in this level
             while kept < nodes:
                 for table in (feature, words):
                     table[tree, lost : lost + width] = table[tree, kept : kept + width]
                 kept, lost, width = 2 * kept + 1, 2 * lost + 1, 2 * width
-            kept, lost = kept - nodes, lost - nodes
+            kept, lost = kept - nodes, lost - nodes  # the level below the last nodes are the leaves
             leaf[tree, lost : lost + width] = leaf[tree, kept : kept + width]
             words[tree, node] = 0.0
     return feature, words, leaf
@@ -212,6 +219,7 @@ def _c_trees_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_trees_q(placed: PlacedStep) -> CForm:
+    """Choose the C function by what the trees read: the window, many inputs, or few with a usual or another depth."""
     weights, settings, shape = placed.step.weights, placed.step.settings, placed.shapes[0]
     feature, count, depth = weights["feature"], len(weights["feature"]), _depth(weights["feature"].shape)
     guard = np.stack([weights["low"], weights["high"]], axis=1)
@@ -234,13 +242,16 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
 
 
 def _index_table(feature: np.ndarray, inputs: int) -> tuple[CTable, bool]:
-    """The features as uint8, or as uint16 where there are too many inputs for that."""
+    """The features as uint8, or as uint16 if there are too many inputs; and whether they are uint16."""
     wide = inputs > NARROW_INPUTS
     return table_q(_from_root(feature), "features", np.uint16 if wide else np.uint8), wide
 
 
 def _from_root(*parts: np.ndarray) -> np.ndarray:
-    """Lay out the parts of each tree side by side, after one 0: seen from the number before it a tree's root is 1."""
+    """Lay out the parts of each tree side by side, with one 0 in front of all.
+
+    C points at the number before a tree, so that its root has index 1 and the children of n are 2n and 2n + 1.
+    """
     return np.concatenate([np.zeros(1, parts[0].dtype), np.concatenate(parts, axis=1).ravel()])
 
 
@@ -268,7 +279,7 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def _reversed_bits(bits: int) -> np.ndarray:
-    """Numbers of so many bits in the order of their reversed bits.
+    """All numbers of this length in bits, in the order of their reversed bits.
 
     >>> _reversed_bits(3).tolist()
     [0, 4, 2, 6, 1, 5, 3, 7]
@@ -280,7 +291,7 @@ def _reversed_bits(bits: int) -> np.ndarray:
 
 
 def _rows(tensor: Tensor, start: int, stop: int) -> Tensor:
-    """Slice rows; of a constant right now."""
+    """Slice rows; a constant is sliced here, so that the graph needs no operation for it."""
     return tensor.rows(start, stop) if tensor.constant is None else as_tensor(tensor.constant[start:stop])
 
 
