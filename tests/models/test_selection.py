@@ -437,7 +437,7 @@ def test_facts_name_every_family_with_its_error_and_share() -> None:
     }
     assert facts["selection"][2]["rmse"] == pytest.approx(2.7)
     assert facts["summary"] == (
-        "The result is the mean of a linear regression and the network, about equally good on validation."
+        "The result is the mean of a linear regression and the network: on validation none of them is clearly worse."
     )
 
 
@@ -447,7 +447,7 @@ def test_facts_name_every_family_with_its_error_and_share() -> None:
         ([(AS_IS, RAW)], True, RAW, "is the sensor reading as it is: no other"),
         ([(AS_IS, OFFSET)], True, OFFSET, "is the sensor reading plus an offset: no other"),
         ([(LINEAR, "line")], True, LINE, "is a linear regression: no other"),
-        ([(LINEAR, "history, penalty 1"), (DRIFT, DRIFT)], False, RIDGE, "drift, about equally good .* one linear"),
+        ([(LINEAR, "history, penalty 1"), (DRIFT, DRIFT)], False, RIDGE, "drift: on validation none .* one linear"),
         ([(DRIFT, DRIFT), (TREES, TREES)], False, TREES, "mean of a regression with drift and gradient-boosted trees"),
         ([(TREES, TREES), (NETWORK, NETWORK)], False, NETWORK, "gradient-boosted trees and the network"),
     ],

@@ -74,8 +74,12 @@ def make_readings(
     device: str = "box-1",
     step_seconds: float = 60.0,
     channels: tuple[str, ...] = ("raw",),
+    unit: str = "mV",
 ) -> Readings:
-    """Rows from the start on; unless given, one random channel and a reference that is a line of it."""
+    """Rows from the start on; unless given, one random channel and a reference that is a line of it.
+
+    Channels in mV are raw: new devices settle. Those in ppb are not.
+    """
     if values is None:
         values = 20 + np.random.default_rng(len(device)).normal(size=(200, len(channels))).cumsum(axis=0)
     if targets is None:
@@ -83,7 +87,7 @@ def make_readings(
     times = [START + timedelta(seconds=step_seconds * row) for row in range(len(values))]
     columns = {name: values[:, index] for index, name in enumerate(channels)}
     frame = pl.DataFrame({"time": times, **columns, "reference": targets})
-    return Readings(device, frame, tuple(Channel(name, "mV") for name in channels), REFERENCE)
+    return Readings(device, frame, tuple(Channel(name, unit) for name in channels), REFERENCE)
 
 
 @dataclass(frozen=True)

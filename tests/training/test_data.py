@@ -14,6 +14,7 @@ from scare.training.data import common_step, hold_out, make_gather, prepare_inpu
 from scare.training.fit import fit
 from scare.windowing import training_examples as examples_module
 from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import DeviceEffect
 from scare.windowing.training_examples import Examples, design_matrix, features, make_examples
 from scare.windowing.windows import RECENT
 from tests.training.small_fits import line_recipe, make_readings
@@ -157,14 +158,15 @@ def test_devices_with_a_gain_of_their_own_are_scaled_apart() -> None:
 
 def test_equal_devices_at_unequal_places_are_scaled_together() -> None:
     truth = np.random.default_rng(0).normal(20, 5, (200, 1))
-    first, second = make_readings(truth, truth[:, 0], "a"), make_readings(truth + 30, truth[:, 0] + 30, "bb")
+    first = make_readings(truth, truth[:, 0], "a", unit="ppb")
+    second = make_readings(truth + 30, truth[:, 0] + 30, "bb", unit="ppb")
     together, _ = prepare_inputs([first, second], [second], RECIPE)
     assert not together.scaling.devices
     assert together.scaling.known("bb") is together.scaling.fleet
 
 
 def test_where_validation_is_on_new_devices_the_fleet_is_scaled_together() -> None:
-    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+    first, second, new = (make_readings(device=name, unit="ppb") for name in ("a", "bb", "ccc"))
     pooled, _ = prepare_inputs([first, second], [new], RECIPE)
     assert not pooled.scaling.devices
     everything = np.concatenate([first.values, second.values])
@@ -176,8 +178,24 @@ def test_a_recipe_can_ask_for_its_own_way_of_scaling() -> None:
     settling, _ = prepare_inputs([first], [new], line_recipe(per_device=True, settle_hours=2.0))
     assert settling.scaling.known("bb") is None
     assert settling.scaling.settle == 120
-    pooled, _ = prepare_inputs([first], [first], line_recipe(per_device=False))
+    known = make_readings(device="a", unit="ppb")
+    pooled, _ = prepare_inputs([known], [known], line_recipe(per_device=False))
     assert pooled.scaling.known("a") is pooled.scaling.fleet
+
+
+def test_raw_channels_of_a_fleet_scaled_together_have_centres_of_their_own() -> None:
+    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+    scaling = prepare_inputs([first, second], [new], line_recipe(settle_hours=1.0))[0].scaling
+    assert (set(scaling.devices), scaling.settle) == ({"a", "bb"}, 60)
+    assert scaling.own_share is not None
+    for one in (first, second):
+        known = scaling.known(one.device)
+        assert known is not None
+        assert known.scale == scaling.fleet.scale
+        expected = scaling.fleet.center + scaling.own_share * (one.values.mean(axis=0) - scaling.fleet.center)
+        np.testing.assert_allclose(known.center, expected)
+    assert scaling.known("ccc") is None
+    assert prepare_inputs([first, second], [new], line_recipe(settle_hours=0.0))[0].scaling.settle == 0
 
 
 def test_scaling_is_fitted_to_training_only_and_skips_unusable_values() -> None:
@@ -268,13 +286,15 @@ def test_features_are_the_same_in_any_number_of_parts(examples: Examples, monkey
 
 def test_of_too_many_examples_an_even_part_is_known(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     basis = HatBasis(WINDOW).matrix
-    everything, targets, times = design_matrix(examples, basis)
-    assert len(everything) == len(targets) == len(times) == len(examples)
+    everything, targets, times, devices, names = design_matrix(examples, basis)
+    assert len(everything) == len(targets) == len(times) == len(devices) == len(examples)
+    assert [names[device] for device in devices[[0, -1]]] == ["box-1", "box-22"]
     monkeypatch.setattr(examples_module, "STORED_BYTES", everything[0].nbytes * 20)
-    some, some_targets, some_times = design_matrix(examples, basis)
+    some, some_targets, some_times, some_devices, _ = design_matrix(examples, basis)
     assert len(some) == 20
     np.testing.assert_array_equal(some_targets, targets[examples.spread(20)])
     np.testing.assert_array_equal(some_times, times[examples.spread(20)])
+    np.testing.assert_array_equal(some_devices, devices[examples.spread(20)])
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
@@ -299,15 +319,31 @@ def test_readings_without_a_usable_window_give_no_example() -> None:
     assert none.series.shape == (0, 1)
 
 
-def test_an_unseen_device_is_scaled_as_the_fleet_and_then_by_its_own_first_readings() -> None:
+def test_a_new_device_is_scaled_as_the_fleet_until_its_raw_channel_has_settled() -> None:
     seen = make_readings(device="seen")
-    new = make_readings(values=300 + 50 * seen.values, targets=seen.targets, device="new")
+    new = make_readings(values=300 + 2 * seen.values, targets=seen.targets, device="new")
     inputs = inputs_for(seen, per_device=True, settle_hours=0.5)
-    assert inputs.scaling.settle == 30
+    scaling = inputs.scaling
+    assert scaling.settle == 30
+    assert scaling.own_share is not None
     examples = make_examples([new], inputs)
     newest, rows = examples.series[examples.ends, 0], np.arange(WINDOW - 1, len(new))
-    own = (new.values[:, 0] - new.values[:30, 0].mean()) / new.values[:30, 0].std()
-    fleet = (new.values[:, 0] - seen.values.mean()) / seen.values.std()
+    center, scale = seen.values.mean(), seen.values.std()
+    fleet = (new.values[:, 0] - center) / scale
+    own = (new.values[:, 0] - center - scaling.own_share[0] * (new.values[:30, 0].mean() - center)) / scale
     before = rows < 29  # the thirtieth reading completes the first settled window
     np.testing.assert_allclose(newest[before], fleet[rows[before]], rtol=1e-5)
     np.testing.assert_allclose(newest[~before], own[rows[~before]], rtol=1e-4, atol=1e-5)
+
+
+def test_examples_know_their_devices_and_lose_what_these_add() -> None:
+    devices = [make_readings(device=name) for name in ("a", "bb", "ccc")]
+    examples = make_examples(devices, inputs_for(*devices, per_device=False, settle_hours=0.0))
+    assert examples.names == ("a", "bb", "ccc")
+    np.testing.assert_array_equal(np.unique(examples.devices, return_counts=True)[1], [len(examples) // 3] * 3)
+    plain = examples.without_effects({"bb": DeviceEffect(0.5, 0.25)})
+    added = np.where(examples.devices == 1, 0.5 + 0.25 * examples.series[examples.ends, 0], 0.0)
+    np.testing.assert_allclose(plain.targets, examples.targets - added, atol=1e-6)
+    assert plain.targets.dtype == np.float32
+    np.testing.assert_array_equal(plain.ends, examples.ends)
+    assert examples.without_effects({}) is examples

@@ -12,6 +12,7 @@ from scare.errors import UsageError
 from scare.experiments.trials import HYPERPARAMETERS
 from scare.models import Scare
 from scare.models.scare import Sampling
+from scare.models.selection import SelectionRules
 from scare.records import load_toml
 from scare.training.recipe import PRESETS, Recipe, TrainingSettings, adjust, flattened, look_up, make_recipe, nested
 from scare.windowing.windows import ANY, RECENT, STRICT
@@ -44,13 +45,9 @@ def test_a_recipe_is_a_preset_of_a_model_and_what_differs() -> None:
 
 
 def test_what_complexity_must_earn_and_what_is_learned_from_are_keys() -> None:
-    tables = {"selection": {"clear_improvement": 0.2, "network_from": -1}, "model": {"learned_from": "recent"}}
+    tables = {"selection": {"min_gain": 0.1, "refit": False}, "model": {"learned_from": "recent"}}
     recipe = adjust(Recipe(), tables, "r.toml")
-    assert (recipe.rules.clear_improvement, recipe.rules.network_from, recipe.rules.significant_improvement) == (
-        0.2,
-        -1.0,
-        0.03,
-    )
+    assert recipe.rules == SelectionRules(min_gain=0.1, refit=False)
     assert (Recipe().learned_from, recipe.learned_from) == (ANY, RECENT)
 
 
@@ -77,14 +74,11 @@ def test_choices_are_named() -> None:
         ("[training]\nrate = 0", "r.toml: the learning rate must be above 0"),
         ("[model.attention]\nbits = 33", "r.toml: a hash code has 1 to 32 bits"),
         ("[model.attention]\nmix = 'bitwize'", "model.attention.mix is 'bitwize'; did you mean 'bitwise'?"),
-        ("[selection]\nnetwork_from = 0.08", "r.toml: network_full must be above network_from, 0.08"),
+        ("[selection]\ntolerance = -0.1", "r.toml: selection.tolerance is -0.1; it takes a number from 0 on"),
+        ("[selection]\ntrees = 1", "r.toml: selection.trees is 1; it takes true or false"),
+        ("[selection]\nnetwork_from = 0.08", "r.toml: unknown key 'network_from' in [selection]"),
         ("[selection]\nblocks = 0", "selection.blocks is 0; it takes a whole number from 1 on"),
         ("[ladder]\nblocks = 6", "r.toml: [ladder] is now [selection]"),
-        ("[selection]\nclear_fall = 0.2", "r.toml: clear_fall in [selection] is now clear_improvement"),
-        ("[selection]\nsure_fall = 0.2", "sure_fall in [selection] is now significant_improvement"),
-        ("[selection]\nsureness = 2.0", "sureness in [selection] is now z_score"),
-        ("[selection]\nleast_share = 0.2", "least_share in [selection] is now min_share"),
-        ("[selection]\nplain_margin = 0.2", "plain_margin in [selection] is now raw_margin"),
         ("[model]\ngap_policy = 'any'", "model.gap_policy is 'any'"),
         ("[model]\ngap_policy = 'strikt'", "model.gap_policy is 'strikt'; did you mean 'strict'?"),
         ("[model]\nscaling = 'robus'", "model.scaling is 'robus'; did you mean 'robust'?"),
