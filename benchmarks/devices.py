@@ -77,8 +77,8 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
     lines = [
         "# Devices that training never saw",
         "",
-        f"Left out of training one at a time, {len(rows)} devices of {len(tasks)} tasks have {by_task:.2f} of the RMSE of",
-        f"a pooled multiple regression (geometric mean, each task once; worst device {max(ratios):.2f}).",
+        f"Left out of training one at a time, {len(rows)} devices of {len(tasks)} tasks have {by_task:.2f} of the",
+        f"RMSE of a pooled multiple regression (geometric mean, each task once; worst device {max(ratios):.2f}).",
         "[The rule](../decisions/devices.md).",
         "",
         "`python -m benchmarks.devices DATA` made this page. *New*: the device was in no part of training. *Pooled*: a",
