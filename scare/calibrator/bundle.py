@@ -20,12 +20,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
+from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from annotated_types import Ge, Le, MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
@@ -195,8 +196,8 @@ class CandidateFacts:
     candidate: Name
     rmse: Finite
     admitted: bool
-    improvement: Finite = 0.0
-    z_score: Finite = 0.0
+    variant: Name = ""
+    share: Finite = 0.0
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,25 @@ class RowsFacts:
 
     devices: tuple[Name, ...] = ()
     period: tuple[Name, ...] = ()
+
+
+def is_moment(text: str) -> bool:
+    """in ISO 8601"""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+Moment = Annotated[str, MaxLen(40), Predicate(is_moment)]
+
+
+@dataclass(frozen=True)
+class RefitFacts:
+    """The rows that a calibrator was fitted to after its evaluation."""
+
+    devices: tuple[Name, ...]
+    period: tuple[Moment, Moment]
 
 
 @dataclass(frozen=True)
@@ -229,6 +249,9 @@ class Facts(RowsFacts):
     settings: Mapping[str, Any] | None = None
     validation: RowsFacts = RowsFacts()
     test_interval: IntervalFacts | None = None
+    test_period: tuple[Moment, Moment] | None = None
+    refitted: RefitFacts | None = None
+    new_device_rmse: Finite | None = None
 
 
 @dataclass(frozen=True)

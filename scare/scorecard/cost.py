@@ -65,8 +65,8 @@ def _fit_growth(
     """Find the declared complexity, the exponent, and the detail about it; the simplest plans need no fit."""
     if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
         return "O(1)", 0.0, {"reason": "it reads only the newest row"}
-    if calibrator.facts.get("outcome") == "ridge":
-        return "O(N)", 1.0, {"reason": "ridge reads each value of the window once"}
+    if calibrator.facts.get("outcome") in ("ridge", "trees"):
+        return "O(N)", 1.0, {"reason": "it reads each value of the window once"}
     if growth is None:
         reason = "operations at other window lengths are unknown: not a model of ours, or the extra [train] is missing"
         return None, None, {"reason": reason}

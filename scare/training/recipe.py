@@ -10,7 +10,7 @@ of a file change a preset; `scare tune` writes them, `scare train` reads them (d
     [training]
     rate = 0.0025
     [selection]
-    clear_improvement = 0.2
+    tolerance = 0.1
 """
 
 from collections.abc import Mapping
