@@ -17,13 +17,14 @@ import numpy as np
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import selection_summary
-from scare.calibrator.passes import fuse, quantise
+from scare.calibrator.passes import fuse
 from scare.calibrator.plan import INPUT, Plan, run
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_source import CModel, declared_functions
 from scare.export.descriptor import Descriptor, choose_device, make_descriptor
 from scare.export.memory_layout import plan_memory
+from scare.export.quantise import quantise
 from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
 from scare.kernels import C_FIXED, C_FLOAT32, FULL, PERIODS, KernelTable, Shape, Step
 from scare.kernels.c_arguments import (
