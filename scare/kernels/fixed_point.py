@@ -8,7 +8,7 @@ int8 (int16 for the newest rows), all others int16. Where a product needs half-w
 of its word by its own spare bits, so that no input is too large or too small.
 
 NumPy computes in int64; in C every result fits a word (32 bits) unless stated otherwise. Each family of `kernels` has
-its quantisation rules beside its fixed-point kernels; `calibrator/passes.py` applies them. The int8 matrices of
+its quantisation rules beside its fixed-point kernels; `export/quantise.py` applies them. The int8 matrices of
 TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
 """
 
