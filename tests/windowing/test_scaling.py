@@ -101,9 +101,9 @@ def test_only_centres_of_a_new_device_move_and_by_their_share(share: float) -> N
     rows = np.random.default_rng(0).normal([10, 500], [2, 40], (50, 2))
     own_share = np.array([0.0, share])
     scaling = fit_scaling("standard", {"a": rows}, rows[:, 0], False, 20, own_share)
-    new = rows + [3.0, 200.0]
+    new = rows + np.array([3.0, 200.0])
     found = scaling.own(new)
-    assert_allclose(found.center, scaling.fleet.center + [0.0, 200.0 * share])
+    assert_allclose(found.center, scaling.fleet.center + np.array([0.0, 200.0 * share]))
     assert_array_equal(found.scale, scaling.fleet.scale)
     assert_allclose(scaling.known("a").center, scaling.fleet.center)  # by the same rule
     assert scaling.known("new") is None
