@@ -150,7 +150,7 @@ def make_calibrator(
         "box-2": Affine(np.array([25.0, 250.0]), np.array([9.0, 50.0])),
     }
     fleet, target = Affine(np.array([22.0, 280.0]), np.array([8.5, 55.0])), Affine(np.array([18.0]), np.array([6.0]))
-    scaling = Scaling("standard", fleet, target, devices, settle)
+    scaling = Scaling("standard", fleet, target, devices, settle, own_share=np.array([0.75, 1.0]) if settle else None)
     inputs = Inputs((DUST, CURRENT), scaling, STEP_SECONDS, plan.window, policy, QualitySettings(), training_range)
     windows = np.random.default_rng(9).normal(size=(6, plan.window, 2)).astype(np.float32)
     validation = Sample(windows[3:], np.array([3.0, 4.5, np.pi]))

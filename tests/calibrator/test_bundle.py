@@ -112,6 +112,8 @@ def assert_equal(one: Calibrator, other: Calibrator) -> None:
     assert replace(one.inputs, scaling=None) == replace(other.inputs, scaling=None)
     ours, theirs = one.inputs.scaling, other.inputs.scaling
     assert (ours.method, ours.settle, list(ours.devices)) == (theirs.method, theirs.settle, list(theirs.devices))
+    assert (ours.effects, ours.own_share is None) == (theirs.effects, theirs.own_share is None)
+    assert_array_equal(ours.own_share, theirs.own_share)
     pairs = [(ours.devices[name], theirs.devices[name]) for name in ours.devices]
     for mine, its in [*pairs, (ours.fleet, theirs.fleet), (ours.target, theirs.target)]:
         assert_array_equal(mine.center, its.center, strict=True)

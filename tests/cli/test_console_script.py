@@ -107,7 +107,7 @@ def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     assert "(default+long)" in out
     model = Calibrator.load("m.scare")
     assert model.facts["interrupted"] is True
-    assert sorted(os.listdir()) == ["long.toml", "m.scare", "sim.parquet"]
+    assert sorted(os.listdir()) == ["long.toml", "m.evaluated.scare", "m.scare", "sim.parquet"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

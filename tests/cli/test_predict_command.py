@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 from scare import Calibrator, Flag, Readings
 from scare.cli import predict as predict_command
 from scare.data.column_mapping import iterate_tables
+from tests.calibrator.building import bad_readings, make_calibrator
 from tests.cli.output import RunCli
 
 ANSWERS = ["calibrated", "low", "high", "flags"]
@@ -116,17 +117,29 @@ def test_a_file_is_the_device_of_its_name(scare: RunCli, model: Path, rows: pl.D
 
 
 @pytest.mark.parametrize("column", [True, False])
-def test_a_device_never_seen_is_announced_once_and_flagged(
+def test_a_device_never_seen_is_announced_once_and_scaled_as_the_fleet(
     scare: RunCli, model: Path, rows: pl.DataFrame, column: bool
 ) -> None:
     new = rows.with_columns(pl.col("device").replace("box-02", "newcomer"))
     (new if column else new.filter(device="newcomer").drop("device")).write_csv("newcomer.csv")
     output = scare(f"scare predict {model} newcomer.csv")
-    assert output.err.count("newcomer was not in training: its first") == 1
+    assert output.err.count("newcomer was not in training. If it is one of ") == 1
+    assert "box-01 was not in training" not in output.err
     table = pl.read_csv("calibrated.csv").filter(device="newcomer")
+    assert not (table["flags"] & int(Flag.UNSETTLED) > 0).any()  # dust has no offset to settle
+    assert table["calibrated"].count() > 600
+
+
+def test_a_device_never_seen_with_a_raw_channel_is_flagged_until_it_has_settled(scare: RunCli) -> None:
+    settling = make_calibrator(settle=50).with_facts(devices=["box-1", "box-2"])
+    settling.save("raw.scare")
+    bad_readings(1, 300, "newcomer").frame.drop("flags").with_columns(device=pl.lit("newcomer")).write_csv("raw.csv")
+    output = scare("scare predict raw.scare raw.csv")
+    assert "Its first 50 readings are flagged UNSETTLED: they centre its raw channels." in output.err
+    table = pl.read_csv("calibrated.csv")
     unsettled = (table["flags"] & int(Flag.UNSETTLED) > 0).to_numpy()
-    assert (unsettled == table["calibrated"].is_not_null().to_numpy()).all()
     assert unsettled.any()
+    assert not unsettled[100:].any()
 
 
 def test_a_calibrator_trained_on_a_column_called_row_predicts(scare: RunCli, rows: pl.DataFrame) -> None:

@@ -338,15 +338,16 @@ def test_settings_travel_into_the_calibrator(scare: RunCli, boxes: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "devices"), [("device", "standard", 3), ("pooled", "standard", 0), ("constant", "constant", 0)]
+    ("kind", "method", "scales"), [("device", "standard", 3), ("pooled", "standard", 1), ("constant", "constant", 1)]
 )
 def test_scaling_is_per_device_pooled_or_constant(
-    scare: RunCli, boxes: list[str], kind: str, method: str, devices: int
+    scare: RunCli, boxes: list[str], kind: str, method: str, scales: int
 ) -> None:
     Path("c.toml").write_text(f"[model]\nscaling = '{kind}'\n")
     line = f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --config c.toml --out no2.scare"
     scaling = trained(scare(line)).inputs.scaling
-    assert (scaling.method, len(scaling.devices)) == (method, devices)
+    found = {(scaling.known(f"box{number}") or scaling.fleet).scale.tobytes() for number in (1, 2, 3)}
+    assert (scaling.method, len(found)) == (method, scales)
 
 
 def test_the_scores_are_those_of_the_file(scare: RunCli, boxes: list[str]) -> None:

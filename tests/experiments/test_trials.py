@@ -29,13 +29,13 @@ def test_a_file_names_other_hyperparameters() -> None:
     tables = {
         "training": {"rate": [0.2, 0.1]},
         "model": {"front": {"width": [8, 6]}},
-        "selection": {"clear_improvement": [0.2]},
+        "selection": {"tolerance": [0.2]},
     }
     assert make_space(tables, Recipe(window=24), "c.toml") == {
         "model.window": (24,),
         "training.rate": (0.005, 0.1, 0.2),
         "model.front.width": (6, 8),
-        "selection.clear_improvement": (0.08, 0.2),
+        "selection.tolerance": (0.15, 0.2),
     }
 
 

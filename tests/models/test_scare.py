@@ -11,14 +11,14 @@ import pytest
 from scare.calibrator.cost import count
 from scare.calibrator.parity import hash_steps
 from scare.calibrator.passes import fold
-from scare.calibrator.plan import run
+from scare.calibrator.plan import Plan, Step, run
 from scare.errors import NotApplicableError, UsageError
 from scare.kernels import C_FLOAT32
 from scare.layers.front import HatBasis, bin_averages
 from scare.layers.heads import products
 from scare.models import ABLATION, Scare
 from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
-from scare.models.selection import SelectionRules, select
+from scare.models.selection import Linear, SelectionRules, choose_shares, fit_families
 from scare.windowing.training_examples import DesignMatrix
 
 WINDOW, LENSES = 16, 4
@@ -43,20 +43,29 @@ def windows() -> jax.Array:
 
 
 def known(features: np.ndarray, targets: np.ndarray) -> DesignMatrix:
-    return DesignMatrix(features, targets, np.arange(float(len(targets))))
+    count = len(targets)
+    return DesignMatrix(features, targets, np.arange(float(count)), np.zeros(count, int), ("box-1",))
 
 
-def products_of_newest(features: np.ndarray) -> np.ndarray:
-    return products(features[:, 0])
+def linear_mean(network: ScareNetwork, features: np.ndarray, targets: np.ndarray) -> Linear:
+    """The mean of the linear families that are best on these columns."""
+    design = network.design(known(features, targets))
+    families = fit_families(design, design, None, SelectionRules())
+    used = [
+        (one.linear, share)
+        for one, share in zip(families, choose_shares(families, targets, SelectionRules()), strict=True)
+    ]
+    return Linear.mean(*zip(*[(model, share) for model, share in used if model is not None and share], strict=True))
 
 
 def start(network: ScareNetwork, features: np.ndarray, targets: np.ndarray) -> ScareNetwork:
     """The network at its linear solution."""
-    selection = network.select_linear(
-        lambda: known(features, targets), lambda: known(features, targets), SelectionRules()
-    )
-    assert selection is not None
-    return network.start(selection.solution)
+    return network.start(linear_mean(network, features, targets).solution)
+
+
+def ones_step(source: str, scale: np.ndarray) -> Step:
+    """The sum of all numbers, each times its scale."""
+    return Step("dense", (source,), "y", {"weight": scale[:, None].astype(np.float32)})
 
 
 def glorot_limit(weights: jax.Array) -> float:
@@ -146,7 +155,7 @@ def test_the_start_puts_ridge_into_the_skip_and_the_bias(default: ScareNetwork) 
     rng = np.random.default_rng(0)
     read = rng.normal(size=(100, HatBasis(WINDOW).size, 1)).astype(np.float32)
     targets = (2 * read[:, 0, 0] + 1).astype(np.float32)
-    weights, bias = select(known(read, targets), known(read, targets), 0, products_of_newest, SelectionRules()).solution
+    weights, bias = linear_mean(default, read, targets).solution
     started = start(default, read, targets)
     np.testing.assert_allclose(np.concatenate([started.skip, started.curve]), weights, rtol=1e-6)
     assert float(started.head.bias) == pytest.approx(bias)
@@ -166,14 +175,23 @@ def test_the_start_knows_what_two_readings_do_together() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_a_blend_with_the_start_blends_the_outputs(share: float) -> None:
+def test_a_share_of_what_a_network_learned_is_added_to_any_linear_model(share: float) -> None:
     rng = np.random.default_rng(2)
     read = rng.normal(size=(200, HatBasis(WINDOW).size, 2))
-    targets = read[:, 0, 0] + read[:, 3, 1]
-    started = start(Scare.default().build(WINDOW, 2, jax.random.key(0)), read, targets)
+    network = Scare.default().build(WINDOW, 2, jax.random.key(0))
+    started = start(network, read, read[:, 0, 0] + read[:, 3, 1])
+    other = start(network, read, 2 * read[:, 0, 1] - read[:, 1, 0] + 0.5)
     learned = jax.tree.map(lambda leaf: leaf + 0.1, started)
-    part = learned.blend(started, share)(read)
-    np.testing.assert_allclose(part, (1 - share) * started(read) + share * learned(read), rtol=1e-4, atol=1e-4)
+    expected = other(read) + share * (learned(read) - started(read))
+    np.testing.assert_allclose(learned.added_to(other, started, share)(read), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_feature_steps_give_the_features_but_for_a_scale(default: ScareNetwork) -> None:
+    windows = np.random.default_rng(4).normal(size=(20, WINDOW, 1)).astype(np.float32)
+    steps, scale = default.feature_steps()
+    found = run(Plan(WINDOW, 1, (*steps, ones_step(steps[-1].output, scale))), windows)
+    expected = np.einsum("tk,btc->bkc", default.basis, windows).reshape(20, -1).sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("reads", ["newest", "newest and products", "history", "history and products"])
@@ -206,11 +224,9 @@ def test_a_curve_without_a_skip_is_refused() -> None:
         Head(skip=False)
 
 
-def test_a_network_without_a_skip_asks_for_nothing_at_the_start(paper: ScareNetwork) -> None:
-    def never() -> DesignMatrix:
-        raise AssertionError("asked")
-
-    assert paper.select_linear(never, never, SelectionRules()) is None
+def test_a_network_starts_at_a_linear_model_if_it_has_a_skip(default: ScareNetwork, paper: ScareNetwork) -> None:
+    assert default.has_linear_start
+    assert not paper.has_linear_start
 
 
 def supports_of(network: ScareNetwork) -> np.ndarray:

@@ -18,15 +18,16 @@ from scare.data.simulate import Simulation, simulate
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.layers.front import HatBasis
+from scare.layers.heads import products
 from scare.models import Scare
-from scare.models.selection import PENALTIES, SelectionRules
+from scare.models.selection import PENALTIES, Design, SelectionRules, linear_variants
 from scare.training import fit as fit_module
 from scare.training import loop
 from scare.training.data import hold_out
 from scare.training.fit import fit
 from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.recipe import Recipe, TrainingSettings
-from scare.windowing.training_examples import Examples, features, make_examples
+from scare.windowing.training_examples import Examples, design_matrix, features, make_examples
 from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
 
 
@@ -77,7 +78,8 @@ def test_progress_counts_rounds_and_remembers_the_best(trained_default: Trained)
     assert all(one.best_rmse <= one.validation_rmse for one in progress)
     assert all(one.windows_per_second > 0 for one in progress)
     assert progress[-1].seconds_left == 0
-    assert trained_default.calibrator.facts["validation_rmse"] <= best[-1] + 1e-6  # blended with its start
+    rmse = {one["candidate"]: one["rmse"] for one in trained_default.calibrator.facts["selection"]}
+    assert rmse["network"] >= best[-1] - 1e-4  # cross-fitted: the best checkpoint flatters itself
 
 
 def test_facts_say_where_a_calibrator_came_from(trained_default: Trained, linear: Readings) -> None:
@@ -185,11 +187,12 @@ def best_ridge(x: np.ndarray, y: np.ndarray, held_out_x: np.ndarray, held_out_y:
     return min(predictions, key=lambda outputs: np.square(outputs - held_out_y).mean())
 
 
-def test_the_start_is_a_mix_of_closed_form_ridges_and_training_never_loses_to_it(
+def test_the_start_is_the_mean_of_closed_form_families_and_training_never_loses_to_a_line(
     trained_default: Trained, linear: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "run_round", interrupt)
-    start = fit(linear, recipe=replace(trained_default.recipe, rules=SelectionRules()))
+    everything = SelectionRules(tolerance=1e9, trees=False, refit=False)
+    start = fit(linear, recipe=replace(trained_default.recipe, rules=everything))
     assert start.facts["interrupted"]
     known, held_out = both_parts(linear, start, trained_default.recipe)
     basis = HatBasis(16).matrix
@@ -198,10 +201,18 @@ def test_the_start_is_a_mix_of_closed_form_ridges_and_training_never_loses_to_it
     slope = np.cov(x[:, 0], y, ddof=0)[0, 1] / (x[:, 0].var() + PENALTIES[0])
     line = y.mean() + slope * (held_out_x[:, 0] - x[:, 0].mean())
     history = best_ridge(x, y, held_out_x, held_out.targets)
-    apart = history - line
-    share = np.clip(apart @ (held_out.targets - line) / (apart @ apart), 0, 1)
+    variants = {one["candidate"]: one["variant"] for one in start.facts["selection"]}
+    assert variants["linear"].startswith("history")
+    raw = held_out.series[held_out.ends, 0] * start.inputs.scaling.fleet.scale + start.inputs.scaling.fleet.center
+    design = Design(design_matrix(known, basis), 0, lambda rows: products(rows[:, 0]))
+    judged = Design(design_matrix(held_out, basis), 0, lambda rows: products(rows[:, 0]))
+    others = [
+        judged.predict(linear_variants(design, start.inputs.scaling)[name][variants[name]](design))
+        for name in ("as is", "interactions", "drift")
+    ]
+    assert variants["as is"] == "raw" or not np.allclose(others[0], raw)
     scaled = start.inputs.scaling.target.apply(start.compute(held_out.windows(np.arange(len(held_out))))[:, None])[:, 0]
-    np.testing.assert_allclose(scaled, line + share * apart, atol=1e-4)
+    np.testing.assert_allclose(scaled, np.mean([history, *others], axis=0), atol=2e-3)
     line_rmse = np.sqrt(np.square(line - held_out.targets).mean()) * start.inputs.scaling.target.scale[0]
     assert trained_default.calibrator.facts["validation_rmse"] < line_rmse
 
@@ -319,16 +330,17 @@ def test_an_interrupt_before_anything_is_known_ends_everything(monkeypatch: pyte
 
 
 def test_a_calibrator_validated_on_a_new_device_scales_it_as_the_fleet() -> None:
-    first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
+    first, second, new = (make_readings(device=name, unit="ppb") for name in ("a", "bb", "ccc"))
     calibrator = fit([first, second], [new], line_recipe())
     assert not calibrator.inputs.scaling.devices
     flags = calibrator.predict(new)[FLAGS].to_numpy()
     assert not (flags & Flag.UNSETTLED).any()
 
 
-def test_a_calibrator_of_devices_apart_lets_a_new_one_settle() -> None:
+@pytest.mark.parametrize("per_device", [True, False])
+def test_a_calibrator_of_raw_channels_lets_a_new_device_settle(per_device: bool) -> None:
     first, second, new = (make_readings(device=name) for name in ("a", "bb", "ccc"))
-    calibrator = fit([first, second], [new], line_recipe(per_device=True, settle_hours=1.0))
+    calibrator = fit([first, second], [new], line_recipe(per_device=per_device, settle_hours=1.0))
     assert set(calibrator.inputs.scaling.devices) == {"a", "bb"}
     unsettled = (calibrator.predict(new)[FLAGS].to_numpy() & Flag.UNSETTLED) > 0
     assert unsettled[3:59].all()
@@ -405,10 +417,27 @@ def test_the_level_is_a_setting(calibrator: Calibrator, boxes: tuple[Readings, .
     assert np.less(half.above, calibrator.intervals.above).all()
 
 
-def test_a_device_it_does_not_know_has_wider_intervals(calibrator: Calibrator, boxes: tuple[Readings, ...]) -> None:
-    """Its readings are scaled as the fleet's, which is not how they are."""
-    assert calibrator.intervals is not None
-    assert calibrator.intervals.widening > 1.2
+def test_a_device_it_does_not_know_is_covered_too(calibrator: Calibrator, boxes: tuple[Readings, ...]) -> None:
+    """Its dust is scaled as the fleet's: nothing has to settle."""
+    assert calibrator.inputs.scaling.known("new") is calibrator.inputs.scaling.fleet
     table = calibrator.predict(replace(boxes[0], device="new"))
-    assert ((table["flags"].to_numpy() & Flag.UNSETTLED) > 0).any()
-    assert share_covered(calibrator, replace(boxes[0], device="new")) > 0.8
+    assert not ((table["flags"].to_numpy() & Flag.UNSETTLED) > 0).any()
+    assert share_covered(calibrator, replace(boxes[0], device="new")) > 0.7
+
+
+def test_a_new_device_has_wider_intervals_until_it_has_settled() -> None:
+    rng = np.random.default_rng(5)
+    truth = 30 + 5 * np.sin(np.arange(1500) / 40) + rng.normal(size=1500)
+    cells = [
+        make_readings((offset + 3 * truth + rng.normal(size=1500))[:, None], truth, device)
+        for device, offset in (("a", 200.0), ("bb", 320.0), ("ccc", 260.0), ("dddd", 500.0))
+    ]
+    calibrator = fit(cells[:3], recipe=line_recipe(per_device=True, settle_hours=5.0))
+    assert calibrator.intervals is not None
+    assert calibrator.intervals.widening > 1.1
+    table = calibrator.predict(cells[3])
+    unsettled = (table["flags"].to_numpy() & Flag.UNSETTLED) > 0
+    assert unsettled[3:299].all()
+    assert not unsettled[299:].any()
+    widths = (table["high"] - table["low"]).to_numpy()
+    assert np.nanmean(widths[unsettled]) > 1.1 * np.nanmean(widths[~unsettled])

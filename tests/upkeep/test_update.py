@@ -13,7 +13,7 @@ from scare.calibrator.passes import LEARNED, STATE
 from scare.data.alignment import shift
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.errors import DataError, UsageError
-from scare.upkeep.update import adopt, own_scaling, revert, update
+from scare.upkeep.update import adopt, revert, update
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.kernels.test_choice import choice_plan
 from tests.upkeep.sessions import HOURLY, air, session, with_reference
@@ -159,15 +159,14 @@ def test_hours_beside_a_reference_bring_a_new_box_nearer(hours: int) -> None:
     assert found.calibrator.facts[LEARNED]["devices"] == ["box-9"]
 
 
-def test_the_scaling_is_its_own_after_the_settling_and_the_fleets_before() -> None:
-    scaling, rows = FLEET.inputs.scaling, np.random.default_rng(1).normal([50, 10], [4, 9], (96, 2))
-    own = scaling.own(rows)
-    for count, share in ((0, 0.0), (96, 1.0)):
-        found = own_scaling(scaling, rows[:count])
-        assert_allclose(found.center, share * own.center + (1 - share) * scaling.fleet.center)
-        assert_allclose(found.scale, own.scale if share else scaling.fleet.scale)
-    half = own_scaling(scaling, rows[:48])
-    assert_allclose(half.scale, np.sqrt(scaling.own(rows[:48]).scale * scaling.fleet.scale))
+@pytest.mark.parametrize("hours", [24, 96, 200])
+def test_the_centre_moves_to_the_mean_of_all_rows_and_the_scale_stays_the_fleets(hours: int) -> None:
+    box, scaling = new_box(hours / 24, seed=5), FLEET.inputs.scaling
+    found = adopt(FLEET, box).calibrator.inputs.scaling.devices["box-9"]
+    assert_allclose(
+        found.center, scaling.fleet.center + scaling.own_share * (box.values.mean(axis=0) - scaling.fleet.center)
+    )
+    assert_array_equal(found.scale, scaling.fleet.scale)
 
 
 def test_rows_without_a_reference_teach_the_scaling_alone() -> None:

@@ -8,7 +8,18 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.errors import DataError
-from scare.windowing.scaling import METHODS, SAMPLE, Affine, Scaling, Settling, constant, fit_scaling, robust, standard
+from scare.windowing.scaling import (
+    METHODS,
+    NO_EFFECT,
+    Affine,
+    DeviceEffect,
+    Scaling,
+    Settling,
+    constant,
+    fit_scaling,
+    robust,
+    standard,
+)
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 TABLES = arrays(float, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=NUMBERS)
@@ -55,20 +66,54 @@ def test_constant_divides_by_three_hundred_whatever_the_data() -> None:
     assert constant(np.full((2, 2), 9e9)).apply(np.array([[300.0, 600.0]])).tolist() == [[1.0, 2.0]]
 
 
+ROWS = {"a": np.array([[1.0], [3.0]]), "b": np.array([[10.0], [14.0]])}
+
+
 def test_each_device_of_the_training_set_keeps_its_own_numbers() -> None:
-    rows = {"a": np.array([[1.0], [3.0]]), "b": np.array([[10.0], [14.0]])}
-    scaling = fit_scaling("standard", rows, np.array([0.0, 2.0]), per_device=True, settle=5)
+    scaling = fit_scaling("standard", ROWS, np.array([0.0, 2.0]), per_device=True, settle=5, own_share=np.ones(1))
     assert (scaling.known("a").center.tolist(), scaling.known("b").scale.tolist()) == ([2.0], [2.0])
     assert scaling.known("c") is None
     assert scaling.target.center.tolist() == [1.0]
-    assert_array_equal(scaling.own(rows["b"]).center, scaling.known("b").center)
+    assert_array_equal(scaling.own(ROWS["b"]).center, scaling.known("b").center)
 
 
-@pytest.mark.parametrize(("method", "per_device"), [("standard", False), ("constant", True), ("constant", False)])
-def test_a_pooled_scaling_never_settles(method: str, per_device: bool) -> None:
-    scaling = fit_scaling(method, {"a": np.ones((3, 1))}, np.ones(3), per_device, settle=9)
-    assert scaling.settle == 0
+@pytest.mark.parametrize(
+    ("method", "per_device", "settle", "share"),
+    [
+        ("standard", False, 9, None),
+        ("standard", False, 9, 0.0),
+        ("standard", False, 0, 1.0),
+        ("constant", True, 9, 1.0),
+        ("constant", False, 9, 1.0),
+    ],
+)
+def test_a_fleet_without_a_centre_that_moves_never_settles(
+    method: str, per_device: bool, settle: int, share: float | None
+) -> None:
+    own_share = None if share is None else np.array([share])
+    scaling = fit_scaling(method, {"a": np.ones((3, 1))}, np.ones(3), per_device, settle, own_share)
+    assert (scaling.settle, scaling.own_share) == (0, None)
     assert scaling.known("a") is scaling.known("unseen") is scaling.fleet
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_only_centres_of_a_new_device_move_and_by_their_share(share: float) -> None:
+    rows = np.random.default_rng(0).normal([10, 500], [2, 40], (50, 2))
+    own_share = np.array([0.0, share])
+    scaling = fit_scaling("standard", {"a": rows}, rows[:, 0], False, 20, own_share)
+    new = rows + np.array([3.0, 200.0])
+    found = scaling.own(new)
+    assert_allclose(found.center, scaling.fleet.center + np.array([0.0, 200.0 * share]))
+    assert_array_equal(found.scale, scaling.fleet.scale)
+    assert_allclose(scaling.known("a").center, scaling.fleet.center)  # by the same rule
+    assert scaling.known("new") is None
+
+
+def test_a_device_of_training_has_its_effect_and_others_have_none() -> None:
+    fleet = Affine(np.zeros(1), np.ones(1))
+    scaling = Scaling("standard", fleet, fleet, effects={"a": DeviceEffect(0.5, -0.25)})
+    assert scaling.effect("a") == (0.5, -0.25)
+    assert scaling.effect("b") == scaling.effect("") == NO_EFFECT
 
 
 def test_an_unseen_device_without_settling_is_scaled_as_the_fleet_is() -> None:
@@ -83,15 +128,15 @@ def test_an_unknown_method_is_refused_by_name() -> None:
         fit_scaling("magic", {"a": np.ones((1, 1))}, np.ones(1), False, 0)
 
 
-FLEET = Affine(np.zeros(2), np.ones(2))
+FLEET, SHARE = Affine(np.array([20.0, 300.0]), np.array([2.0, 30.0])), np.array([1.0, 0.5])
 
 
-def make_settling(method: str, settle: int) -> Settling:
-    return Settling(Scaling(method, FLEET, FLEET, {}, settle))
+def make_settling(settle: int) -> Settling:
+    return Settling(Scaling("standard", FLEET, FLEET, {}, settle, own_share=SHARE))
 
 
-def settle_one(method: str, rows: np.ndarray) -> Affine:
-    settling = make_settling(method, len(rows))
+def settle_one(rows: np.ndarray) -> Affine:
+    settling = make_settling(len(rows))
     place = settling.enter(1)
     done = [bool(settling.see(place, row[None])[0]) for row in rows]
     assert done == [False] * (len(rows) - 1) + [True]
@@ -105,45 +150,17 @@ def settle_one(method: str, rows: np.ndarray) -> Affine:
     level=st.sampled_from([0.0, 20.0, -300.0, 101_325.0]),
     first=st.sampled_from([0.0, 1e4]),
 )
-def test_running_sums_give_mean_and_deviation_of_all_rows(seed: int, count: int, level: float, first: float) -> None:
+def test_running_sums_give_the_scaling_of_all_rows(seed: int, count: int, level: float, first: float) -> None:
     rows = np.random.default_rng(seed).normal(level, [1.0, 30.0], (count, 2))
     rows[0] += first  # a bad beginning
-    found, expected = settle_one("standard", rows), METHODS["standard"](rows)
+    found, expected = settle_one(rows), Scaling("standard", FLEET, FLEET, own_share=SHARE).own(rows)
     assert_allclose(found.center[0], expected.center, rtol=1e-11, atol=1e-9)
-    assert_allclose(found.scale[0], expected.scale, rtol=1e-7)
+    assert_array_equal(found.scale[0], FLEET.scale)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_constant_column_keeps_its_size_after_settling(method: str) -> None:
-    rows = np.stack([np.full(40, 0.1), np.arange(40.0)], axis=1)
-    found, expected = settle_one(method, rows), METHODS[method](rows)
-    assert_allclose(found.center[0, 0], expected.center[0], rtol=1e-12)
-    assert_array_equal(found.scale[0, 0], expected.scale[0])
-
-
-@settings(deadline=None, max_examples=20)
-@given(seed=st.integers(0, 2**32), count=st.integers(1, SAMPLE))
-def test_a_sample_of_few_rows_is_all_of_them(seed: int, count: int) -> None:
-    rows = np.random.default_rng(seed).normal(20, 5, (count, 2))
-    found, expected = settle_one("robust", rows), METHODS["robust"](rows)
-    assert_array_equal(found.center[0], expected.center)
-    assert_array_equal(found.scale[0], expected.scale)
-
-
-def test_a_sample_of_four_days_has_nearly_their_quartiles() -> None:
-    minutes = np.arange(96 * 60)
-    rng = np.random.default_rng(1)
-    day, noise = 8 * np.sin(2 * np.pi * minutes / 1440), np.cumsum(rng.normal(0, 0.3, minutes.size))
-    rows = np.stack([20 + day + noise, rng.gamma(2.0, 10.0, minutes.size)], axis=1)
-    found, expected = settle_one("robust", rows), METHODS["robust"](rows)
-    assert (np.abs(found.center[0] - expected.center) < 0.1 * expected.scale).all()
-    assert_allclose(found.scale[0], expected.scale, rtol=0.15)
-
-
-@pytest.mark.parametrize("method", ["standard", "robust"])
-def test_many_devices_settle_as_one_does_and_give_their_places_on(method: str) -> None:
+def test_many_devices_settle_as_one_does_and_give_their_places_on() -> None:
     rows = np.random.default_rng(2).normal(20, 5, (3, 7, 2))
-    settling = make_settling(method, 7)
+    settling = make_settling(7)
     places = settling.enter(3)
     for step in range(7):
         done = settling.see(places, rows[:, step])
@@ -155,15 +172,25 @@ def test_many_devices_settle_as_one_does_and_give_their_places_on(method: str) -
     assert len(settling) == 4
     settling.see_all(int(again[0]), rows[0])
     for index, place in [*enumerate(places.tolist()[:1]), (0, int(again[0]))]:
-        one = settle_one(method, rows[index])
-        assert_array_equal(settling.affine(np.array([place])).center, one.center)
+        assert_array_equal(settling.affine(np.array([place])).center, settle_one(rows[index]).center)
     for index in range(3):
-        assert_array_equal(found.center[index], settle_one(method, rows[index]).center[0])
+        assert_array_equal(found.center[index], settle_one(rows[index]).center[0])
 
 
-@pytest.mark.parametrize(("method", "most"), [("standard", 100), ("robust", 8200)])
-def test_a_device_takes_so_many_bytes_however_long_it_settles(method: str, most: int) -> None:
-    settling = make_settling(method, 96 * 3600)
+def test_settling_goes_on_from_a_state() -> None:
+    rows, settling, other = np.random.default_rng(3).normal(20, 5, (7, 2)), make_settling(7), make_settling(7)
+    place = settling.enter(2)[:1]
+    settling.leave(np.array([1]))
+    settling.see_all(0, rows[:4])
+    other.restore(settling.state())
+    assert other.missing(0) == settling.missing(0) == 3
+    assert other.enter(1).tolist() == [1]
+    other.see_all(0, rows[4:])
+    assert_array_equal(other.affine(place).center, settle_one(rows).center)
+
+
+def test_a_device_takes_so_many_bytes_however_long_it_settles() -> None:
+    settling = make_settling(96 * 3600)
     settling.enter(1)
     settling.see_all(0, np.ones((5000, 2)))
-    assert sum(array.nbytes for array in settling.state().values()) < most
+    assert sum(array.nbytes for array in settling.state().values()) < 100
