@@ -66,7 +66,7 @@ def _remove_leftovers_once(folder: Path) -> None:
 
 
 def remove_leftovers(paths: Iterable[Path]) -> None:
-    """Remove those of these files and folders that are temporary ones of an ended process of this computer."""
+    """Remove the temporary files and folders among `paths` whose process ran on this computer and has ended."""
     for path in list(paths):
         process = re.search(rf"\.{COMPUTER}-(\d+)-[0-9a-f]{{8}}", path.name)
         if process and not _is_running(int(process[1])):

@@ -167,7 +167,10 @@ def common_root(places: list[str]) -> str:
 
 
 def _folder(path: Path | PurePosixPath) -> str:
-    """A folder itself, the folder of a file, or the part of a glob before its first wildcard."""
+    """A folder itself, the folder of a file, or the part of a glob before its first wildcard.
+
+    A URL without wildcards is returned as it is.
+    """
     if has_magic(str(path)):
         wildcard = next(number for number, part in enumerate(path.parts) if has_magic(part))
         return str(type(path)(*path.parts[:wildcard]))

@@ -95,23 +95,31 @@ class Mamba:
         return (channels + 1) * width + projections + convolutions + 3 * heads + inner + 2 * width + width + 1
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan: every row, the weighted sum, then the newest row alone."""
+        """Operations of one inference of the folded plan: every row, the weighted sum, then the newest row alone.
+
+        An RMS norm takes two multiply-adds per number and two divisions per row; a SiLU takes an addition, an
+        exponential and a division per number.
+        """
         width, inner, state = self.width, self.inner, self.state
         narrow = min(channels + 1, width)  # numbers per row after `narrow_steps`
-        mixed, steps, reached = window * (inner + state), window * self.heads, min(self.taps, window)
+        convolved = window * (inner + state)  # numbers of x and B
+        steps = window * self.heads  # numbers of Δ
+        reached = min(self.taps, window)  # rows that the newest row's convolution reads
         rows = Operations(
-            multiply_adds=window * narrow * (channels + 2) + (narrow + self.taps) * mixed + narrow * steps,
-            additions=mixed,
-            exponentials=mixed,
-            divisions=2 * window + mixed,
+            multiply_adds=window * narrow * (channels + 2)  # embedding, norm
+            + (narrow + self.taps) * convolved  # projection and convolution to x and B
+            + narrow * steps,  # projection to Δ
+            additions=convolved,
+            exponentials=convolved,
+            divisions=2 * window + convolved,
         )
         summed = Operations(
             multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
         )
         newest = Operations(
-            multiply_adds=reached * (narrow + self.taps) * state
-            + (narrow + width + 3) * inner
-            + (channels + 3) * width,
+            multiply_adds=reached * (narrow + self.taps) * state  # projection and convolution to C
+            + (narrow + width + 3) * inner  # gate and product with it, norm, output projection
+            + (channels + 3) * width,  # embedding, norm, head
             additions=state + inner + width,
             exponentials=state + inner,
             divisions=state + inner + 4,

@@ -255,9 +255,10 @@ class ParityCheck:
             return np.abs(self.host.outputs.astype(float) - self.python.outputs)
 
     def agree(self, exact: bool, tolerance: Tolerance, from_tie: Mapping[int, float]) -> Agreement:
-        """Apply the rules; `exact` (fixed point) requires equal bits from NumPy too.
+        """Check that host and board agree in every bit, and host and NumPy within `tolerance`.
 
-        `from_tie` has `CodeMismatch.from_tie` by index of the windows whose codes differ.
+        With `exact` (fixed point), host and NumPy must agree in every bit too. `from_tie` gives each window whose codes
+        differ, by index, its `CodeMismatch.from_tie`.
         """
         equal = {
             "host_board": self.host.equal_bits(self.board),

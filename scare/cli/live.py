@@ -26,7 +26,7 @@ ConfigPath = Annotated[Path, typer.Argument(help="TOML file with models, inputs 
 
 @app.command()
 def run(config: ConfigPath, as_json: Json = False) -> None:
-    """Receive readings, calibrate them, publish raw and calibrated values and flags, until Ctrl-C.
+    """Receive readings, calibrate them, and publish raw and calibrated values and flags; Ctrl-C stops it.
 
     Examples:
       scare live run live.toml
@@ -152,7 +152,7 @@ def demo(
     seed: Seed = 5,
     as_json: Json = False,
 ) -> None:
-    """Simulate boxes that post over HTTP on this computer and open the status page, until Ctrl-C.
+    """Simulate boxes that post over HTTP on this computer and open the status page; Ctrl-C stops them.
 
     Examples:
       scare live demo

@@ -23,7 +23,7 @@ def open_page(
     is_opened: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Open a page on this computer that leads from sensor files to firmware, until Ctrl-C.
+    """Open a page on this computer that leads from sensor files to firmware; Ctrl-C stops it.
 
     Examples:
       scare open

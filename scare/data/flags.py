@@ -135,18 +135,18 @@ class RuleInput:
 
     @cached_property
     def waits(self) -> np.ndarray:
-        """Seconds since the row before, zero for a device's first [rows, devices]."""
+        """Seconds since the previous row, zero for a device's first [rows, devices]."""
         return np.nan_to_num(np.diff(self.times, axis=0, prepend=self.past.time[None]))
 
     @cached_property
-    def before(self) -> np.ndarray:
-        """The values of the row before [rows, devices, channels]."""
+    def previous(self) -> np.ndarray:
+        """The value before each value, one row earlier; NaN if there is none [rows, devices, channels]."""
         return np.concatenate([self.past.values[None, ..., -1], self.values[:-1]])
 
     @cached_property
     def runs(self) -> np.ndarray:
         """Rows for which the value has been the same; 1 where it is new or missing [rows, devices, channels]."""
-        return _rows_since(self.values != self.before, self.past.run) + 1
+        return _rows_since(self.values != self.previous, self.past.run) + 1
 
     @cached_property
     def distances(self) -> np.ndarray:
@@ -155,7 +155,7 @@ class RuleInput:
 
     @cached_property
     def usual_distances(self) -> np.ndarray:
-        """The median of the thirty distances before [rows, devices, channels]."""
+        """The median of the thirty preceding distances [rows, devices, channels]."""
         return _median(_preceding(self.past.distances, self.distances))
 
     @cached_property
@@ -218,7 +218,7 @@ def _spikes(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
 
 def _too_fast(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
     minutes = np.maximum(rows.waits / 60.0, 1.0)  # one-second readings may jump within a minute
-    return np.abs(rows.values - rows.before) > settings.rate_share * rows.range_widths * minutes[..., None]
+    return np.abs(rows.values - rows.previous) > settings.rate_share * rows.range_widths * minutes[..., None]
 
 
 def _warming_up(rows: RuleInput, settings: QualitySettings) -> np.ndarray:

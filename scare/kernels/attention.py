@@ -263,9 +263,13 @@ def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Attention with weights bias + h(q)·h(k) = bias + bits − 2·popcount(q XOR k) > 0 for v [L, D]: [L, D]."""
-    unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(v.dtype)
-    similarity = settings["bias"] + settings["bits"] - 2 * unlike
+    """Attention of codes q [L] over codes k [M] and values v [M, D]: [L, D].
+
+    The signs h = ±1 of a token are packed as the bits of one word, so a weight bias + h(q)·h(k), which is positive, is
+    bias + bits − 2·popcount(q XOR k).
+    """
+    differing = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(v.dtype)
+    similarity = settings["bias"] + settings["bits"] - 2 * differing
     return (similarity @ v) / similarity.sum(axis=-1, keepdims=True)
 
 
@@ -545,7 +549,7 @@ def _mix_shape(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> 
 
 
 def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Difference to the largest, exponential, sum; weighted values; one division per query and head."""
+    """Subtraction of the largest score, exponential, sum; weighted values; one division per query and head."""
     every = prod(scores)
     return Operations(
         multiply_adds=scores[1] * prod(v), additions=2 * every, exponentials=every, divisions=scores[0] * scores[1]

@@ -136,14 +136,15 @@ def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class KernelTable(ChainMap[str, Form]):
     """One form of every kernel, such as the NumPy bodies; looking up a missing one says which file to add it to.
 
+    `form` is the name of the form in that error; `families` are the kernels by file, such as "attention".
     `reference` is the table of another form of the same kernels, to find the family of a kernel that this one lacks.
     """
 
     def __init__(
-        self, what: str, families: Mapping[str, MutableMapping[str, Form]], reference: "KernelTable[Any] | None" = None
+        self, form: str, families: Mapping[str, MutableMapping[str, Form]], reference: "KernelTable[Any] | None" = None
     ) -> None:
         super().__init__(*families.values())
-        self.what, self.families, self.reference = what, families, reference
+        self.form, self.families, self.reference = form, families, reference
 
     def __missing__(self, kernel: str) -> Form:
         raise self.missing(kernel)
@@ -151,7 +152,7 @@ class KernelTable(ChainMap[str, Form]):
     def missing(self, kernel: str) -> NotApplicableError:
         """Make the error for a kernel without this form."""
         file = f"scare/kernels/{self.family_of(kernel)}.py"
-        return NotApplicableError(f"the kernel '{kernel}' has no {self.what}: add it to {file}")
+        return NotApplicableError(f"the kernel '{kernel}' has no {self.form}: add it to {file}")
 
     def family_of(self, kernel: str) -> str:
         """The family of a kernel or, for a fixed-point one, of its float counterpart; a placeholder if unknown."""

@@ -56,9 +56,10 @@ def _reached(leaf: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def tree_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Where the path through each tree ends, and last whether the guarded numbers are inside: [T + 1].
+    """The leaf that each tree reaches, then 1 if the first G numbers are within [low, high], else 0: [T + 1].
 
-    The root is node 1, the children of n are 2n and 2n + 1: leaf j is 2^d + j, each bit below the first a comparison.
+    Nodes count from 1, the root; node n has children 2n and 2n + 1. So leaf j is node 2^d + j, and the bits of this
+    number after the leading 1 are the results of the d comparisons, the root's first.
     """
     return _codes(x, *(weights[name] for name in ("feature", "threshold", "low", "high")))
 
@@ -211,7 +212,7 @@ def _without_idle(
 def _c_trees_f32(placed: PlacedStep) -> CForm:
     weights, inputs = placed.step.weights, placed.shapes[0][0]
     index, wide = _index_table(weights["feature"], inputs)
-    numbers = _from_root(placed.weight("threshold"), placed.weight("leaf"))
+    numbers = _one_based(placed.weight("threshold"), placed.weight("leaf"))
     guard = np.stack([placed.weight("low"), placed.weight("high")], axis=1)
     tables = index, table_f32(numbers, "thresholds and leaves"), table_f32(guard, "low and high")
     count, depth = len(weights["feature"]), _depth(weights["feature"].shape)
@@ -224,7 +225,7 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
     feature, count, depth = weights["feature"], len(weights["feature"]), _depth(weights["feature"].shape)
     guard = np.stack([weights["low"], weights["high"]], axis=1)
     tables = (
-        table_q(_from_root(weights["threshold"], weights["leaf"]), "thresholds and leaves"),
+        table_q(_one_based(weights["threshold"], weights["leaf"]), "thresholds and leaves"),
         table_q(guard, "low and high"),
     )
     name, sizes = "trees", [count, depth, len(guard)]
@@ -244,13 +245,13 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
 def _index_table(feature: np.ndarray, inputs: int) -> tuple[CTable, bool]:
     """The features as uint8, or as uint16 if there are too many inputs; and whether they are uint16."""
     wide = inputs > NARROW_INPUTS
-    return table_q(_from_root(feature), "features", np.uint16 if wide else np.uint8), wide
+    return table_q(_one_based(feature), "features", np.uint16 if wide else np.uint8), wide
 
 
-def _from_root(*parts: np.ndarray) -> np.ndarray:
-    """Lay out the parts of each tree side by side, with one 0 in front of all.
+def _one_based(*parts: np.ndarray) -> np.ndarray:
+    """Join the parts [T, …] of each tree, tree after tree, behind a single 0: a table for C.
 
-    C points at the number before a tree, so that its root has index 1 and the children of n are 2n and 2n + 1.
+    C points at the number before a tree, so that the tree's nodes count from 1 and node n has children 2n and 2n + 1.
     """
     return np.concatenate([np.zeros(1, parts[0].dtype), np.concatenate(parts, axis=1).ravel()])
 

@@ -112,7 +112,10 @@ class SequenceLensProjector(eqx.Module):
         return seen @ embedding.local + outer + self.bias
 
     def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
-        """`fused` as kernel calls for a source whose rows are 1/scale of the features."""
+        """`fused` as kernel calls.
+
+        Row t of `source` is row t of the features divided by scale[t]; the weights are multiplied by it in return.
+        """
         weight = np.asarray(self.weight)
         share = weight.sum(axis=0)
         seen = Step("lens", (source,), "seen", {"weight": weight * scale[:, None].astype(weight.dtype)})

@@ -65,7 +65,7 @@ class LiveStatus:
 
 
 class Server:
-    """The server in a thread; `start`, then `stop`."""
+    """The server, in a thread of its own: call `start`, later `stop`."""
 
     def __init__(self, settings: Http, status: LiveStatus, readers: Mapping[str, Reader]) -> None:
         token = settings.token()

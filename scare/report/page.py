@@ -165,7 +165,7 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
     heading = f"{target.name}{f' [{display_unit(target.unit)}]' if target.unit else ''}"
     first, last = _date(watched.first), _date(watched.first + watched.days - 1)
     head = ("box", "state", "units", "days", "evidence")
-    table = ReportTable("All boxes, worst first", head, [_row(one) for one in watched.boxes], "words")
+    table = ReportTable("All boxes, worst first", head, [_row(box) for box in watched.boxes], "words")
     blocks: list[Block] = [table, *(Note(f"{note[0].upper()}{note[1:]}.") for note in watched.notes), Note(ABOUT_UNITS)]
     return render(
         "watch.html.j2",
@@ -214,11 +214,11 @@ def _date(day: int) -> str:
     return f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}"
 
 
-def _row(one: BoxReport) -> list[str | Cell]:
-    """Make a box's row of the table: name, state, units, days, evidence."""
-    badge = Cell("", badge=Badge(BADGES[one.state], one.state.label))
-    sentences = "; ".join(piece.sentence for piece in one.evidence)
-    return [one.device, badge, number(round(one.score, 2)), str(one.days), sentences]
+def _row(box: BoxReport) -> list[str | Cell]:
+    """Make a box's row of the table: name, state, score in alarm units, days with data, evidence."""
+    badge = Cell("", badge=Badge(BADGES[box.state], box.state.label))
+    sentences = "; ".join(piece.sentence for piece in box.evidence)
+    return [box.device, badge, number(round(box.score, 2)), str(box.days), sentences]
 
 
 def _chart(one: BoxReport) -> dict[str, Any]:

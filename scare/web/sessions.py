@@ -52,7 +52,7 @@ class Session:
 
     def __init__(self, folder: Path, record: SessionRecord, memory_bytes: int) -> None:
         self.folder, self.title, self.created, self.memory_bytes = folder, record.title, record.created, memory_bytes
-        self.selections = record.said
+        self.selections = record.said  # named as in session.json
         self.version = 0  # counts changes
         self._changed = asyncio.Event()
 
