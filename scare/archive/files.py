@@ -169,12 +169,13 @@ def common_root(places: list[str]) -> str:
 def _folder(path: Path | PurePosixPath) -> str:
     """A folder itself, the folder of a file, or the part of a glob before its first wildcard.
 
-    A URL without wildcards is returned as it is.
+    A URL is taken for a file if it ends as tables do: asking the server would cost a request for each place.
     """
     if has_magic(str(path)):
         wildcard = next(number for number, part in enumerate(path.parts) if has_magic(part))
         return str(type(path)(*path.parts[:wildcard]))
-    return str(path.parent if isinstance(path, Path) and not path.is_dir() else path)
+    is_file = not path.is_dir() if isinstance(path, Path) else path.name.lower().endswith(SUFFIXES)
+    return str(path.parent if is_file else path)
 
 
 def list_files(place: str) -> list[str]:

@@ -168,7 +168,10 @@ class RangeMonitor:
         self.slow = self._training_range.usual if self._training_range else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
-        """Flag real scaled rows [n, channels], oldest first: OUTSIDE or 0, uint32 [n]."""
+        """Flag measured rows (none filled in), scaled [n, channels], oldest first: OUTSIDE or 0, uint32 [n].
+
+        Updates the slow mean of their distances.
+        """
         if self._training_range is None:
             return np.zeros(len(scaled), np.uint32)
         rows = scaled.astype(np.float32)

@@ -150,7 +150,7 @@ class Settling(DeviceArrays):
         self._free: list[int] = []
 
     def enter(self, devices: int) -> np.ndarray:
-        """Assign places to `devices` new devices."""
+        """Assign a place, a row of the arrays, to each of `devices` new devices, freed places first [devices]."""
         again = np.array(self._free[:devices], np.int64)
         del self._free[:devices]
         self.clear(again)
