@@ -237,6 +237,8 @@ def test_an_archive_behind_an_address_gives_what_one_on_a_disk_gives(tmp_path: P
         assert run(there)["rows"] == 6 * ROWS
         assert contents(there.out) == contents(archive.out)
         assert run(there)["now"]["files"] == 0
+    (one,) = find_files(["memory://network/raw/device=new/part-2.parquet"])
+    assert one.name == "part-2.parquet"
     memory.rm("/network/raw/device=new/part-2.parquet")
     assert run(there)["gone"] == ["device=new/part-2.parquet"]
     with pytest.raises(UnreachableError, match="could not list none://x"):
