@@ -20,6 +20,7 @@ from jax import Array
 from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
 from scare.models.selection import Design, Solution
+from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 
 # evaluates a function of features at all training examples, in order
@@ -61,7 +62,7 @@ class Network(eqx.Module):
         """Whether the network starts at a linear model, not at random."""
         return False
 
-    def design(self, data: DesignMatrix) -> Design:
+    def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
         """The columns of the linear model that the network starts at."""
         raise NotImplementedError
 

@@ -31,6 +31,7 @@ from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Network
 from scare.models.selection import Design, Solution
 from scare.records import Count
+from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 
 KEY_WIDTH = 8  # of a head of softmax attention
@@ -315,10 +316,10 @@ class ScareNetwork(Network):
         """Whether there is a skip to start at."""
         return self.skip is not None
 
-    def design(self, data: DesignMatrix) -> Design:
+    def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
         """The columns of skip and curve."""
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
-        return Design(data, self._newest, extra)
+        return Design(data, scaling, self._newest, extra)
 
     def start(self, solution: Solution) -> Self:
         """Set skip and curve to the solution; the head is zero."""

@@ -61,7 +61,8 @@ class SelectionRules:
     """How families are judged and averaged."""
 
     tolerance: Amount = 0.15  # a family whose error is higher than the lowest by more than this share is left out
-    min_gain: Amount = 0.02  # by which share trees or network must lower the error of the mean to have a part in it
+    # for small boards: by which share trees and network must each lower the error of the mean to have a part in it
+    min_gain: Amount | None = None
     blocks: Count = 4  # contiguous parts of validation; each is scored by a choice made on the others
     trees: bool = True  # whether trees are a family
     refit: bool = True  # whether what was chosen is fitted again to training and validation together
@@ -97,6 +98,7 @@ class Design:
     """Examples as the columns that linear families are fitted to: features, then `extra` columns of them."""
 
     data: DesignMatrix
+    scaling: Scaling  # of the features
     newest: int  # the row of the features that is the newest reading
     extra: Extra | None = None
 
@@ -180,13 +182,13 @@ def cross_fit(outputs: np.ndarray, targets: np.ndarray, times: np.ndarray, block
     return best, honest
 
 
-def fit_families(train: Design, validation: Design, scaling: Scaling | None, rules: SelectionRules) -> list[Fitted]:
+def fit_families(train: Design, validation: Design, same_unit: bool, rules: SelectionRules) -> list[Fitted]:
     """Fit every linear family that the data allow to training, and choose its variant on validation.
 
-    `scaling` is None if the first channel's unit is not the target's: then no reading is right as it is.
+    Without `same_unit` of first channel and target, no reading is right as it is.
     """
     families = []
-    for family, variants in linear_variants(train, scaling).items():
+    for family, variants in linear_variants(train, same_unit).items():
         models = [fit(train) for fit in variants.values()]
         outputs = np.stack([validation.predict(model) for model in models])
         best, honest = cross_fit(outputs, validation.data.targets, validation.data.times, rules.blocks)
@@ -198,12 +200,15 @@ def fit_families(train: Design, validation: Design, scaling: Scaling | None, rul
 def choose_shares(families: Sequence[Fitted], targets: np.ndarray, rules: SelectionRules) -> list[float]:
     """Equal shares for all families within the tolerance of the lowest error, none for the others.
 
-    Trees and network cost a board far more than linear families, so each must lower the error of the mean. If families
+    Trees and network cost a board far more than linear families: with `min_gain` each must lower the error of the mean,
+    or it is left out. If families
     are exact, rounding would decide between them: the first, which is the simplest, is all.
 
     >>> targets = np.array([0.0, 1.0, 2.0, 3.0])
     >>> linear, network = (Fitted(name, name, targets + error) for name, error in ((LINEAR, 0.10), (NETWORK, 0.11)))
     >>> choose_shares([linear, network], targets, SelectionRules())
+    [0.5, 0.5]
+    >>> choose_shares([linear, network], targets, SelectionRules(min_gain=0.02))
     [1.0, 0.0]
     """
     errors = [family.rmse(targets) for family in families]
@@ -216,14 +221,15 @@ def choose_shares(families: Sequence[Fitted], targets: np.ndarray, rules: Select
         outputs = np.mean([families[index].outputs for index in which], axis=0)
         return float(np.sqrt(np.square(outputs - targets).mean()))
 
-    for costly in (NETWORK, TREES):
-        others = [index for index in used if families[index].family != costly]
-        if others and mean_error(others) * (1 - rules.min_gain) <= mean_error(used):
-            used = others
+    if rules.min_gain is not None:
+        for costly in (NETWORK, TREES):
+            others = [index for index in used if families[index].family != costly]
+            if others and mean_error(others) * (1 - rules.min_gain) <= mean_error(used):
+                used = others
     return [(index in used) / len(used) for index in range(len(families))]
 
 
-def linear_variants(train: Design, scaling: Scaling | None) -> dict[str, dict[str, FitLinear]]:
+def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
     """The variants of each linear family, by names, as functions that fit them."""
     latest, size = train.latest, train.size
     channels, window = len(latest), np.arange(train.data.features[0].size)
@@ -253,10 +259,10 @@ def linear_variants(train: Design, scaling: Scaling | None) -> dict[str, dict[st
         }
 
     variants: dict[str, dict[str, FitLinear]] = {}
-    if scaling is not None:
+    if same_unit:
         variants[AS_IS] = {
-            RAW: lambda design: as_is(design, scaling, with_offset=False),
-            OFFSET: lambda design: as_is(design, scaling, with_offset=True),
+            RAW: lambda design: as_is(design, with_offset=False),
+            OFFSET: lambda design: as_is(design, with_offset=True),
         }
     variants[LINEAR] = all_ridges(linear)
     if crossed:
@@ -315,8 +321,9 @@ def _short(number: float) -> float:
     return float(f"{number:.6g}")
 
 
-def as_is(design: Design, scaling: Scaling, with_offset: bool) -> Linear:
+def as_is(design: Design, with_offset: bool) -> Linear:
     """The first channel's newest reading in its own unit, plus the mean difference to the reference if asked for."""
+    scaling = design.scaling
     center, scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
     fleet = float(scaling.fleet.center[0]), float(scaling.fleet.scale[0])
     effects = {

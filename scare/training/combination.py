@@ -66,12 +66,12 @@ class Combination:
         """The share of the network; all, if nothing was compared with it."""
         return self.used.get(NETWORK, 0.0) if self.families else 1.0
 
-    def plan(self, examples: Examples) -> tuple[Plan, Mapping[str, DeviceEffect]]:
+    def plan(self, examples: Examples, scaling: Scaling) -> tuple[Plan, Mapping[str, DeviceEffect]]:
         """Fit what has a share to these examples; the plan of the result, and what known devices add to it."""
         if not self.families:
             return _rounded(average([member.network.plan() for member in self.members])), {}
         network = self.members[0].start
-        design = network.design(design_matrix(examples, network.basis))
+        design = network.design(design_matrix(examples, network.basis), scaling)
         weighted = [*zip(self.families, self.shares, strict=True)]
         weighted += [(family, self.network_share / len(self.start)) for family in self.start]
         fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
@@ -103,7 +103,10 @@ class Combination:
             own = make_examples([replace(one, device="") for one in readings if one.device == device], new)
             if not len(others) or not len(own):
                 continue
-            design, test = (network.design(design_matrix(part, network.basis, MOST_WINDOWS)) for part in (others, own))
+            design, test = (
+                network.design(design_matrix(part, network.basis, MOST_WINDOWS), inputs.scaling)
+                for part in (others, own)
+            )
             outputs = np.mean([test.predict(family.fit(design)) for family in self.start if family.fit], axis=0)
             errors.append(np.square(outputs - test.data.targets))
         unit = float(inputs.scaling.target.scale[0])
@@ -130,8 +133,8 @@ def combine(
     network = recipe.model.build(recipe.window, examples.series.shape[1], jax.random.key(recipe.settings.seed))
     if not network.has_linear_start:
         return Combination((), (), tuple(train_members(recipe, examples, held_out, unit, None, report)))
-    design, validation = (network.design(design_matrix(part, network.basis)) for part in (examples, held_out))
-    families = fit_families(design, validation, scaling if same_unit else None, rules)
+    design, validation = (network.design(design_matrix(part, network.basis), scaling) for part in (examples, held_out))
+    families = fit_families(design, validation, same_unit, rules)
     targets = validation.data.targets
     shares = choose_shares(families, targets, rules)
     start = [family for family, share in zip(families, shares, strict=True) if share]

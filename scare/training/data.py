@@ -61,7 +61,7 @@ def prepare_inputs(
         )
     step = common_step(readings)
     settle = steps_in(recipe.settle_hours, step) if recipe.settle_hours else 0
-    rows = _usable_rows(readings)
+    rows = usable_rows(readings)
     share = np.ones(len(first.channels)) if recipe.same_air else own_share(readings, max(settle, 1))
 
     def scaled(per_device: bool) -> Inputs:
@@ -107,7 +107,7 @@ def common_step(readings: Sequence[Readings]) -> float:
     return step
 
 
-def _usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
+def usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
     """The usable complete rows of each device that has any, [rows, channels]."""
     rows: dict[str, np.ndarray] = {}
     for one in readings:

@@ -22,12 +22,13 @@ from scare.data.readings import Channel, Readings
 from scare.layers.buffers import split_trainable
 from scare.models.selection import AS_IS, NETWORK, OFFSET, describe_selection
 from scare.training.combination import Combination, combine
-from scare.training.data import hold_out, prepare_inputs
+from scare.training.data import hold_out, prepare_inputs, usable_rows
 from scare.training.extrapolation import flagged_outside, is_better_free, with_training_range
 from scare.training.loop import SCORED, Report
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import training_hours
 from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import add_devices
 from scare.windowing.training_examples import Examples, check_examples, make_examples
 
 GOLDEN = 64  # windows stored with their outputs
@@ -105,11 +106,10 @@ class Evaluation:
 
     def refit(self, readings: Sequence[Readings]) -> Calibrator:
         """Fit what was chosen to these readings; nothing is chosen again, intervals stay those of the evaluation."""
-        before, scaling = self.calibrator, self.inputs.scaling
-        # where devices are scaled apart, one that training did not have has no scaling yet
-        known = [one for one in readings if not scaling.devices or one.device in scaling.devices]
-        rows = [one for one in map(drop_unusable_references, known) if np.isfinite(one.targets).any()]
-        fitted, examples = _fit_bare(self.combination, self.inputs, before.target, rows, self.recipe)
+        before = self.calibrator
+        rows = [one for one in map(drop_unusable_references, readings) if np.isfinite(one.targets).any()]
+        inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(rows)))
+        fitted, examples = _fit_bare(self.combination, inputs, before.target, rows, self.recipe)
         fitted = with_training_range(replace(fitted, floor=before.floor), rows, examples, self.free)
         refitted = {
             "devices": list(dict.fromkeys(one.device for one in rows)),
@@ -189,7 +189,7 @@ def _fit_bare(
             references = _references(bare, windows, np.arange(len(windows)))
             bare = raw_reading(inputs, target, float((references - windows.series[windows.ends, 0]).mean()))
         return bare, windows
-    plan, effects = combination.plan(examples)
+    plan, effects = combination.plan(examples, inputs.scaling)
     empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     scaling = replace(inputs.scaling, effects=effects)
     calibrator = Calibrator(plan, replace(inputs, scaling=scaling), target, empty, empty)

@@ -132,6 +132,15 @@ def fit_scaling(
     return replace(scaling, devices={name: scaling.own(values) for name, values in rows.items()}) if moves else scaling
 
 
+def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
+    """Scale devices that training did not have by their rows [rows, channels], as those of training are scaled."""
+    if not scaling.devices:
+        return scaling
+    fit = METHODS[scaling.method] if scaling.own_share is None else scaling.own
+    new = {device: fit(values) for device, values in rows.items() if device not in scaling.devices}
+    return replace(scaling, devices={**scaling.devices, **new})
+
+
 def nonzero(scale: np.ndarray) -> np.ndarray:
     """Replace scales of 0 by 1."""
     return np.where(scale > 0, scale, 1.0)
