@@ -39,17 +39,18 @@ def dust(boxes: int) -> list[Readings]:
     return list(simulate(Simulation(boxes=boxes, days=0.7, kind=SimulationKind.PM, seed=4)))
 
 
+def cells() -> list[Readings]:
+    return [gas(name, 200 + 9 * len(name), 0.2 * len(name), len(name)) for name in ("a", "bb", "ccc")]
+
+
 KINDS: dict[str, tuple[Any, SelectionRules, float | None]] = {
     "dust of one box": (lambda: dust(1), LINEAR_ONLY, None),
     "dust of one box with a floor": (lambda: dust(1), LINEAR_ONLY, 15.0),
     "dust of three boxes with a network": (lambda: dust(3), NETWORK_STAYS, 0.0),
     "one cell": (lambda: [gas("a", 200, 0.5, 1)], SelectionRules(), None),
     "one cell that falls": (lambda: [gas("a", 200, -0.5, 1)], LINEAR_ONLY, None),
-    "three cells": (
-        lambda: [gas(name, 200 + 9 * len(name), 0.4, len(name)) for name in ("a", "bb", "ccc")],
-        LINEAR_ONLY,
-        None,
-    ),
+    "three cells apart": (cells, LINEAR_ONLY, None),
+    "three cells together": (cells, LINEAR_ONLY, None),
     "humidity beyond training": (lambda: [gas("a", 200, 0.5, 1, wetter=90.0)], LINEAR_ONLY, None),
     "trees": (lambda: [gas("a", 200, 0.5, 1)], SelectionRules(tolerance=9.0, min_gain=-1.0), 20.0),
 }
@@ -57,7 +58,8 @@ KINDS: dict[str, tuple[Any, SelectionRules, float | None]] = {
 
 def parts(kind: str) -> tuple[tuple[Readings, ...], tuple[Readings, ...], Recipe]:
     make, rules, floor = KINDS[kind]
-    recipe = replace(RECIPE, rules=rules, floor=floor)
+    per_device = {"apart": True, "together": False}.get(kind.split()[-1])
+    recipe = replace(RECIPE, rules=rules, floor=floor, per_device=per_device)
     return *hold_out(make(), recipe), recipe
 
 
@@ -86,7 +88,7 @@ def test_the_error_that_is_written_is_that_of_the_file(kind: str, tmp_path: Path
 
 def test_the_kinds_are_clamped_and_free_and_have_effects_and_trees() -> None:
     assert {evaluated(kind).free for kind in ("one cell that falls", "humidity beyond training")} == {True, False}
-    assert evaluated("three cells").calibrator.inputs.scaling.effects.keys() == {"a", "bb", "ccc"}
+    assert evaluated("three cells together").calibrator.inputs.scaling.effects.keys() == {"a", "bb", "ccc"}
     assert "trees" in {step.kernel for step in evaluated("trees").calibrator.plan.steps}
     assert evaluated("dust of three boxes with a network").calibrator.facts["network_share"] > 0
     lowest = min(
@@ -131,7 +133,13 @@ def test_what_was_chosen_is_fitted_again_to_all_rows(kind: str, tmp_path: Path) 
 
 
 def test_a_second_fit_to_training_alone_changes_nothing() -> None:
-    for kind in ("one cell", "three cells", "dust of three boxes with a network", "trees"):
+    for kind in (
+        "one cell",
+        "three cells apart",
+        "three cells together",
+        "dust of three boxes with a network",
+        "trees",
+    ):
         train, _, _ = parts(kind)
         evaluation = evaluated(kind)
         again, windows = evaluation.refit(train), evaluation.calibrator.golden.windows
