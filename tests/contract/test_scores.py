@@ -121,6 +121,8 @@ def test_what_was_chosen_is_fitted_again_to_all_rows(kind: str, tmp_path: Path) 
     np.testing.assert_array_equal(after.golden.windows, windows)
     np.testing.assert_array_equal(after.golden.numbers, after.compute(windows))
     np.testing.assert_array_equal(after.validation.numbers, before.validation.numbers)
+    for sample in (after.golden, after.validation):  # as the plan reads them
+        np.testing.assert_array_equal(after.inputs.training_range.clamp(sample.windows), sample.windows)
     assert after.intervals == before.intervals
     assert after.floor == before.floor
     everything = make_examples((*train, *validation), replace(evaluated(kind).inputs, policy=recipe.learned_from))
