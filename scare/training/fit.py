@@ -109,8 +109,9 @@ class Evaluation:
         before = self.calibrator
         rows = [one for one in map(drop_unusable_references, readings) if np.isfinite(one.targets).any()]
         inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(rows)))
-        fitted, examples = _fit_bare(self.combination, inputs, before.target, rows, self.recipe)
-        fitted = with_training_range(replace(fitted, floor=before.floor), rows, examples, self.free)
+        examples = make_examples(rows, replace(inputs, policy=self.recipe.learned_from))
+        fitted, learned = _fit_bare(self.combination, inputs, before.target, rows, examples)
+        fitted = with_training_range(replace(fitted, floor=before.floor), rows, learned, self.free)
         refitted = {
             "devices": list(dict.fromkeys(one.device for one in rows)),
             "period": period_of(rows),
@@ -145,7 +146,7 @@ def evaluate(
     check_examples(held_out, validation, inputs, "validation")
     is_same_unit = same_unit(inputs.channels[0], target)
     combination = combine(recipe, examples, held_out, inputs.scaling, is_same_unit, report)
-    bare, learned = _fit_bare(combination, inputs, target, train, recipe, examples)
+    bare, learned = _fit_bare(combination, inputs, target, train, examples)
     shown = held_out if bare.inputs.window == inputs.window else make_examples(validation, bare.inputs)
     shown = shown.without_effects(bare.inputs.scaling.effects)
     bare = replace(bare, floor=recipe.floor)
@@ -171,15 +172,12 @@ def _fit_bare(
     inputs: Inputs,
     target: Channel,
     readings: Sequence[Readings],
-    recipe: Recipe,
-    examples: Examples | None = None,
+    examples: Examples,
 ) -> tuple[Calibrator, Examples]:
     """A calibrator of the combination fitted to readings, without training range; and their windows as it reads them.
 
-    Targets of the windows lack what their devices add.
+    `examples` are windows of the readings; targets of those returned lack what their devices add.
     """
-    if examples is None:
-        examples = make_examples(readings, replace(inputs, policy=recipe.learned_from))
     used = combination.used
     if list(used) == [AS_IS]:
         variant = next(one.variant for one in combination.families if one.family == AS_IS)

@@ -197,19 +197,22 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
     segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
     references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
-    parts, rows = [np.empty((0, settings.size))], [np.empty(0, int)]
+    effect = inputs.scaling.effect(readings.device)
+    # what the plan gives, which a correction changes, and the answer with what the device adds to it
+    parts, answers, rows = [np.empty((0, settings.size))], [np.empty((0, 1))], [np.empty(0, int)]
     for segment in segments:
         wanted = np.flatnonzero(usable[segment.rows])
         for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
+            answers.append(target.apply(calibrator.compute(windows, effect=effect)[:, None]) if any(effect) else values)
             clamped = training_range.clamp(windows) if training_range else windows
             parts.append(np.column_stack([values, clamped[:, -1, : settings.size - 2], np.ones(len(part))]))
             rows.append(segment.rows[part])
-    features, at = np.concatenate(parts), np.concatenate(rows)
-    known = np.isfinite(features).all(axis=1)
-    features, at = features[known], at[known]
-    return features, references[at] - features[:, 0], readings.times[at]
+    features, answer, at = np.concatenate(parts), np.concatenate(answers)[:, 0], np.concatenate(rows)
+    known = np.isfinite(features).all(axis=1) & np.isfinite(answer)
+    features, answer, at = features[known], answer[known], at[known]
+    return features, references[at] - answer, readings.times[at]
 
 
 def _check_clock(readings: Readings) -> None:

@@ -19,6 +19,7 @@ from scare.layers.heads import products
 from scare.models import ABLATION, Scare
 from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
 from scare.models.selection import Linear, SelectionRules, choose_shares, fit_families
+from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_examples import DesignMatrix
 
 WINDOW, LENSES = 16, 4
@@ -49,8 +50,10 @@ def known(features: np.ndarray, targets: np.ndarray) -> DesignMatrix:
 
 def linear_mean(network: ScareNetwork, features: np.ndarray, targets: np.ndarray) -> Linear:
     """The mean of the linear families that are best on these columns."""
-    design = network.design(known(features, targets))
-    families = fit_families(design, design, None, SelectionRules())
+    channels = features.shape[2]
+    unscaled = Scaling("standard", Affine(np.zeros(channels), np.ones(channels)), Affine(np.zeros(1), np.ones(1)))
+    design = network.design(known(features, targets), unscaled)
+    families = fit_families(design, design, False, SelectionRules())
     used = [
         (one.linear, share)
         for one, share in zip(families, choose_shares(families, targets, SelectionRules()), strict=True)

@@ -65,12 +65,15 @@ def make_design(
     devices: np.ndarray | None = None,
     names: tuple[str, ...] = ("a",),
     extra: Callable[[np.ndarray], np.ndarray] | None = products,
+    scaling: Scaling | None = None,
 ) -> Design:
     """A design of features [n, rows, channels], whose row 0 is the newest."""
     count = len(targets)
     times = np.arange(float(count)) if times is None else times
     devices = np.zeros(count, int) if devices is None else devices
-    return Design(DesignMatrix(features, targets, times, devices, names), 0, extra)
+    channels = features.shape[2]
+    unscaled = Scaling("standard", Affine(np.zeros(channels), np.ones(channels)), Affine(np.zeros(1), np.ones(1)))
+    return Design(DesignMatrix(features, targets, times, devices, names), scaling or unscaled, 0, extra)
 
 
 # cross-fitting
@@ -203,7 +206,7 @@ def parts(truth: Truth, noise: float = 0.3, channels: int = 2) -> tuple[Design, 
 
 
 def fitted(truth: Truth, noise: float = 0.3, channels: int = 2) -> dict[str, Fitted]:
-    return {one.family: one for one in fit_families(*parts(truth, noise, channels), None, USUAL)}
+    return {one.family: one for one in fit_families(*parts(truth, noise, channels), False, USUAL)}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,7 @@ def test_the_chosen_variant_reads_what_the_truth_needs(truth: Truth, name: str, 
 def test_a_line_keeps_the_slope_of_training_however_flat_validation_is() -> None:
     x = np.random.default_rng(3).normal(size=(400, 1, 1))
     train, flat = (make_design(x, slope * x[:, 0, 0], extra=None) for slope in (2.0, 0.5))
-    found = {one.family: one for one in fit_families(train, flat, None, USUAL)}
+    found = {one.family: one for one in fit_families(train, flat, False, USUAL)}
     assert found[LINEAR].variant == LINE
     assert found[LINEAR].linear is not None
     assert found[LINEAR].linear.weights == pytest.approx([2.0], rel=1e-3)
@@ -237,7 +240,7 @@ def test_a_line_keeps_the_slope_of_training_however_flat_validation_is() -> None
 
 def test_families_and_variants_are_those_that_the_data_allow() -> None:
     train, _ = parts(lambda a, b, old: a, channels=1)
-    one_channel = linear_variants(train, None)
+    one_channel = linear_variants(train, False)
     assert list(one_channel) == [LINEAR, INTERACTIONS, DRIFT]
     assert {name.partition(",")[0] for name in one_channel[LINEAR]} == {"line", "history"}
     assert {name.partition(",")[0] for name in one_channel[INTERACTIONS]} == {
@@ -245,20 +248,19 @@ def test_families_and_variants_are_those_that_the_data_allow() -> None:
         "history and products with the first channel",
     }
     x = np.random.default_rng(0).normal(size=(50, 1, 2))
-    newest = linear_variants(make_design(x, x[:, 0, 0], extra=None), None)
+    newest = linear_variants(make_design(x, x[:, 0, 0], extra=None), False)
     assert {name: list(variants) for name, variants in newest.items()} == {
         LINEAR: ["line", "other channels"],
         DRIFT: [DRIFT],
     }
     two = make_design(x, x[:, 0, 0], devices=np.arange(50) % 2, names=("a", "b"), extra=None)
-    scaling = Scaling("standard", Affine(np.zeros(2), np.ones(2)), Affine(np.zeros(1), np.ones(1)))
-    assert list(linear_variants(two, scaling)) == [AS_IS, LINEAR, DEVICES, DRIFT]
+    assert list(linear_variants(two, True)) == [AS_IS, LINEAR, DEVICES, DRIFT]
 
 
 def test_weights_are_zero_where_the_chosen_variant_does_not_read() -> None:
     train, _ = parts(lambda a, b, old: 2 * a - b)
     reads = {"line": 1, "other channels": 2, "history": 2 * LAGS}
-    for name, variant in linear_variants(train, None)[LINEAR].items():
+    for name, variant in linear_variants(train, False)[LINEAR].items():
         weights = variant(train).weights
         assert np.count_nonzero(weights) == reads[name.partition(",")[0]]
         assert weights[0] == pytest.approx(2.0 / (1 + float(name.partition("penalty ")[2] or 0)), abs=0.1)
@@ -266,7 +268,7 @@ def test_weights_are_zero_where_the_chosen_variant_does_not_read() -> None:
 
 def test_the_outputs_of_a_family_are_those_of_its_model_fitted_to_training() -> None:
     train, validation = parts(lambda a, b, old: 2 * a - b)
-    for one in fit_families(train, validation, None, replace(USUAL, blocks=1)):
+    for one in fit_families(train, validation, False, replace(USUAL, blocks=1)):
         assert one.fit is not None
         assert one.linear is not None
         again = one.fit(train)
@@ -303,8 +305,8 @@ def test_a_reading_as_it_is_is_the_same_number_however_devices_are_scaled() -> N
     affines = [own.get(name, fleet) for name in names]
     scaled = np.stack([affines[device].apply(row) for device, row in zip(devices, physical, strict=True)])
     targets = target.apply(physical[:, 0] + 2.5)[:, 0]
-    design = make_design(scaled, targets, devices=devices, names=names, extra=None)
-    variants = linear_variants(design, scaling)[AS_IS]
+    design = make_design(scaled, targets, devices=devices, names=names, extra=None, scaling=scaling)
+    variants = linear_variants(design, True)[AS_IS]
     raw, offset = (target.invert(design.predict(variants[name](design))[:, None])[:, 0] for name in (RAW, OFFSET))
     assert_allclose(raw, physical[:, 0, 0], rtol=1e-9)
     assert_allclose(offset, physical[:, 0, 0] + 2.5, rtol=1e-9)

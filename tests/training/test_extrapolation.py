@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.training_range import measure
+from scare.board.boards import board
+from scare.board.certificate import verify_stream
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.linear import raw_reading
 from scare.calibrator.plan import Plan, Step
@@ -16,7 +18,9 @@ from scare.data.flags import DEFAULT_SETTINGS, Flag
 from scare.data.readings import Channel, Readings
 from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.split import Split
-from scare.training.extrapolation import FAR, flagged_outside, with_training_range
+from scare.export.lowering import Arithmetic
+from scare.models.selection import SelectionRules
+from scare.training.extrapolation import FAR, flagged_outside, is_better_free, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
@@ -166,6 +170,115 @@ def test_a_fit_keeps_what_training_had(trained_default: Trained, linear: Reading
             window[-age:] = times * largest
             found.append(calibrator.predict_one(window, linear.device))
         assert (np.diff(found) >= 0).all()
+
+
+# a sensor that falls where the reference rises
+
+
+def mirrored(readings: Readings) -> Readings:
+    """The same with its first channel negated."""
+    name = readings.channels[0].name
+    frame = readings.frame.with_columns(-readings.frame[name])
+    return replace(readings, frame=frame, channels=(Channel(name, readings.channels[0].unit), *readings.channels[1:]))
+
+
+def without_a_network(readings: Readings) -> Calibrator:
+    recipe = Recipe.preset("default", window=WINDOW, steps=2, checkpoints=1, members=1)
+    return fit(readings, recipe=replace(recipe, rules=SelectionRules(min_gain=1.0, trees=False)))
+
+
+@pytest.fixture(scope="module")
+def both_ways() -> tuple[Calibrator, Calibrator]:
+    """A calibrator of readings, and one of the same readings with the first channel negated."""
+    return without_a_network(READINGS), without_a_network(mirrored(READINGS))
+
+
+def test_a_mirrored_sensor_is_calibrated_alike(both_ways: tuple[Calibrator, Calibrator]) -> None:
+    rising, falling = both_ways
+    ours, theirs = (
+        one.predict(rows)["calibrated"].to_numpy() for one, rows in ((rising, READINGS), (falling, mirrored(READINGS)))
+    )
+    assert_allclose(theirs, ours, atol=1e-3 * READINGS.targets.std())
+    assert rising.facts["validation_rmse"] == pytest.approx(falling.facts["validation_rmse"], rel=1e-2)
+
+
+@pytest.mark.parametrize("age", [1, 3, WINDOW])
+def test_beyond_training_a_mirrored_sensor_goes_on_with_the_right_sign(
+    both_ways: tuple[Calibrator, Calibrator], age: int
+) -> None:
+    rising, falling = both_ways
+    windows = [stepped(rising, times, age) for times in TIMES[3:]]
+    ours = np.array([rising.predict_one(window) for window in windows])
+    theirs = np.array([falling.predict_one(window * [-1.0, 1.0]) for window in windows])
+    assert (np.diff(ours) > 0).all()
+    assert (np.diff(theirs) > 0).all()  # the more negative the reading, the larger the value
+    assert_allclose(theirs, ours, rtol=1e-2)
+    training_range = falling.inputs.training_range
+    assert training_range is not None
+    assert training_range.slope < 0
+    assert training_range.lower_bound is None
+
+
+@pytest.mark.parametrize("clamped", [False, True])
+@pytest.mark.parametrize("arithmetic", Arithmetic, ids=str)
+def test_a_mirrored_sensor_is_alike_in_python_and_in_c(
+    both_ways: tuple[Calibrator, Calibrator], arithmetic: Arithmetic, clamped: bool
+) -> None:
+    falling = both_ways[1]
+    if clamped:  # at the end of the range, so that the slope has a part in the answer
+        training_range = falling.inputs.training_range
+        assert training_range is not None
+        ends = {"clamp_low": training_range.low, "clamp_high": training_range.high}
+        falling = replace(falling, inputs=replace(falling.inputs, training_range=replace(training_range, **ends)))
+    streaming = verify_stream(falling, board("nano33ble"), arithmetic)
+    assert not streaming.reasons
+    assert streaming.flags["OUTSIDE"] > 10
+
+
+def test_a_plan_that_moves_against_the_reference_is_clamped_on_either_side() -> None:
+    wrong = weights(-0.4, -0.6)
+    found = linear_calibrator(wrong).inputs.training_range
+    assert found is not None
+    assert (found.clamp_low[0], found.clamp_high[0]) == (found.low[0], found.high[0])
+    right = falling_calibrator(wrong).inputs.training_range
+    assert right is not None
+    assert right.clamp_low[0] < right.low[0]
+    assert right.clamp_high[0] > right.high[0]
+    assert right.slope <= 0
+
+
+def falling_calibrator(weights: np.ndarray) -> Calibrator:
+    """A plan of the whole window with the training range of negated readings."""
+    readings, inputs = mirrored(READINGS), RISES.inputs
+    fleet = Affine(readings.values.mean(axis=0), readings.values.std(axis=0))
+    inputs = replace(inputs, scaling=replace(inputs.scaling, fleet=fleet), channels=readings.channels)
+    weight = {"weight": weights.reshape(-1, 1).astype(np.float32), "bias": np.zeros(1, np.float32)}
+    steps = (Step("flatten", ("x",), "flat"), Step("dense", ("flat",), "y", weight))
+    bare = replace(RISES, plan=Plan(WINDOW, 2, steps), inputs=replace(inputs, training_range=None))
+    return with_training_range(bare, [readings], make_examples([readings], replace(bare.inputs, policy=ANY)))
+
+
+# clamped or free
+
+
+@pytest.mark.parametrize(("truth", "expected"), [(1.0, True), (0.0, False)])
+def test_validation_decides_whether_channels_are_clamped(truth: float, expected: bool) -> None:
+    """Weather rises far beyond training; the reference follows it all the way, or no further than training."""
+    examples = make_examples([READINGS], replace(RISES.inputs, policy=ANY, training_range=None))
+    bare = replace(RISES, inputs=replace(RISES.inputs, training_range=None))
+    clamped, free = (with_training_range(bare, [READINGS], examples, free) for free in (False, True))
+    training_range = clamped.inputs.training_range
+    assert training_range is not None
+    series = examples.series.copy()
+    series[:, 1] += 4 * np.ptp(series[:, 1])
+    windows = replace(examples, series=series).windows(np.arange(len(examples)))
+    seen = (free if truth else clamped).compute(windows)
+    targets = RISES.inputs.scaling.target.apply(seen[:, None])[:, 0].astype(np.float32)
+    later = replace(examples, series=series, targets=targets)
+    assert is_better_free(clamped, free, later) is expected
+    few = replace(later, ends=later.ends[:40], targets=targets[:40])
+    assert not is_better_free(clamped, free, few)  # too few rows to decide
+    assert not is_better_free(clamped, free, examples)  # no row is clamped
 
 
 def test_the_benchmark_measures_what_clamping_costs() -> None:

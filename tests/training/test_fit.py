@@ -204,10 +204,12 @@ def test_the_start_is_the_mean_of_closed_form_families_and_training_never_loses_
     variants = {one["candidate"]: one["variant"] for one in start.facts["selection"]}
     assert variants["linear"].startswith("history")
     raw = held_out.series[held_out.ends, 0] * start.inputs.scaling.fleet.scale + start.inputs.scaling.fleet.center
-    design = Design(design_matrix(known, basis), 0, lambda rows: products(rows[:, 0]))
-    judged = Design(design_matrix(held_out, basis), 0, lambda rows: products(rows[:, 0]))
+    design, judged = (
+        Design(design_matrix(part, basis), start.inputs.scaling, 0, lambda rows: products(rows[:, 0]))
+        for part in (known, held_out)
+    )
     others = [
-        judged.predict(linear_variants(design, start.inputs.scaling)[name][variants[name]](design))
+        judged.predict(linear_variants(design, True)[name][variants[name]](design))
         for name in ("as is", "interactions", "drift")
     ]
     assert variants["as is"] == "raw" or not np.allclose(others[0], raw)

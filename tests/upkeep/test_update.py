@@ -14,6 +14,7 @@ from scare.data.alignment import shift
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.upkeep.update import adopt, revert, update
+from scare.windowing.scaling import DeviceEffect
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.kernels.test_choice import choice_plan
 from tests.upkeep.sessions import HOURLY, air, session, with_reference
@@ -131,6 +132,20 @@ def test_references_from_elsewhere_never_make_it_worse(seed: int) -> None:
     except DataError:
         return
     assert not found.changed
+
+
+def test_what_a_device_adds_is_not_learned_a_second_time() -> None:
+    scaling = replace(HOURLY.inputs.scaling, effects={"box-1": DeviceEffect(0.8, 0.3)})
+    calibrator = replace(HOURLY, inputs=replace(HOURLY.inputs, scaling=scaling))
+    readings = air(6)
+    truth = calibrator.predict(readings)[CALIBRATED].fill_null(np.nan).to_numpy()
+    found = update(calibrator, [with_reference(readings, truth)])  # right as it is
+    assert found.before == pytest.approx(0.0, abs=1e-4)
+    assert not found.changed
+    later = air(6, seed=9, start_day=20010)
+    off = update(calibrator, [with_reference(readings, truth + 5.0)])
+    expected = calibrator.predict(later)[CALIBRATED].fill_null(np.nan).to_numpy() + 5.0
+    assert_allclose(off.calibrator.predict(later)[CALIBRATED].fill_null(np.nan).to_numpy(), expected, atol=1.0)
 
 
 # A box that the calibrator has never seen
