@@ -9,7 +9,11 @@
 #define LARGEST 3.4e38f
 #define PAST_ROWS 16.0f
 #define KEPT (1.0f - 1.0f / PAST_ROWS)
+#if SCARE_SETTLE
+#define LESS_SURE (SCARE_FLAG_SPIKE | SCARE_FLAG_OUTSIDE | SCARE_FLAG_UNSETTLED)
+#else
 #define LESS_SURE (SCARE_FLAG_SPIKE | SCARE_FLAG_OUTSIDE)
+#endif
 
 static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -143,11 +147,128 @@ SCARE_SMALL void mark(scare *self, uint32_t real) {
     self->next_bit = self->next_bit + 1u < self->model->checked ? self->next_bit + 1u : 0u;
 }
 
+#if SCARE_SETTLE
+static int unsettled(const scare *self) {
+    return *self->settled < self->model->settle;
+}
+
+/* While the device settles, keep `rows` rows of the channels that move: `reading`, or the newest row again. */
+SCARE_SMALL void remember(scare *self, uint32_t rows, const float *reading) {
+    const scare_model *model = self->model;
+    uint32_t count = model->moving_count;
+    SCARE_ROLLED
+    for (; rows > 0u; rows--) {
+        const float *newest = self->readings + (self->next_row ? self->next_row : model->window) * count - count;
+        float *next = self->readings + self->next_row * count;
+        SCARE_ROLLED
+        for (uint32_t m = 0u; m < count; m++) {
+            next[m] = reading ? reading[model->moving[m].channel] : newest[m];
+        }
+        self->next_row = self->next_row + 1u < model->window ? self->next_row + 1u : 0u;
+    }
+}
+
+/* Add a number to a pair, which also keeps what the sum cuts off (Knuth's two-sum): a float alone would lose a
+ * thousandth over 17,280 readings (two days). Volatile, because -ffast-math would drop the second part. */
+SCARE_SMALL void add(scare_pair *pair, float number) {
+    volatile float sum = pair->high + number, other = sum - pair->high, own = sum - other;
+    volatile float cut_of_own = pair->high - own, cut_of_other = number - other;
+    pair->low += cut_of_own + cut_of_other;
+    pair->high = sum;
+}
+
+/* Turn the sum of a channel's differences into its center. Products of two numbers of 12 bits are exact. */
+SCARE_SMALL void move(const scare_moving *moving, const scare_channel *channel, scare_pair *pair) {
+    uint32_t bits = bits_of(pair->high) & 0xfffff000u;
+    volatile float end;
+    float start, rest;
+    __builtin_memcpy(&start, &bits, sizeof start);
+    end = pair->high - start;
+    rest = (end + pair->low) * moving->weight + pair->high * moving->rest;
+    pair->high = channel->center;
+    pair->low = channel->rest;
+    add(pair, start * moving->weight);
+    add(pair, rest);
+}
+
+/* Scale and clamp a reading of a channel that moved; `beyond` is how far it lies beyond its clamp. */
+static float scale_moved(const scare_channel *channel, const scare_pair *center, float number, float *beyond) {
+    float scaled = ((number - center->high) - center->low) * channel->inverse, clamped = clamp(&channel->clamp, scaled);
+    *beyond = scaled - clamped;
+    return clamped;
+}
+
+/* Scale the rows before the reading with which the device settled as Python does: with the new centers too. */
+SCARE_SMALL void rescale(scare *self) {
+    const scare_model *model = self->model;
+    const float *reading = self->readings + self->next_row * model->moving_count;
+    float beyond;
+    SCARE_ROLLED
+    for (uint32_t row = 0u, left = model->window - self->next_row; row < model->window; row++, left--) {
+        if (left == 0u) {
+            reading = self->readings;
+        }
+        SCARE_ROLLED
+        for (uint32_t m = 0u; m < model->moving_count; m++) {
+            uint32_t c = model->moving[m].channel;
+            float scaled = scale_moved(&model->channel[c], &self->center[m], *reading++, &beyond);
+            if (model->integer) {
+                ((int16_t *)self->window)[c * model->window + row] = quantise(&model->channel[c], scaled);
+            } else {
+                ((float *)self->window)[row * model->channels + c] = scaled;
+            }
+        }
+    }
+}
+
+/* Count a reading; the last one that settling needs moves the centers. From then on scale `row` with them. */
+SCARE_SMALL void settle(scare *self, const float *reading, float *row, float *beyond) {
+    const scare_model *model = self->model;
+    const scare_moving *moving = model->moving, *end = moving + model->moving_count;
+    scare_pair *center = self->center;
+    float distance;
+    if (unsettled(self)) {
+        SCARE_ROLLED
+        for (; moving < end; moving++, center++) {
+            const scare_channel *channel = &model->channel[moving->channel];
+            add(center, reading[moving->channel] - channel->center);
+            if (*self->settled + 1u == model->settle) {
+                add(center, -channel->rest * (float)model->settle);
+                move(moving, channel, center);
+            }
+        }
+        ++*self->settled;
+        if (unsettled(self)) {
+            remember(self, self->filled ? 1u : model->window, reading);
+            return;
+        }
+        if (self->filled) {
+            rescale(self);
+        }
+        moving = model->moving;
+        center = self->center;
+    }
+    SCARE_ROLLED
+    for (; moving < end; moving++, center++) {
+        uint32_t c = moving->channel;
+        row[c] = scale_moved(&model->channel[c], center, reading[c], &distance);
+        if (c == 0u) {
+            *beyond = distance;
+        }
+    }
+}
+#endif
+
 /* Fill rows without a reading by repeating the newest row. */
 SCARE_SMALL void hold(scare *self, uint32_t rows) {
     const scare_model *model = self->model;
     if (self->filled) {
         shift(self, smaller(rows, model->window - 1u), NULL);
+#if SCARE_SETTLE
+        if (unsettled(self)) {
+            remember(self, smaller(rows, model->window - 1u), NULL);
+        }
+#endif
     }
     SCARE_ROLLED
     for (uint32_t i = smaller(rows, model->checked); i > 0u; i--) {
@@ -257,6 +378,11 @@ static scare_status compute(scare *self, float beyond, scare_answer *answer) {
     if (self->real_bits < model->needed || self->unbroken < model->checked) {
         return SCARE_HISTORY;
     }
+#if SCARE_SETTLE
+    if (unsettled(self)) {
+        answer->flags |= SCARE_FLAG_UNSETTLED;
+    }
+#endif
     model->run(self->window, self->scratch, &self->choice, &scaled);
     scaled = (scaled < lowest ? lowest : scaled) + beyond * model->slope;
     value = scaled * model->target_scale + model->target_center;
@@ -310,6 +436,9 @@ static scare_status push(scare *self, uint32_t now_ms, const float *reading, sca
     if (rows > 1u) {
         hold(self, rows - 1u);
     }
+#if SCARE_SETTLE
+    settle(self, reading, self->scratch, &beyond);
+#endif
     take(self, reading, self->scratch);
 #if SCARE_PAST
     look_back(self->model, self->window, reading, &answer->flags);
@@ -320,6 +449,25 @@ static scare_status push(scare *self, uint32_t now_ms, const float *reading, sca
     return compute(self, beyond, answer);
 }
 
+#if SCARE_SETTLE
+static uint32_t settling_words(const scare_model *model) {
+    return model->settle ? 1u + model->moving_count * (2u + model->window) : 0u;
+}
+
+/* Begin to settle in the first words of the memory. */
+static void begin_to_settle(scare *self, uint32_t *memory) {
+    uint32_t words = self->model->settle ? 1u + 2u * self->model->moving_count : 0u;
+    self->settled = memory;
+    self->center = (scare_pair *)(memory + 1);
+    self->readings = (float *)(memory + words);
+    self->next_row = 0u;
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < words; i++) {
+        memory[i] = 0u;
+    }
+}
+#endif
+
 SCARE_COMPACT scare_status scare_init(scare *self, const scare_model *model, void *memory, size_t bytes) {
     uint32_t window, real;
     if (!self || !model || !memory) {
@@ -328,11 +476,21 @@ SCARE_COMPACT scare_status scare_init(scare *self, const scare_model *model, voi
     self->model = NULL;
     window = window_words(model);
     real = real_words(model);
+#if SCARE_SETTLE
+    if (bytes / sizeof(uint32_t) < settling_words(model)) {
+        return SCARE_MEMORY;
+    }
+    bytes -= settling_words(model) * sizeof(uint32_t);
+#endif
     if (bytes < (window + real) * sizeof(uint32_t) + SCARE_PAST_BYTES(model->channels) + model->scratch_bytes ||
         (uintptr_t)memory % sizeof(uint32_t)) {
         return SCARE_MEMORY;
     }
     self->model = model;
+#if SCARE_SETTLE
+    begin_to_settle(self, memory);
+    memory = (uint32_t *)memory + settling_words(model);
+#endif
     self->window = (uint32_t *)memory + SCARE_WORDS(SCARE_PAST_BYTES(model->channels));
     self->real = (uint32_t *)self->window + window;
     self->scratch = self->real + real;

@@ -22,6 +22,13 @@ extern "C" {
 #define SCARE_PAST 0
 #endif
 
+/* 1: also take models for devices that were not in training, which settle: until a device has had `settle` readings,
+ * its rows have SCARE_FLAG_UNSETTLED; then the centers of its channels move towards its own means. The exporter sets it
+ * for such models. Must be the same in all sources. */
+#ifndef SCARE_SETTLE
+#define SCARE_SETTLE 0
+#endif
+
 typedef enum {
     SCARE_OK = 0,         /* the answer has a calibrated value */
     SCARE_HISTORY = 1,    /* too few readings so far or since a gap */
@@ -41,6 +48,7 @@ enum {
     SCARE_FLAG_MISSING = 1 << 8,
     SCARE_FLAG_EARLY = 1 << 9,
     SCARE_FLAG_HISTORY = 1 << 10,
+    SCARE_FLAG_UNSETTLED = 1 << 11, /* only where SCARE_SETTLE is 1 */
     SCARE_FLAG_RESTART = 1 << 12,
     SCARE_FLAG_OUTSIDE = 1 << 13, /* outside the training range: extrapolated linearly */
     SCARE_FLAG_NOT_FINITE = 1 << 14
@@ -79,6 +87,18 @@ typedef struct {
     uint32_t deep;
 } scare_choice;
 
+/* A channel whose center moves by (weight + rest) * the sum of `settle` differences between readings and center. The
+ * weight has 12 bits, the rest is what they cut off. */
+typedef struct {
+    uint32_t channel;
+    float weight, rest;
+} scare_moving;
+
+/* A number more precise than one float: high + low. */
+typedef struct {
+    float high, low;
+} scare_pair;
+
 typedef struct {
     uint32_t window, channels;
     uint32_t step_ms;               /* milliseconds from one reading to the next */
@@ -100,6 +120,11 @@ typedef struct {
     float spike_share;         /* weight of the newest change in the limit above which a change is a spike */
     const float *spike_floors; /* [channels], added to that limit */
 #endif
+#if SCARE_SETTLE
+    uint32_t settle;            /* readings until a new device has settled; 0: the device was in training */
+    const scare_moving *moving; /* [moving_count] */
+    uint32_t moving_count;
+#endif
 } scare_model;
 
 /* State of a channel for SCARE_PAST, stored before the window in reverse order: channel 0 is next to the window. */
@@ -109,6 +134,11 @@ typedef struct {
 } scare_past;
 
 #define SCARE_PAST_BYTES(channels) (SCARE_PAST * (channels) * sizeof(scare_past))
+
+/* Settling begins the memory given to scare_init: the number of readings, a pair for each channel that moves (the sum of
+ * differences, later the center), then these channels' readings in the window. To keep a settled device over a loss of
+ * power, store the first SCARE_SETTLED_BYTES of that memory, and write them back after scare_init. */
+#define SCARE_SETTLED_BYTES(moving) (sizeof(uint32_t) + (moving) * sizeof(scare_pair))
 
 /* One device's calibration. Its fields are private. */
 typedef struct {
@@ -122,6 +152,12 @@ typedef struct {
     uint32_t age, unbroken;       /* rows since the last reading; rows since a gap longer than `hold` */
     scare_choice choice;
     float slow; /* exponential mean of the squared distance to training, over about a window */
+#if SCARE_SETTLE
+    uint32_t *settled;  /* number of readings, up to `settle` */
+    scare_pair *center; /* of each channel that moves; until it has settled, the sum of its differences */
+    float *readings;    /* [window][moving_count], a ring, while it settles */
+    uint32_t next_row;  /* where the next row of the ring goes */
+#endif
 } scare;
 
 /* The header of a model defines how many bytes it needs; an array of words has the right alignment. */
@@ -130,7 +166,7 @@ typedef struct {
 /* Prepare an empty calibration in `memory`, which has at least the model's bytes. */
 scare_status scare_init(scare *self, const scare_model *model, void *memory, size_t bytes);
 
-/* Forget all readings. */
+/* Forget all readings. What settling has found stays, until scare_init. */
 scare_status scare_reset(scare *self);
 
 /* Calibrate the reading (one number for each channel) of time `now_ms`, which may wrap around. If several channels are

@@ -60,6 +60,7 @@ from scare.calibrator.parity import (
 from scare.calibrator.plan import Plan, run
 from scare.data.flags import LARGEST, Flag, count_flags
 from scare.errors import NotApplicableError
+from scare.export.descriptor import InputChannel
 from scare.export.lowering import Arithmetic
 from scare.export.package import Package, export_calibrator
 from scare.kernels import CODES, Choice, window_q
@@ -70,7 +71,8 @@ from scare.windowing.windows import history_starts
 
 CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and emulator
-COMPARED_FLAGS = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.RESTART | Flag.OUTSIDE  # set by boards and by NumPy
+# set by boards and by NumPy
+COMPARED_FLAGS = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.UNSETTLED | Flag.RESTART | Flag.OUTSIDE
 LIMIT_ROUNDING = 1e-5  # relative distance to a limit of OUTSIDE within which float32 may decide either way
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
@@ -197,7 +199,7 @@ def verify(
                     raise
                 results[str(arithmetic)] = ArithmeticResult(absent=str(error))
                 continue
-            results[str(arithmetic)] = _Verifier(calibrator, arithmetic, package, board).verify(vectors, advance)
+            results[str(arithmetic)] = _Verifier(arithmetic, package, board).verify(vectors, advance)
     facts = {
         "target": calibrator.target.name,
         "window": calibrator.window,
@@ -212,7 +214,7 @@ def verify_stream(calibrator: Calibrator, board: Board, arithmetic: Arithmetic) 
     """Compare the runtimes on a stream of readings only."""
     with TemporaryDirectory() as scratch:
         package = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model")
-        return _Verifier(calibrator, arithmetic, package, board).verify_stream()
+        return _Verifier(arithmetic, package, board).verify_stream()
 
 
 @dataclass(frozen=True)
@@ -339,7 +341,8 @@ class ParityCheck:
 class _Verifier:
     """One arithmetic of a calibrator in all three runtimes."""
 
-    def __init__(self, calibrator: Calibrator, arithmetic: Arithmetic, package: Package, board: Board) -> None:
+    def __init__(self, arithmetic: Arithmetic, package: Package, board: Board) -> None:
+        calibrator = package.compiled.calibrator  # its plan includes what the device adds to the output
         self.exact = arithmetic is Arithmetic.FIXED
         self.model, self.plan = package.compiled.c_model, package.compiled.plan
         self.device = package.compiled.device
@@ -355,13 +358,12 @@ class _Verifier:
         coded = [] if self.plan.branches else coded_steps(self.plan)
         # By the name of their codes in C: the step's output itself, or codes that C keeps next to it.
         self.coded_steps = {kept.get(step.output) or kept[codes_name(step.output)]: step for step in coded}
-        # A board rejects what an int16 window cannot hold, and its scaling does not settle.
+        # A board rejects what an int16 window cannot hold.
         channels = calibrator.inputs.channels
         if self.model.program.quanta:
             pairs = zip(channels, self.model.descriptor.channels, strict=True)
             channels = tuple(replace(channel, low=read.valid.low, high=read.valid.high) for channel, read in pairs)
-        scaling = replace(calibrator.inputs.scaling, settle=0)
-        self.inputs = replace(calibrator.inputs, channels=channels, scaling=scaling)
+        self.inputs = replace(calibrator.inputs, channels=channels)
 
     def verify(self, vectors: Vectors, advance: Callable[[], object]) -> ArithmeticResult:
         """Compare windows and a stream."""
@@ -431,7 +433,7 @@ class _Verifier:
         """Push bad readings into C and into NumPy, and compare answers, windows, and values from the windows of C."""
         readings = stream_rows(self.model.descriptor, self.plan.window)
         host, board = push_all(self.host, readings), push_all(self.board, readings)
-        live = self._live_answers(readings)
+        live, centers = self._live_answers(readings)
         counts = {STATUSES[status]: count for status, count in sorted(Counter(host.statuses.tolist()).items())}
         flag_counts = {name: count for name, count in count_flags(host.flags).items() if count}
         intervals = int(np.isfinite(host.low).sum())
@@ -444,7 +446,8 @@ class _Verifier:
         windows = host.windows
         if self.exact:  # from int16 steps to scaled numbers
             windows = windows.astype(np.float32) / np.array(self.model.program.quanta, np.float32)
-        in_numpy = RuntimeOutput(self._stream_values(readings, host.ran, windows), self._run_numpy(windows).codes)
+        values = self._stream_values(readings, host.ran, windows, centers)
+        in_numpy = RuntimeOutput(values, self._run_numpy(windows).codes)
         in_c = (self._c_output(one.values[one.ran], one.kept) for one in (host, board))
         spread = self.deviation * self.scale
         check = ParityCheck(np.full(len(windows), READING), in_numpy, *in_c)
@@ -482,31 +485,38 @@ class _Verifier:
         training_range = self.inputs.training_range
         if training_range is None:
             return np.zeros(len(readings), np.uint32)
-        limits = {name: getattr(training_range, name) * factor for name in ("limit", "slow_limit")}
+        limits: dict[str, Any] = {name: getattr(training_range, name) * factor for name in ("limit", "slow_limit")}
+        if self.model.settles:  # the limits of a channel are rounded for the fleet's center, not for one that moved
+            ends = ("low", "high", "clamp_low", "clamp_high")
+            limits |= {name: tuple((factor * np.array(getattr(training_range, name))).tolist()) for name in ends}
         return self._push_live(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
 
-    def _live_answers(self, readings: Sequence[StreamRow]) -> StreamAnswers:
-        """NumPy's answers, from its own windows; without intervals and codes."""
-        windows, flags = self._push_live(readings, self.inputs)
+    def _live_answers(self, readings: Sequence[StreamRow]) -> tuple[StreamAnswers, np.ndarray]:
+        """NumPy's answers, from its own windows; without intervals and codes. Also the centers of `_push_live`."""
+        windows, flags, centers = self._push_live(readings, self.inputs)
         pairs = zip(flags.tolist(), readings, strict=True)
         statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
         ran, none = statuses == OK, np.full(len(readings), np.nan, np.float32)
         clamped = self.inputs.training_range.clamp(windows) if self.inputs.training_range else windows
         answers = none.copy()
-        answers[ran] = self._stream_values(readings, ran, clamped)
+        answers[ran] = self._stream_values(readings, ran, clamped, centers)
         statuses = np.where(ran & np.isnan(answers), NOT_FINITE, statuses)
-        return StreamAnswers(statuses, answers, none, none, flags, clamped, {})
+        return StreamAnswers(statuses, answers, none, none, flags, clamped, {}), centers
 
-    def _push_live(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-        """Push n readings into `LiveWindows`: the m windows that may be used, before clamping, and flags [n]."""
-        windows, flags, live = [], [], LiveWindows(inputs, [self.device])
+    def _push_live(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Push n readings into `LiveWindows`: the m windows that may be used, before clamping, and flags [n].
+
+        Last, the center of channel 0 after each reading [n], which moves when a new device settles; NaN if it is known.
+        """
+        windows, flags, centers, live = [], [], [], LiveWindows(inputs, [self.device])
         for reading in readings:
             if reading.restart:
                 live = LiveWindows(inputs, [self.device])
             window, flag = live.push_one(reading.now_ms / 1000, np.asarray(reading.numbers))
             windows.append(window)
             flags.append(flag)
-        return np.concatenate(windows), np.concatenate(flags)
+            centers.append(live.state()["device.center"][0, 0] if self.model.settles else np.nan)
+        return np.concatenate(windows), np.concatenate(flags), np.array(centers)
 
     def _status(self, flag: Flag, row: np.ndarray) -> int:
         """Status that `scare_calibrate` must return where NumPy sets this flag, unless the result is not finite."""
@@ -521,8 +531,12 @@ class _Verifier:
                     return RANGE
         return HISTORY if flag & Flag.HISTORY else OK
 
-    def _stream_values(self, readings: Sequence[StreamRow], ran: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    def _stream_values(
+        self, readings: Sequence[StreamRow], ran: np.ndarray, windows: np.ndarray, centers: np.ndarray
+    ) -> np.ndarray:
         """Calibrated values [m] of the windows [m, …] of those readings of a stream for which the model `ran` [n].
+
+        `centers` are those of `_push_live`.
 
         `_value` updates `choice`, so a branch stays in use for its period, until a new history begins.
         """
@@ -532,16 +546,21 @@ class _Verifier:
         for index, (reading, has_window) in enumerate(zip(readings, ran.tolist(), strict=True)):
             choice = Choice() if reading.restart or index in starts else choice
             if has_window:
-                found.append(self._value(windows[len(found)][None], choice, float(np.float32(reading.numbers[0]))))
+                newest = self._first_channel(centers[index]), float(np.float32(reading.numbers[0]))
+                found.append(self._value(windows[len(found)][None], choice, *newest))
         return np.array(found, np.float32)
 
-    def _value(self, window: np.ndarray, choice: Choice, newest: float) -> np.float32:
+    def _first_channel(self, center: float) -> InputChannel:
+        """How channel 0 is read, with a center that moved (NaN: it did not)."""
+        channel, near = self.model.descriptor.channels[0], float(np.float32(center))
+        return channel if np.isnan(center) else channel._replace(center=near, rest=center - near)
+
+    def _value(self, window: np.ndarray, choice: Choice, channel: InputChannel, newest: float) -> np.float32:
         """Calibrated value of a window [1, …], rounded as in scare.c; `newest` is the newest reading of channel 0.
 
         Lower bound, slope beyond the clamp, unit and floor follow `scare_calibrate`; NaN where it is not finite.
         """
         facts, training = self.model.descriptor, self.model.descriptor.training
-        channel = facts.channels[0]
         with np.errstate(all="ignore"):
             precise = window if self.exact else window.astype(np.float64)
             output = run(self.reference_plan, precise, choice).astype(np.float32)[0]

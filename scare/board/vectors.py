@@ -25,6 +25,7 @@ WAITS = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4)  # steps between bad readings
 SHARES = (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # their probabilities
 SPOILT = 4  # every fourth bad reading has an unusable number, until all such numbers were used
 CLEAN, BAD = 20, 200  # readings: clean ones after those that the gap policy checks, and bad ones
+UNLIKE_FLEET = 2.0  # scaled: how far a new device's mean is from the fleet's center
 BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # distances beyond the training range, in widths of it
 
 
@@ -119,7 +120,8 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     """Make a stream: clean readings, bad ones (missing, out of range, early, late), a gap, a clock set back, a restart.
 
     The 32-bit clock wraps around among the bad ones; the last readings are at and beyond the limits of the training
-    range, up to the ends of the valid range.
+    range, up to the ends of the valid range. A new device settles among the first clean readings: if it needs more than
+    these, others come before, each after a gap, so that they count and no model runs.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
@@ -129,12 +131,19 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     bad = random.choice(WAITS, BAD, p=SHARES)
     ends = [(column, end) for column, channel in enumerate(descriptor.channels) for end in _range_ends(channel)]
     after_restart = clean + len(ends)
-    waits = np.concatenate([np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
+    settling = max(0, descriptor.settle - clean + CLEAN // 2)
+    before = np.full(settling, min(descriptor.hold + 2, farthest))
+    waits = np.concatenate([before, np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
+    clean += settling
     times += (1 << 32) - times[clean + BAD // 2]  # in the middle of the bad readings the clock wraps around
+    level = np.zeros(len(descriptor.channels))
+    level[[one.channel for one in descriptor.moving]] = UNLIKE_FLEET
     usual = [
-        (channel.center + random.normal(size=len(times)) / channel.inverse).clip(*channel.valid).astype(np.float32)
-        for channel in descriptor.channels
+        (channel.center + (random.normal(size=len(times)) + mean) / channel.inverse)
+        .clip(*channel.valid)
+        .astype(np.float32)
+        for channel, mean in zip(descriptor.channels, level.tolist(), strict=True)
     ]
     rows = np.stack(usual, axis=1)
     spoilt = [

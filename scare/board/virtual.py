@@ -110,8 +110,8 @@ class VirtualModel:
         Instructions and cycles are those of a model whose `run` does nothing; the stack is the real model's.
         """
         self.machine.write(IDLE_RUN, IDLE_CODE)
-        idle = ModelStructure.from_buffer_copy(self.facts)
-        idle.run = IDLE_RUN | 1  # addresses of Thumb code are odd
+        idle = bytearray(self.machine.read(self._model, self.machine.sizes[self.exported.name]))
+        struct.pack_into("<I", idle, ModelStructure.run.offset, IDLE_RUN | 1)  # addresses of Thumb code are odd
         self.machine.write(IDLE_MODEL, bytes(idle))
         self._begin(IDLE_MODEL)
         reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]

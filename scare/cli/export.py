@@ -13,6 +13,7 @@ from scare.calibrator.model_card import selection_summary
 from scare.cli.console import STDOUT, emit, note, progress
 from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, open_calibrator
 from scare.errors import DoesNotFitError, UsageError
+from scare.export.descriptor import known_devices
 from scare.export.lowering import Arithmetic, Compiled
 from scare.export.package import TARGETS, Package, compile_for_target, write_package
 from scare.export.target import Target
@@ -54,9 +55,12 @@ def add_command(target: Target) -> None:
         package = write_package(target, compiled, out, learn)
         _show(package, as_json)
         if not compiled.device:
-            known = ", ".join(compiled.calibrator.inputs.scaling.devices)
+            known = ", ".join(known_devices(compiled.calibrator.inputs.scaling))
             for_one = f" For one device, add --device: {known}." if known else ""
-            note(f"Scaled with the mean and spread of all devices.{for_one}")
+            settle = compiled.descriptor.settle
+            on_board = settle and target.runner in ("c", "python")
+            settles = f" A new device settles in its first {settle:,} readings." if on_board else ""
+            note(f"Scaled with the mean and spread of all devices.{settles}{for_one}")
         elif not device:
             note(f"Scaled for {compiled.device}, the only device in training.")
         if summary := selection_summary(compiled.calibrator.facts):

@@ -61,7 +61,7 @@ $use
 |---|---|
 | window | $window_bytes |
 | scratch | $scratch_bytes |
-| RAM in all, given to `scare_init` | $memory_bytes |
+$settling| RAM in all, given to `scare_init` | $memory_bytes |
 | constants, in flash | $table_bytes |
 """)
 USE_IN_C = Template("""## Use
@@ -85,11 +85,15 @@ Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that c
 `millis()`; it may wrap around. `answer->value` is in $unit, `low` and `high` are the ends of its interval (NaN if the
 model has none); all are NaN unless the status is `SCARE_OK`. `answer->flags` are bits: `SCARE_FLAG_OUTSIDE` is of a
 reading beyond what training had. `scare_push` gives the value alone.
-
+$settling
 | status | meaning |
 |---|---|
 $statuses
 """)
+SETTLING = """
+A new device's first {settle:,} readings have `SCARE_FLAG_UNSETTLED`; then its scaling has settled. To keep that over a
+loss of power, store the first `{upper}_SETTLED_BYTES` of `memory`, and write them back after `scare_init`.
+"""
 COMPILE = """\
 `cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
 `-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `run` must give."""
@@ -135,7 +139,7 @@ def make_c(compiled: Compiled) -> Artefact:
         f"{model.name}.c": print_source(model),
         GOLDEN_HEADER: golden_header(compiled, model),
         README: print_readme(model, compiled.calibrator.target),
-        **{f"{RUNTIME}/{file}": text for file, text in runtime_sources().items()},
+        **{f"{RUNTIME}/{file}": text for file, text in runtime_sources(model.settles).items()},
     }
     return c_artefact(compiled, model, files, f"{model.name}.c", RUNTIME)
 
@@ -170,7 +174,7 @@ class Library:
             f"{model.name}.h": print_header(model, runtime=""),
             f"{model.name}.c": print_source(model, runtime=""),
             f"{model.name}_simulated.h": fill_template(TEMPLATES / "simulated.h", fields),
-            **runtime_sources(),
+            **runtime_sources(model.settles),
             **self.files(compiled, model),
         }
         files = {
@@ -277,11 +281,13 @@ def golden_header(compiled: Compiled, model: CModel) -> str:
 
 def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: bool = True) -> str:
     """Print the README; `building` explains how to compile the folder and, unless `in_c`, how to use it."""
+    settling = SETTLING.format(settle=model.descriptor.settle, upper=model.name.upper()) if model.settles else ""
     if in_c:
         use = USE_IN_C.substitute(
             name=model.name,
             upper=model.name.upper(),
             unit=escape_markdown(target.unit) or "the unit of the reference",
+            settling=settling,
             statuses="\n".join(f"| `{status}` | {meaning} |" for status, meaning in statuses().items()),
         )
         building = f"{use}\n{building}"
@@ -294,6 +300,7 @@ def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: 
         memory_bytes=model.memory_bytes,
         window_bytes=model.window_bytes,
         scratch_bytes=model.scratch_bytes,
+        settling=f"| settling | {model.settling_bytes} |\n" if model.settles else "",
         table_bytes=model.table_bytes,
     )
 
@@ -324,7 +331,7 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
     if not artefact.runtime:
         raise UsageError("--learn adds C code, so it works only with targets in C")
     calibrator, model = compiled.calibrator, PurePosixPath(artefact.model)
-    settings = learner_settings(calibrator.inputs)
+    settings, scaling = learner_settings(calibrator.inputs), calibrator.inputs.scaling
     fields = {
         "name": model.stem,
         "guard": f"{model.stem.upper()}_LEARNING_H",
@@ -333,7 +340,7 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
         "numbers": settings.size,
         "memory_bits": settings.memory_bits,
         "round": settings.round,
-        "identity": identity(calibrator, compiled.device),
+        "identity": identity(calibrator, compiled.device if compiled.device in scaling.devices else ""),
         "prior": ", ".join(map(print_number, [*settings.prior, *[0.0] * (MAX_COEFFICIENTS - settings.size)])),
     }
     return {

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scare.errors import DataError
-from scare.export.descriptor import Descriptor, InputChannel, Range
+from scare.export.descriptor import Descriptor, InputChannel, MovingChannel, Range
 from scare.export.memory_layout import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
 from scare.kernels.c_arguments import BYTES, Branch, CCall, CTable, CValue, Program
@@ -29,30 +29,38 @@ LEARNING = "scare_learn"  # prefix of the on-board learner's files, exported wit
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # a call inside a branch is indented by 8
 WORD_BITS = 32
+SETTLES = "#define SCARE_SETTLE "  # in scare.h, followed by 0
 INDENT: dict[str, Any] = {"initial_indent": " " * 8, "subsequent_indent": " " * 8, "break_on_hyphens": False}
 KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-OUR_NAMES = "absent channels choice input interval main memory rows run scaled scratch whitening"
+OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch whitening"
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff
 #error "the fixed-point kernels need an int of 32 bits: export this model in float32"
 #endif
 """.strip().splitlines()
+SETTLING = """
+#if !SCARE_SETTLE
+#error "this model settles on a new device: compile all sources with -DSCARE_SETTLE=1, or set that line of scare.h"
+#endif
+""".strip().splitlines()
 RESERVED = {*KEYWORDS.split(), *OUR_NAMES.split()}
 
 
-def runtime_sources() -> dict[str, str]:
+def runtime_sources(settles: bool = False) -> dict[str, str]:
     """Read every source and header that a model needs: text by file name.
 
-    They are exported into one folder and include each other by bare file name.
+    They are exported into one folder and include each other by bare file name. Only for a model that settles, the code
+    for it is compiled.
 
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
     """
-    return {name: text for name, text in _all_sources().items() if not name.startswith(LEARNING)}
+    found = {name: text for name, text in _all_sources().items() if not name.startswith(LEARNING)}
+    return {name: text.replace(f"{SETTLES}0", f"{SETTLES}{int(settles)}") for name, text in found.items()}
 
 
 def learning_sources() -> dict[str, str]:
@@ -105,9 +113,20 @@ class CModel:
         return max(self.layout.bytes, WORD * self.program.channels)
 
     @property
+    def settles(self) -> bool:
+        """Whether it is for a device that was not in training, and has to settle."""
+        return self.descriptor.settle > 0
+
+    @property
+    def settling_bytes(self) -> int:
+        """Bytes for settling: a counter, and a pair of numbers and the readings in the window of channels that move."""
+        return (WORD + WORD * len(self.descriptor.moving) * (2 + self.program.window)) * self.settles
+
+    @property
     def memory_bytes(self) -> int:
-        """Bytes that the caller of `scare_init` provides: window, one bit per checked row, scratch."""
-        return self.window_bytes + -(-self.descriptor.checked // WORD_BITS) * WORD + self.scratch_bytes
+        """Bytes that the caller of `scare_init` provides: settling, window, one bit per checked row, scratch."""
+        real_bytes = -(-self.descriptor.checked // WORD_BITS) * WORD
+        return self.settling_bytes + self.window_bytes + real_bytes + self.scratch_bytes
 
     @property
     def table_bytes(self) -> int:
@@ -146,6 +165,9 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
         "SCRATCH_BYTES": model.scratch_bytes,
         "BYTES": f"({model.memory_bytes} + {past}) /* what scare_init takes: past, window, real bits, scratch */",
     }
+    if model.settles:
+        settled = f"SCARE_SETTLED_BYTES({len(model.descriptor.moving)})"
+        sizes["SETTLED_BYTES"] = f"{settled} /* of that memory: store them to keep a settled device */"
     for name, value in model.values.values():
         if value.kept:
             about = f"/* in scratch after a run: {value.kind} {_print_shape(value.shape)} */"
@@ -168,6 +190,7 @@ def print_source(model: CModel, runtime: str = "src/") -> str:
     lines = [*_print_title(model), f'#include "{model.name}.h"']
     lines += [*(f'#include "{runtime}{header}"' for header in ("scare_kernels.h", "scare_port.h")), ""]
     lines += [*WIDE_INT, ""] if model.program.kind != "float" else []
+    lines += [*SETTLING, ""] if model.settles else []
     lines += _print_channels(model)
     for name, table in model.tables.values():
         lines += [
@@ -236,6 +259,9 @@ def _print_channels(model: CModel) -> list[str]:
         )
         lines += [f"    {{ /* {_escape_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
     lines += ["};"]
+    if model.descriptor.moving:
+        lines += ["", f"/* {', '.join(MovingChannel._fields)} */", "static const scare_moving moving[] = {"]
+        lines += [f"    {{{', '.join(map(print_number, one))}}}," for one in model.descriptor.moving] + ["};"]
     tables = {"absent": model.descriptor.absent, "whitening": model.descriptor.training.whitening}
     for name, numbers in tables.items():
         lines += ["", *_print_table(name, np.array(numbers, np.float32))] if numbers else []
@@ -354,10 +380,16 @@ def _print_descriptor(model: CModel) -> list[str]:
         "spike_share": print_number(descriptor.spike_share),
         "spike_floors": f"(const float[]){{{floors}}}",
     }
+    settling = {
+        "settle": descriptor.settle,
+        "moving": "moving" if descriptor.moving else "NULL",
+        "moving_count": len(descriptor.moving),
+    }
     return [
         f"const scare_model {model.name} = {{",
         *(f"    .{field} = {value}," for field, value in fields.items()),
         *("#if SCARE_PAST", *(f"    .{field} = {value}," for field, value in past.items()), "#endif"),
+        *(f"    .{field} = {value}," for field, value in settling.items() if model.settles),
         "};",
     ]
 

@@ -94,6 +94,14 @@ class IntervalTable:
         return low, high
 
 
+class MovingChannel(NamedTuple):
+    """A channel whose center moves when a new device settles: `scare_moving` of scare.h."""
+
+    channel: int
+    weight: float  # of the sum of differences to the center; 12 bits, so that a board multiplies it without rounding
+    rest: float  # what 12 bits cut off
+
+
 @dataclass(frozen=True)
 class Descriptor:
     """The fields of `scare_model` that describe inputs and results; the others come from the program."""
@@ -112,10 +120,12 @@ class Descriptor:
     stuck_rows: int
     spike_share: float
     spike_floors: tuple[float, ...]
+    settle: int = 0  # readings until a new device has settled; 0: it was in training, or has the fleet's scaling
+    moving: tuple[MovingChannel, ...] = ()
 
 
 def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float] = ()) -> Descriptor:
-    """Describe a calibrator with the scaling of a device, or (empty name) of the fleet.
+    """Describe a calibrator with the scaling of a device, or (empty name) of a new device.
 
     `quanta` are the steps of an int16_t window per scaled unit, one for each channel; none in float32.
     """
@@ -125,7 +135,7 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
         raise DataError(
             f"the readings are {inputs.step_seconds:g} s apart, but a board counts whole milliseconds, up to 24 days"
         )
-    affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
+    affine, is_new = scaling_of(inputs.scaling, device), inputs.scaling.known(device) is None
     sentinels = (float(np.float32(number)) for number in inputs.quality.sentinels if abs(number) <= LARGEST)
     columns = zip(
         inputs.channels,
@@ -156,15 +166,28 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
         stuck_rows=inputs.quality.stuck_rows - 1,  # after the first of equal readings
         spike_share=_to_float32(share, "the factor of a spike"),
         spike_floors=tuple(_to_float32(share * floor, "a spike") for floor in spike_floors),
+        settle=inputs.scaling.settle if is_new else 0,
+        moving=tuple(_moving(inputs.scaling)) if is_new else (),
     )
 
 
+def known_devices(scaling: Scaling) -> list[str]:
+    """List the devices of training: those with a scaling of their own or an effect on the output."""
+    return list(dict.fromkeys([*scaling.devices, *scaling.effects]))
+
+
 def choose_device(scaling: Scaling, device: str) -> str:
-    """Choose the device whose scaling is exported: the named one, else the only one, else the fleet (empty name)."""
-    if device and device not in scaling.devices:
-        known = suggestion(device, scaling.devices) if scaling.devices else "; it scales all devices alike"
-        raise UsageError(f"the calibrator knows no device called '{device}'{known}")
-    return device or (next(iter(scaling.devices)) if len(scaling.devices) == 1 else "")
+    """Choose the device to export for: the named one, else the only one, else the fleet (empty name)."""
+    known = known_devices(scaling)
+    if device and device not in known:
+        others = suggestion(device, known) if known else "; it scales all devices alike"
+        raise UsageError(f"the calibrator knows no device called '{device}'{others}")
+    return device or (known[0] if len(known) == 1 else "")
+
+
+def scaling_of(scaling: Scaling, device: str) -> Affine:
+    """Look up the scaling that a board starts with: the device's own, or the fleet's, from which a new one settles."""
+    return scaling.known(device) or scaling.fleet
 
 
 def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
@@ -211,6 +234,14 @@ def range_readings(center: float, scale: float, low: float, high: float) -> tupl
     least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
     most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
     return _ranked_float32(RANKS[least]), _ranked_float32(RANKS[most])
+
+
+def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
+    for channel, share in enumerate([] if scaling.own_share is None else scaling.own_share.tolist()):
+        if share:
+            exact = share / scaling.settle
+            cut = np.int32(np.float32(exact).view(np.int32) & ~0xFFF).view(np.float32)
+            yield MovingChannel(channel, float(cut), float(np.float32(exact - float(cut))))
 
 
 def _training_limits(training_range: TrainingRange) -> TrainingLimits:

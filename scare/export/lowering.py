@@ -22,7 +22,7 @@ from scare.calibrator.plan import INPUT, Plan, run
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_source import CModel, declared_functions
-from scare.export.descriptor import Descriptor, choose_device, make_descriptor
+from scare.export.descriptor import Descriptor, choose_device, make_descriptor, scaling_of
 from scare.export.memory_layout import plan_memory
 from scare.export.quantise import quantise
 from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
@@ -42,6 +42,7 @@ from scare.kernels.c_arguments import (
 )
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
+from scare.windowing.scaling import NO_EFFECT
 
 # Range of an int16 window, as a multiple of the largest value seen.
 HEADROOM = 8.0  # for channels without valid limits
@@ -80,7 +81,9 @@ def find_arithmetic(name: str, *others: str) -> Arithmetic:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A calibrator in one arithmetic, with the scaling of a device (empty: of the fleet), named `name` in the export.
+    """A calibrator in one arithmetic for a device (empty: a new one, scaled as the fleet), named `name` in the export.
+
+    Its plan includes what the device adds to the output.
 
     Parts are computed on first use, because not every target needs all of them and not every model has them.
     """
@@ -132,9 +135,11 @@ class Compiled:
     @property
     def title(self) -> str:
         """What it computes, in one sentence, and how its model was selected if the file says so."""
+        scaling = self.calibrator.inputs.scaling
+        settles = "" if scaling.known(self.device) else f" until a new device has settled ({scaling.settle:,} readings)"
         title = (
             f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
-            f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}, in"
+            f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}{settles}, in"
             f" {self.arithmetic.label}. Made by scare {scare.__version__}: do not edit."
         )
         return f"{title} {selection_summary(self.calibrator.facts)}".rstrip()
@@ -146,7 +151,7 @@ class Compiled:
         Examples simulate a sensor within these ranges.
         """
         calibrator, scaling = self.calibrator, self.calibrator.inputs.scaling
-        affine = scaling.devices[self.device] if self.device else scaling.fleet
+        affine = scaling_of(scaling, self.device)
         windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
         values = affine.invert(windows.reshape(-1, windows.shape[-1]).astype(np.float64))
         ranges = []
@@ -174,7 +179,22 @@ class Compiled:
 
 def compile_calibrator(calibrator: Calibrator, arithmetic: str, device: str = "", name: str = "model") -> Compiled:
     """Compile for `device`; by default for the only device that the calibrator knows, or else for the fleet."""
-    return Compiled(calibrator, find_arithmetic(arithmetic), choose_device(calibrator.inputs.scaling, device), name)
+    chosen = choose_device(calibrator.inputs.scaling, device)
+    return Compiled(_with_effect(calibrator, chosen), find_arithmetic(arithmetic), chosen, name)
+
+
+def _with_effect(calibrator: Calibrator, device: str) -> Calibrator:
+    """Make a device's effect a part of the plan, and of the references on the file's validation windows.
+
+    Those references are without device effects: the RMSE that an export reports stays the fleet's.
+    """
+    offset, slope = effect = calibrator.inputs.scaling.effect(device)
+    if effect == NO_EFFECT:
+        return calibrator
+    sample, scale = calibrator.validation, calibrator.inputs.scaling.target.scale[0]
+    added = scale * (offset + slope * sample.windows[:, -1, 0].astype(np.float64))
+    own = calibrator.for_device(device)
+    return replace(own, validation=replace(sample, numbers=sample.numbers + added))
 
 
 def lower_float32(plan: Plan) -> Program:

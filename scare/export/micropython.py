@@ -2,7 +2,8 @@
 
     Compiled (plan, descriptor) -> python_source.py prints `run`, or its three branches -> Module -> Artefact
 
-`scare_live.py` is copied to the board with the model: it turns readings into windows by the rules of scare.c.
+`scare_live.py` is copied to the board with the model: it turns readings into windows by the rules of scare.c. So is
+`scare_settle.py` for a device that was not in training.
 """
 
 import re
@@ -13,7 +14,7 @@ from textwrap import wrap
 from typing import Any
 
 from scare.calibrator.plan import Plan
-from scare.export import scare_live
+from scare.export import scare_live, scare_settle
 from scare.export.c_package import ANSWER, channel_rows, statuses
 from scare.export.descriptor import Descriptor
 from scare.export.lowering import Arithmetic, Compiled
@@ -24,6 +25,10 @@ from scare.kernels import PERIODS
 
 COLUMNS = 120
 COPIED = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]
+SETTLING = """
+A new device's first {settle:,} readings have the flag 2048; then its scaling has settled. `calibration.settled` and
+`calibration.pairs` hold what it found: store them, and set them again after a loss of power.
+"""
 # Functions that the printed code may call, by the module that they are imported from.
 IN_MATH, IN_SCARE_LIVE = ("log", "sqrt", "tanh"), ("exp", "later_sum", "lstm", "sigmoid", "softmax", "zeros")
 
@@ -46,10 +51,9 @@ class Module:
 def make_micropython(compiled: Compiled) -> Artefact:
     """Make the module, and copy its runtime and example next to it."""
     module = print_module(compiled.plan, compiled.descriptor, to_ascii(compiled.title))
-    runtime = Path(scare_live.__file__)
     files = {
         f"{compiled.name}.py": module.text,
-        runtime.name: runtime.read_text(encoding="utf-8"),
+        **runtime_modules(compiled.descriptor),
         **fill_templates("micropython", _template_fields(compiled, module)),
     }
     sizes = {
@@ -64,6 +68,13 @@ def make_micropython(compiled: Compiled) -> Artefact:
     )
     model = f"{compiled.name}.py"
     return Artefact(files, model, compiled.name, sizes, (summary,), compiled.compute, compiled.golden)
+
+
+def runtime_modules(descriptor: Descriptor) -> dict[str, str]:
+    """Read the modules that a model imports: text by file name. On a board they are in one folder."""
+    modules = (scare_live, scare_settle) if descriptor.settle else (scare_live,)
+    texts = {Path(str(one.__file__)).name: Path(str(one.__file__)).read_text(encoding="utf-8") for one in modules}
+    return {name: text.replace(f"from {__package__}.", "from ") for name, text in texts.items()}
 
 
 MICROPYTHON = Target(
@@ -92,17 +103,19 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
             "deep": lower_to_tensors(deep, *target),
         }
     functions = {name: print_function(graph, constants) for name, graph in graphs.items()}
-    lines = ["class Calibration(Stream):", *_indent(_class_attributes(plan, descriptor))]
+    base = scare_settle.SettlingStream if descriptor.settle else scare_live.Stream
+    lines = [f"class Calibration({base.__name__}):", *_indent(_class_attributes(plan, descriptor))]
     for name, function in functions.items():
         lines += ["", *_indent([f"def {name}(self, x):", *_indent(function.lines)])]
     called = set(re.findall(r"\b(\w+)\(", "\n".join(lines)))
     text = [*wrap(title, COLUMNS, initial_indent="# ", subsequent_indent="# "), "from array import array"]
-    for module, names in (("math", IN_MATH), ("scare_live", IN_SCARE_LIVE)):
-        used = [*(["Stream"] if module == "scare_live" else []), *(name for name in names if name in called)]
+    own = base.__module__.rpartition(".")[2]
+    for module, names in (("math", IN_MATH), ("scare_live", IN_SCARE_LIVE), ("scare_settle", ())):
+        used = [*([base.__name__] if module == own else []), *(name for name in names if name in called)]
         text += [f"from {module} import {', '.join(used)}"] if used else []
     text += ["", *constants.lines, "", "", *lines, ""]
     scratch = max(function.scratch_bytes for function in functions.values())
-    return Module("\n".join(text), 4 * plan.window * plan.channels, scratch, constants.bytes)
+    return Module("\n".join(text), 4 * plan.window * (plan.channels + len(descriptor.moving)), scratch, constants.bytes)
 
 
 def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
@@ -115,6 +128,8 @@ def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
     facts |= _unscaled_limits(descriptor)
     facts |= {"interval": tuple(vars(descriptor.interval).values())} if descriptor.interval else {}
     facts |= {name: plan.steps[-1].settings[name] for name in PERIODS} if plan.branches else {}
+    settling = {"settle": descriptor.settle, "moving": tuple(map(tuple, descriptor.moving))}
+    facts |= settling if descriptor.settle else {}
     return [
         f"window = {plan.window}",
         *(f"{name} = {fact!r}" for name, fact in facts.items()),
@@ -140,8 +155,11 @@ def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
     """Placeholders of the MicroPython templates."""
     labels, target = [to_ascii(label) for label in compiled.labels], compiled.calibrator.target
     meanings = list(statuses().items())[: len(scare_live.MEANINGS)]
-    ends = compiled.reading_ranges
+    ends, settle = compiled.reading_ranges, compiled.descriptor.settle
+    others = [f"`{name}`" for name in runtime_modules(compiled.descriptor)]
     return {
+        "modules": ", ".join([f"`{compiled.name}.py`", *others[:-1]]) + f" and {others[-1]}",
+        "settling": SETTLING.format(settle=settle) if settle else "",
         "name": compiled.name,
         "title": to_ascii(compiled.title),
         "target": to_ascii(target.name) or "a sensor",

@@ -16,6 +16,7 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_package import ARDUINO, GOLDEN_HEADER, PLATFORMIO, ZEPHYR, C, learner_files
+from scare.export.c_source import SETTLES, runtime_sources
 from scare.export.esphome import ESPHOME
 from scare.export.lowering import Compiled, compile_calibrator
 from scare.export.micropython import MICROPYTHON
@@ -30,6 +31,7 @@ TARGETS: dict[str, Target] = {
     target.name: target for target in (C, ARDUINO, PLATFORMIO, ZEPHYR, ESPHOME, MICROPYTHON, TFLITE, ONNX)
 }
 ZIP = ".zip"
+SETTLING = f"{SETTLES}1"  # in scare.h
 READABLE = 0o100644 << 16  # external attributes of a zip entry: a regular file, mode 644
 
 
@@ -105,6 +107,10 @@ def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool 
     artefact = target.make(compiled)
     if learn:
         artefact = replace(artefact, files={**artefact.files, **learner_files(compiled, artefact)})
+    header = f"{artefact.runtime}/scare.h"
+    if header in artefact.files and (folder / header).is_file() and SETTLING in (folder / header).read_text("utf-8"):
+        # It shares the folder, and so the runtime, with a model that settles.
+        artefact = replace(artefact, files={**artefact.files, header: runtime_sources(settles=True)["scare.h"]})
     extras = f"{artefact.extras}/" if artefact.extras else ""
     files = {**artefact.files, f"{extras}{GOLDEN}": artefact.golden.as_bytes(artefact.name)}
     description = replace(describe_export(target, compiled, artefact), sha256=_digests(files, artefact))

@@ -36,6 +36,7 @@ from scare.calibrator.parity import (
 from scare.calibrator.plan import Plan, run
 from scare.data.readings import Channel
 from scare.errors import DataError
+from scare.export.descriptor import scaling_of
 from scare.records import convert, load_json
 from scare.windowing.training_range import TrainingRange
 
@@ -142,7 +143,7 @@ class ExportFolder:
 def describe_channels(calibrator: Calibrator, device: str) -> tuple[ScaledChannel, ...]:
     """Describe the input channels with the scaling of a device, or (empty name) of the fleet."""
     inputs = calibrator.inputs
-    affine = inputs.scaling.devices[device] if device else inputs.scaling.fleet
+    affine = scaling_of(inputs.scaling, device)
     return tuple(map(_scaled, inputs.channels, affine.center, affine.scale))
 
 

@@ -1,0 +1,100 @@
+"""MicroPython runtime for a new device: its first readings settle its scaling, by the rules of scare.c.
+
+`scare export micropython` copies it beside `scare_live.py` if the model is for a device that was not in training.
+"""
+
+from array import array
+
+from scare.export.scare_live import OUTSIDE, Stream, zeros
+
+UNSETTLED = 2048  # a bit of flags, as docs/flags.md has it
+
+
+class SettlingStream(Stream):
+    """A stream whose centers move towards the device's own means after its first `settle` readings.
+
+    Sums are of differences to the fleet's center, in two parts (Knuth's two-sum), because a float32 alone would lose a
+    thousandth over two days of readings. `settled` and `pairs` can be stored, and set after a loss of power.
+    """
+
+    settle = 1
+    # Of each channel that moves: its index, and in two parts the weight of its sum of differences.
+    moving = ((0, 1.0, 0.0),)
+
+    def __init__(self, past: bool = False) -> None:
+        """With `past`, stuck readings and spikes are flagged too."""
+        self.settled, self.pairs = 0, [(0.0, 0.0)] * len(self.moving)
+        self._flags = 0
+        super().__init__(past)
+
+    def reset(self) -> None:
+        """Forget all readings; what settling has found stays."""
+        super().reset()
+        self._readings = zeros(self.window * len(self.moving))
+
+    def compute(self, rows: "array[float]") -> float:
+        """Like `Stream.compute`; flags a device that has not settled."""
+        if self.settled < self.settle:
+            self._flags |= UNSETTLED
+        return super().compute(rows)
+
+    def _hold(self, rows: int) -> None:
+        super()._hold(rows)
+        if self._filled and self.settled < self.settle:
+            self._remember(rows, self._readings[len(self._readings) - len(self.moving) :])
+
+    def _take(self, numbers: "array[float]") -> float:
+        if self.settled < self.settle:
+            reading = array("f", [numbers[channel] for channel, _, _ in self.moving])
+            for index, (channel, _, _) in enumerate(self.moving):
+                self.pairs[index] = add(self.pairs[index], numbers[channel] - self.channels[channel][2])
+            self.settled += 1
+            if self.settled == self.settle:
+                self._move()
+            else:
+                self._remember(1 if self._filled else self.window, reading)
+        elif self.channels is type(self).channels:  # `pairs` were set after a loss of power
+            self._use_centers()
+        return super()._take(numbers)
+
+    def _surround(self, value: float) -> "tuple[float, float]":
+        flags = self._flags
+        self._flags |= OUTSIDE if flags & UNSETTLED else 0  # both widen the interval
+        ends = super()._surround(value)
+        self._flags = flags
+        return ends
+
+    def _remember(self, rows: int, newest: "array[float]") -> None:
+        """Keep a reading of the channels that move, `rows` times, beside the window."""
+        stored, self._rows = self._rows, self._readings
+        self._shift(min(rows, self.window), newest)
+        self._rows = stored
+
+    def _move(self) -> None:
+        """Turn sums into centers, and scale the rows of the window again with them."""
+        for index, (channel, weight, rest) in enumerate(self.moving):
+            _, _, center, center_rest, _, _, _, _, _ = self.channels[channel]
+            high, low = add(self.pairs[index], -center_rest * self.settle)
+            moved = add((center, center_rest), high * weight)
+            self.pairs[index] = add(moved, high * rest + low * weight)
+        self._use_centers()
+        count = len(self.moving)
+        for row in range(self.window if self._filled else 0):
+            for index, (channel, _, _) in enumerate(self.moving):
+                _, _, center, rest, inverse, low, high, _, _ = self.channels[channel]
+                scaled = ((self._readings[count * row + index] - center) - rest) * inverse
+                self._rows[len(self.channels) * row + channel] = min(max(scaled, low), high)
+
+    def _use_centers(self) -> None:
+        channels = list(self.channels)
+        for (channel, _, _), pair in zip(self.moving, self.pairs):  # noqa: B905 (MicroPython's zip is never strict)
+            channels[channel] = channels[channel][:2] + tuple(pair) + channels[channel][4:]  # type: ignore[assignment]
+        self.channels = tuple(channels)  # type: ignore[assignment]
+
+
+def add(pair: "tuple[float, float]", number: float) -> "tuple[float, float]":
+    """Add a number to a sum in two parts: the second one keeps what the first cuts off."""
+    high, low = pair
+    total = high + number
+    other = total - high
+    return total, low + ((high - (total - other)) + (number - other))
