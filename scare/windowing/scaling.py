@@ -149,13 +149,14 @@ def nonzero(scale: np.ndarray) -> np.ndarray:
 class Settling(DeviceArrays):
     """Means of the first `settle` real rows of new devices, in fixed memory.
 
-    Sums are of differences to the fleet's centre, which keeps their digits. Each device has a place, which is reused
-    once the device has settled.
+    Sums are of differences to `base`, the fleet's centre when they began, which keeps their digits; another scaling may
+    follow. Each device has a place, which is reused once the device has settled.
     """
 
     def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
-        super().__init__({"count": np.array(0), "total": np.zeros(len(scaling.fleet.center))})
+        center = scaling.fleet.center
+        super().__init__({"count": np.array(0), "total": np.zeros(len(center)), "base": center})
         self._free: list[int] = []
 
     def enter(self, devices: int) -> np.ndarray:
@@ -191,10 +192,11 @@ class Settling(DeviceArrays):
 
     def affine(self, places: np.ndarray) -> Affine:
         """Scalings of devices that have settled: center and scale [n, channels]."""
-        return self._scaling.shifted(self["total"][places] / self._scaling.settle)
+        moved = self["base"][places] - self._scaling.fleet.center
+        return self._scaling.shifted(self["total"][places] / self._scaling.settle + moved)
 
     def _keep(self, places: np.ndarray, values: np.ndarray) -> None:
-        np.add.at(self["total"], places, values - self._scaling.fleet.center)
+        np.add.at(self["total"], places, values - self["base"][places])
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace the state by that of another `Settling`."""

@@ -5,32 +5,46 @@ from pathlib import Path
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.model_card import FORMER_FACTS, HEAD, model_card, selection_summary, selection_table
+from scare.calibrator.model_card import FORMER_FACTS, HEAD, LABELS, model_card, selection_summary, selection_table
 from scare.export.lowering import compile_calibrator
 from tests.calibrator.building import make_calibrator
 
-SUMMARY = "The network lowers the error of the best linear model by 12 %; the result is 75 % network, 25 % linear."
+SUMMARY = "The result is the mean of a linear regression and the network: on validation none of them is clearly worse."
 SELECTION = [
-    {"candidate": "raw", "rmse": 4.0, "admitted": False},
-    {"candidate": "line", "rmse": 3.0, "improvement": 0.5, "z_score": 9.8, "admitted": True},
-    {"candidate": "history", "rmse": 2.99, "improvement": 0.004, "z_score": 0.0, "admitted": False},
-    {"candidate": "network", "rmse": 2.64, "improvement": 0.12, "admitted": True},
+    {"candidate": "as is", "variant": "raw", "rmse": 4.0, "admitted": False, "share": 0.0},
+    {"candidate": "linear", "variant": "history, penalty 0.01", "rmse": 3.0, "admitted": True, "share": 0.25},
+    {"candidate": "drift", "variant": "drift", "rmse": 3.99, "admitted": False, "share": 0.0},
+    {"candidate": "network", "variant": "network", "rmse": 2.64, "admitted": True, "share": 0.75},
 ]
 FACTS = {"outcome": "network", "selection": SELECTION, "network_share": 0.75, "summary": SUMMARY}
 
 
-def test_every_candidate_is_a_row_in_an_operators_words() -> None:
+def test_every_family_is_a_row_in_an_operators_words() -> None:
+    names = ["as is", "linear", "drift", "network"]
     assert selection_table(FACTS) == [
+        [LABELS[names[0]], "4", "raw", "no"],
+        ["linear regression", "3", "history, penalty 0.01", "25%"],
+        [LABELS[names[2]], "3.99", "", "no"],
+        ["network", "2.64", "", "75%"],
+    ]
+
+
+def test_the_table_of_an_older_file_has_its_candidates() -> None:
+    older = [
+        {"candidate": "raw", "rmse": 4.0, "admitted": False},
+        {"candidate": "line", "rmse": 3.0, "improvement": 0.5, "z_score": 9.8, "admitted": True},
+        {"candidate": "network", "rmse": 2.64, "improvement": 0.12, "admitted": True},
+    ]
+    assert selection_table({"selection": older, "network_share": 0.75}) == [
         ["sensor reading as is", "4", "", "no"],
-        ["linear regression", "3", "50% ± 10%", "yes"],
-        ["+ earlier readings", "2.99", "0%", "no"],
-        ["network", "2.64", "12%", "75%"],
+        ["linear regression", "3", "", "yes"],
+        ["network", "2.64", "", "75%"],
     ]
 
 
 @pytest.mark.parametrize(("share", "taken"), [(0.0, "no"), (1.0, "yes")])
 def test_a_whole_network_is_taken_and_one_without_a_share_is_not(share: float, taken: str) -> None:
-    network = {**SELECTION[-1], "admitted": share > 0}
+    network = {**SELECTION[-1], "admitted": share > 0, "share": share}
     assert selection_table({**FACTS, "selection": [network], "network_share": share})[0][-1] == taken
 
 
@@ -39,7 +53,7 @@ def test_the_card_ends_with_the_summary_and_the_candidates(tmp_path: Path) -> No
     text = model_card(reported)
     _, section = text.split("## Model selection\n\n")
     assert section.startswith(f"{SUMMARY}\n\n| {' | '.join(HEAD)} |\n")
-    assert "| linear regression | 3 | 50% ± 10% | yes |" in section
+    assert "| linear regression | 3 | history, penalty 0.01 | 25% |" in section
     assert "- preset: default" in text
     assert "- selection" not in text
 

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.data.flags import Flag, QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.live_windows import LiveWindows
-from scare.windowing.scaling import Affine, Scaling, standard
+from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_range import TrainingRange
 from scare.windowing.windows import STRICT, GapPolicy
 from tests.calibrator.building import EDGES
@@ -25,12 +25,13 @@ from tests.windowing.rows import POLICY, ROWS, Rows, without_remarks
 CHANNELS = (Channel("pm25", "ug/m3", 0.0, 1000.0), Channel("current", "nA"))
 FLEET = Affine(np.array([10.0, 100.0]), np.array([3.0, 7.0]))
 SEEN = Affine(np.array([-1.0, 1.0]), np.array([2.0, 0.3]))
+SHARE = np.array([0.0, 0.75])  # dust keeps the fleet's centre, a current moves
 SPOILT = (-999.0, -200.0, 65535.0, 1000.5, -0.5, -1.0, np.inf, -np.inf, np.nan)
 LENIENT = GapPolicy("lenient", hold=3, percent=60)
 
 
 def make_inputs(window: int, policy: GapPolicy = STRICT, settle: int = 0, method: str = "standard") -> Inputs:
-    scaling = Scaling(method, FLEET, Affine(np.zeros(1), np.ones(1)), {"seen": SEEN}, settle)
+    scaling = Scaling(method, FLEET, Affine(np.zeros(1), np.ones(1)), {"seen": SEEN}, settle, own_share=SHARE)
     return Inputs(CHANNELS, scaling, 60.0, window, policy, QualitySettings())
 
 
@@ -138,14 +139,14 @@ def test_an_unseen_device_is_scaled_as_the_fleet_is_until_it_has_settled() -> No
     flags = without_remarks(flags)
     real = np.delete(np.arange(30), 4)
     settled = real[9]  # the row that brings the tenth reading
-    own = standard(rows.values[real[:10]])
+    own = Affine(FLEET.center + SHARE * (rows.values[real[:10]].mean(axis=0) - FLEET.center), FLEET.scale)
     assert settled == 10
     for row in (8, 9):
         assert flags[row] == Flag.UNSETTLED
         assert_array_equal(windows[row], FLEET.apply(rows.values[row - 2 : row + 1]).astype(np.float32))
     for row in (10, 11, 29):
         assert flags[row] == 0
-        assert_array_equal(windows[row], own.apply(rows.values[row - 2 : row + 1]).astype(np.float32))
+        assert_allclose(windows[row], own.apply(rows.values[row - 2 : row + 1]), rtol=1e-6)
 
 
 def test_what_comes_later_never_changes_a_window() -> None:

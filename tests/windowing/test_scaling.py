@@ -189,6 +189,21 @@ def test_settling_goes_on_from_a_state() -> None:
     assert_array_equal(other.affine(place).center, settle_one(rows).center)
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_settling_goes_on_for_a_scaling_with_another_centre(restored: bool) -> None:
+    rows, settling = np.random.default_rng(4).normal(20, 5, (7, 2)), make_settling(7)
+    place = settling.enter(1)
+    settling.see_all(0, rows[:4])
+    other = Scaling("standard", Affine(np.array([-50.0, 7.0]), np.array([3.0, 9.0])), FLEET, {}, 7, own_share=SHARE)
+    if restored:
+        state, settling = settling.state(), Settling(other)
+        settling.restore(state)
+    else:
+        settling.follow(other)
+    settling.see_all(0, rows[4:])
+    assert_allclose(settling.affine(place).center[0], other.own(rows).center, rtol=1e-12)
+
+
 def test_a_device_takes_so_many_bytes_however_long_it_settles() -> None:
     settling = make_settling(96 * 3600)
     settling.enter(1)
