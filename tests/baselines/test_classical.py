@@ -14,7 +14,7 @@ from scare.baselines.classical import (
     Persistence,
     Predictor,
     linear_regression,
-    make_both,
+    make_all,
     raw_reading,
 )
 from scare.data.flags import DEFAULT_SETTINGS
@@ -177,7 +177,7 @@ def test_ridge_is_the_closed_form() -> None:
     inputs = inputs_of(BOXES, per_device=True)
     ridge = fitted("ridge", BOXES, inputs)
     assert isinstance(ridge, Calibrator)
-    examples, _ = make_both(BOXES, BOXES, inputs)
+    _, _, examples = make_all(BOXES, BOXES, inputs)
     flat = examples.windows(np.arange(len(examples))).reshape(len(examples), -1).astype(float)
     centred, targets = flat - flat.mean(axis=0), examples.targets - examples.targets.mean(dtype=float)
     penalty = ridge.facts["penalty"] * len(flat)
@@ -192,7 +192,7 @@ def test_boosting_is_scikit_learn_on_the_hats() -> None:
     sklearn = pytest.importorskip("sklearn.ensemble")
     inputs, box = inputs_of(BOXES, per_device=True), BOXES[0]
     trees = fitted("boosting", BOXES, inputs)
-    examples, _ = make_both(BOXES, BOXES, inputs)
+    _, _, examples = make_all(BOXES, BOXES, inputs)
     windows = examples.windows(np.arange(len(examples)))
     hats = np.einsum("tk,btc->bkc", HatBasis(16).matrix.astype(np.float32), windows).reshape(len(windows), -1)
     alike = sklearn.HistGradientBoostingRegressor(
@@ -217,7 +217,7 @@ def test_trees_add_to_ridge_and_never_spoil_it_in_training() -> None:
     both, trees = fitted("ridge-boosting", BOXES, inputs), fitted("boosting", BOXES, inputs)
     assert isinstance(both, Boosted)
     assert isinstance(trees, Boosted)
-    examples, _ = make_both(BOXES, BOXES, inputs)
+    _, _, examples = make_all(BOXES, BOXES, inputs)
     windows, scale = examples.windows(np.arange(len(examples))), inputs.scaling.target
     wanted = examples.targets * scale.scale + scale.center
     hats = np.einsum("tk,btc->bkc", HatBasis(16).matrix, windows).reshape(len(windows), -1)
