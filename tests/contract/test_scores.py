@@ -155,9 +155,10 @@ def test_the_network_keeps_what_it_added_to_its_start() -> None:
     (train, validation, recipe), evaluation = parts(kind), evaluated(kind)
     combination, windows = evaluation.combination, evaluation.calibrator.golden.windows
     silent = [replace(one, network=one.network.added_to(one.start, one.start, 0.0)) for one in combination.members]
-    linear, added = replace(combination, members=tuple(silent)), []
+    linear, added, scaling = replace(combination, members=tuple(silent)), [], evaluation.inputs.scaling
     for rows in (train, (*train, *validation)):
         examples = make_examples(rows, replace(evaluation.inputs, policy=recipe.learned_from))
-        added.append(run(combination.plan(examples)[0], windows) - run(linear.plan(examples)[0], windows))
+        plans = [one.plan(examples, scaling)[0] for one in (combination, linear)]
+        added.append(run(plans[0], windows) - run(plans[1], windows))
     np.testing.assert_allclose(added[0], added[1], atol=1e-5)
     assert np.abs(added[0]).max() > 1e-3
