@@ -73,13 +73,19 @@ Epochs = Annotated[
 SameAir = Annotated[
     bool,
     option(
-        MODEL, "--same-air", "New devices will stand in the air of training: centre each by its own first readings."
+        MODEL,
+        "--same-air",
+        "New devices will stand in the air of training: centre each by its own first readings.",
+        hidden=True,
     ),
 ]
 Refit = Annotated[
     bool,
     option(
-        MODEL, "--refit/--no-refit", "After the evaluation, fit what was chosen again to all rows with a reference."
+        MODEL,
+        "--refit/--no-refit",
+        "After the evaluation, fit what was chosen again to all rows with a reference.",
+        hidden=True,
     ),
 ]
 TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same result.", "the preset's", hidden=True)]

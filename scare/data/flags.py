@@ -71,7 +71,7 @@ MEANINGS = {  # as docs/flags.md lists them
     Flag.MISSING: "a channel has no usable value",
     Flag.EARLY: "less than half a step after the row before: not used",
     Flag.HISTORY: "too little history for a window under the gap policy",
-    Flag.UNSETTLED: "a device that was not in training, still scaled with the fleet's mean and spread",
+    Flag.UNSETTLED: "a device that was not in training, whose raw channels are not centred by its own mean yet",
     Flag.RESTART: "a new history begins: time went back by more than a window, or the model was replaced",
     Flag.OUTSIDE: "unlike training: beyond a channel's range, or channels that do not go together",
     Flag.NOT_FINITE: "the model's result is not a number",
