@@ -10,30 +10,35 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
 from math import inf
 from pathlib import Path
+from typing import Literal
 
 from scare.data.readings import Channel
 from scare.errors import UsageError
 from scare.records import Positive, convert, load_toml, with_names
 from scare.words import suggestion
 
+GAS_CONSTANT = 8.314462618  # kPa l/(mol K)
+STANDARD_PRESSURE, STANDARD_TEMPERATURE = 101.325, 25.0  # kPa; degC, unless a user states another
+ABSOLUTE_ZERO = -273.15  # degC
+MIXING_RATIO, CONCENTRATION = "mixing ratio", "mass concentration"  # dimensions between which only gases convert
 TABLE = Path(__file__).with_name("quantities.toml")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit: `names` is the pattern by which a column name states it, `display` how people write it.
+    """A unit: `names` is the pattern by which a name or a text states it, `display` how people write it.
 
-    Its size is a `volume` (mixing ratio, in ppb) or a `mass` (concentration, in ug/m3); other units have neither.
+    Units of one `dimension` convert: a value is `factor` times (value - `zero`) in the dimension's first unit.
     """
 
     name: str
     names: str = ""
     display: str = ""
-    volume: Positive | None = None
-    mass: Positive | None = None
+    dimension: str = ""
+    factor: Positive = 1.0
+    zero: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,22 +51,56 @@ class Quantity:
     unit: str = ""
     low: float = -inf
     high: float = inf
-    weather: bool = False
+    family: Literal["", "particles", "gas", "weather"] = ""
+    usual: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     molar_mass: Positive | None = None
     device_class: str = ""
     pms5003: str = ""
     esphome: tuple[str, str] | None = None
 
+    @property
+    def weather(self) -> bool:
+        """Whether it is weather, which helps to calibrate a sensor but is seldom what is calibrated."""
+        return self.family == "weather"
+
     def channel(self, name: str) -> Channel:
         """A channel of this quantity, with its unit and plausible range."""
         return Channel(name, self.unit, self.low, self.high)
+
+    def limits(self, unit: str) -> tuple[float, float]:
+        """The plausible range in a unit; unlimited in a unit that does not convert.
+
+        >>> quantity("T").limits("degF")
+        (-40.0, 185.0)
+        """
+        found = conversion(self.unit, unit) if self.unit else None
+        return (found.apply(self.low), found.apply(self.high)) if found else (-inf, inf)
+
+    def usual_unit(self, readings_below: float) -> str:
+        """The unit in which 95 % of readings usually lie below such a value; empty if there is none.
+
+        >>> quantity("T").usual_unit(31.0), quantity("T").usual_unit(96.0), quantity("pressure").usual_unit(30.1)
+        ('degC', 'degF', 'inHg')
+        """
+        return next((unit for unit, (low, high) in self.usual.items() if low <= readings_below < high), "")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """From one unit to another: `gain` times the value plus `offset`."""
+
+    gain: float
+    offset: float = 0.0
+
+    def apply(self, value: float) -> float:
+        """Convert a value."""
+        return self.gain * value + self.offset
 
 
 @dataclass(frozen=True)
 class Quantities:
     """The table of units and quantities."""
 
-    molar_volume: Positive
     spellings: Mapping[str, str]
     units: Mapping[str, Unit] = field(default_factory=dict)
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
@@ -118,9 +157,17 @@ def guess_unit(name: str) -> str:
     >>> guess_unit("Ref.PM2.5"), guess_unit("Temperature_int"), guess_unit("NO2_B43F_P1"), guess_unit("NO2 [ppb]")
     ('ug/m3', 'degC', '', 'ppb')
     """
-    stated = (unit.name for unit in _table().units.values() if unit.names and _matches_any([unit.names], name))
     meant = (one.unit for one in quantities().values() if one.unit and _matches_any(one.names, name))
-    return next(chain(stated, meant), "")
+    return find_unit(name) or next(meant, "")
+
+
+def find_unit(text: str) -> str:
+    """The unit that a name or a text states; empty if there is none.
+
+    >>> find_unit("Micrograms/cubic meter (LC)"), find_unit("Parts per million"), find_unit("current_temp_f")
+    ('ug/m3', 'ppm', 'degF')
+    """
+    return next((one.name for one in _table().units.values() if one.names and re.search(one.names, text.lower())), "")
 
 
 def spell_unit(unit: str) -> str:
@@ -150,25 +197,32 @@ def units() -> dict[str, str]:
     return {name: one.display or name for name, one in _table().units.items()}
 
 
-def unit_factor(unit: str, other: str, molar_mass: float | None) -> float | None:
-    """The factor from `unit` to `other`, both as `spell_unit` spells them; None if they do not convert.
+def conversion(
+    unit: str, other: str, molar_mass: float | None = None, standard_temperature: float = STANDARD_TEMPERATURE
+) -> Conversion | None:
+    """How to convert from `unit` to `other`, however they are written; None if they do not convert.
 
-    From a mixing ratio to a mass concentration the molar mass (g/mol) is needed; the other way is not supported.
+    Between a mixing ratio and a mass concentration the molar mass (g/mol) is needed, and the temperature (degC) that
+    the mass concentration refers to, at 1013.25 hPa: 25 degC in the United States (40 CFR 50.3), 20 degC in the
+    European Union (2008/50/EC, annex VI).
 
-    >>> unit_factor("ppm", "ppb", None), unit_factor("ppb", "ug/m3", 48.0), unit_factor("ppb", "nA", 48.0)
-    (1000.0, 1.963, None)
+    >>> conversion("degF", "degC").apply(212.0), conversion("mg/m3", "ug/m3").gain, conversion("ppb", "nA")
+    (100.0, 1000.0, None)
+    >>> [round(conversion("ppb", "ug/m3", 46.01, temperature).gain, 4) for temperature in (25.0, 20.0)]
+    [1.8806, 1.9127]
     """
     units = {spell_unit(name): one for name, one in _table().units.items()}
-    if unit not in units or other not in units:
+    source, target = units.get(spell_unit(unit)), units.get(spell_unit(other))
+    if source is None or target is None:
+        return Conversion(1.0) if spell_unit(unit) == spell_unit(other) else None
+    density = 1.0
+    if {source.dimension, target.dimension} == {MIXING_RATIO, CONCENTRATION} and molar_mass:
+        density = molar_mass / (GAS_CONSTANT * (standard_temperature - ABSOLUTE_ZERO) / STANDARD_PRESSURE)
+        density = density if target.dimension == CONCENTRATION else 1 / density
+    elif source is not target and (not source.dimension or source.dimension != target.dimension):
         return None
-    source, target = units[unit], units[other]
-    if source.mass and target.mass:
-        return source.mass / target.mass
-    if source.volume and target.volume:
-        return source.volume / target.volume
-    if source.volume and target.mass and molar_mass:
-        return source.volume * molar_mass / _table().molar_volume / target.mass
-    return None
+    gain = source.factor * density / target.factor
+    return Conversion(gain, target.zero - gain * source.zero)
 
 
 def _matches_any(patterns: Sequence[str], name: str) -> bool:

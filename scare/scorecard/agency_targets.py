@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.data.quantities import find_quantity, quantity, spell_unit, unit_factor
+from scare.data.quantities import conversion, find_quantity, quantity, spell_unit
 from scare.data.readings import Channel
 from scare.records import Amount, Count, convert, load_toml, with_names
 from scare.scorecard.accuracy import rmse, squared_correlation
@@ -38,10 +38,10 @@ class AgencyTarget:
 
     def in_unit(self, unit: str) -> "AgencyTarget | None":
         """Convert the bounds to another unit; None if there is no conversion."""
-        factor = unit_factor(self.unit, unit, quantity(self.name).molar_mass)
-        if factor is None:
+        found = conversion(self.unit, unit, quantity(self.name).molar_mass)
+        if found is None:
             return None
-        scaled = {name: (factor * self.bounds[name][0], factor * self.bounds[name][1]) for name in IN_UNIT}
+        scaled = {name: (found.gain * self.bounds[name][0], found.gain * self.bounds[name][1]) for name in IN_UNIT}
         return replace(self, unit=unit, bounds={**self.bounds, **scaled})
 
 

@@ -73,7 +73,7 @@ def test_bounds_follow_the_unit() -> None:
     assert no2 is not None
     in_mass = no2.in_unit("ug/m3")
     assert in_mass is not None
-    assert in_mass.bounds["rmse"][1] == pytest.approx(15 * 46.01 / 24.45)
+    assert in_mass.bounds["rmse"][1] == pytest.approx(15 * 46.01 / 24.4654)
     assert in_mass.bounds["slope"] == no2.bounds["slope"]
     assert no2.in_unit("ppm").bounds["rmse"][1] == pytest.approx(0.015)  # type: ignore[union-attr]
     assert no2.in_unit("") is None
