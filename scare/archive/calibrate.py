@@ -53,8 +53,7 @@ from scare.data.column_guess import find_time_and_device
 from scare.data.column_mapping import ColumnMapping, iterate_tables
 from scare.data.flags import Flag, count_flags
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
-from scare.data.tables import table_writer
-from scare.data.times import Dates
+from scare.data.tables import TableOptions, table_writer
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import Executor, run_all
 from scare.files import lock_file, replacing
@@ -77,7 +76,7 @@ Progress = Callable[[int, int], None]  # files done, files in all
 
 
 @dataclass(frozen=True)
-class Archive:
+class Archive(TableOptions):
     """What to calibrate, with which models, and where the results go."""
 
     places: tuple[str, ...]
@@ -85,7 +84,6 @@ class Archive:
     models: Models
     time: tuple[str, ...] = ()
     device_column: str = ""
-    dates: Dates = ""
 
     def files(self) -> list[ArchiveFile]:
         """List the files that exist now, except those in the folder of results."""
@@ -179,11 +177,11 @@ def _find_label_columns(archive: Archive, files: Sequence[ArchiveFile]) -> Label
     for file in files:
         try:
             with local_copy(file.path) as path:
-                times, device = find_time_and_device(path, archive.time, archive.dates)
+                times, device = find_time_and_device(path, archive.time, archive)
         except DataError as error:
             problems.append(error)
         else:
-            return LabelColumns(times, archive.device_column or device, archive.dates)
+            return LabelColumns(times, archive.device_column or device, **archive.table_options)
     raise DataError(f"no file can be read; the first: {problems[0]}")
 
 
@@ -201,7 +199,7 @@ def _summarise(
         else:
             changed.append(astuple(file))
     parts = [changed[start : start + SUMMARY_FILES] for start in range(0, len(changed), SUMMARY_FILES)]
-    for ended in run_all(executor, summarise_files, ((part, astuple(labels)) for part in parts)):
+    for ended in run_all(executor, summarise_files, ((part, asdict(labels)) for part in parts)):
         if ended.lost:
             yield from (FileSummary(name, error=ended.lost) for _, name, _ in ended.arguments[0])
         else:
@@ -396,7 +394,7 @@ class SeriesWorker:
         channels = {channel.name: channel for each in calibrators for channel in each.inputs.channels}
         labels, target = self._task.labels, calibrators[0].target
         column = "" if one.file.device else labels.device_column
-        mapping = ColumnMapping(labels.time, tuple(channels.values()), target, column, dates=labels.dates)
+        mapping = ColumnMapping(labels.time, tuple(channels.values()), target, column, **labels.table_options)
         with local_copy(one.file.path) as path:
             for chunk in iterate_tables(path, mapping, device=one.file.device, probed=True):
                 if len(devices) < len(one.summary.devices):

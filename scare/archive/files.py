@@ -25,8 +25,8 @@ import polars as pl
 from scare.calibrator.calibrator import Calibrator
 from scare.data.column_mapping import device_series
 from scare.data.readings import DEVICE, TIME
-from scare.data.tables import SUFFIXES, open_table, read_table, stem
-from scare.data.times import Dates, find_time_format, parse_times
+from scare.data.tables import SUFFIXES, TableOptions, open_table, read_table, stem
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require
 from scare.live.fleet import DEFAULT, Route, choose_route
@@ -57,12 +57,11 @@ class ArchiveFile:
 
 
 @dataclass(frozen=True)
-class LabelColumns:
-    """Columns of the time and of the device (unless the folder names it), and how dates are written."""
+class LabelColumns(TableOptions):
+    """Columns of the time and of the device (unless the folder names it), and how the files are written."""
 
     time: tuple[str, ...]
     device_column: str = ""
-    dates: Dates = ""
 
 
 @dataclass(frozen=True)
@@ -233,9 +232,9 @@ def _file_system(place: str) -> tuple[Any, str]:
     return system, str(name)
 
 
-def summarise_files(files: Sequence[Sequence[Any]], labels: Sequence[Any]) -> list[dict[str, Any]]:
+def summarise_files(files: Sequence[Sequence[Any]], labels: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Summarise files, given and returned as plain values: a worker's first job."""
-    return [asdict(summarise_file(ArchiveFile(*file), LabelColumns(*labels))) for file in files]
+    return [asdict(summarise_file(ArchiveFile(*file), LabelColumns(**labels))) for file in files]
 
 
 def summarise_file(file: ArchiveFile, labels: LabelColumns) -> FileSummary:
@@ -265,7 +264,7 @@ def find_spans(path: Path, device: str, labels: LabelColumns) -> list[DeviceSpan
 
     `device` is the device that the file's folder names, if it does. The step is the largest of the batches' medians.
     """
-    table = open_table(path)
+    table = open_table(path, labels)
     column = "" if device else labels.device_column
     columns = [*labels.time, *([column] if column else [])]
     table.require(columns)

@@ -12,6 +12,7 @@ from scare.calibrator.model_card import model_card
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, SlashDates
 from scare.data.column_guess import Inspection, inspect_table
+from scare.data.tables import TableOptions
 from scare.files import replacing
 
 SHOWN_SENTINELS = 3
@@ -30,7 +31,7 @@ def inspect(
       scare inspect sensor.csv --out sensor.toml
       scare train sensor.csv --config sensor.toml
     """
-    found = inspect_table(file, dates)
+    found = inspect_table(file, TableOptions(dates=dates))
     config = found.mapping.to_toml()
     if out is not None:
         with replacing(out) as temporary:

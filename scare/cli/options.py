@@ -17,7 +17,7 @@ from scare.cli.console import note
 from scare.data.colocation import SplitBy, prepare, read_files
 from scare.data.column_mapping import DataSection
 from scare.data.readings import Channel, Readings
-from scare.data.times import Dates
+from scare.data.tables import Dates
 from scare.errors import DataError, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.words import suggestion

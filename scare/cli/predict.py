@@ -63,7 +63,7 @@ def predict(
     readings = [*([model] if models else []), *(places or [])]  # with --models, the first argument is a place too
     if not readings:
         raise UsageError(f"no readings are given; name them after the model: scare predict {model} raw.csv")
-    labels = LabelColumns(options.split_names(time) if time else (), device_column, dates)
+    labels = LabelColumns(options.split_names(time) if time else (), device_column, dates=dates)
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
         _predict_file(Path(model), Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
         return
@@ -72,16 +72,18 @@ def predict(
             "--device is for one file; an archive names devices by a column, a folder device=… or the file's name"
         )
     chosen = read_model_table(models) if models else single_model(Path(model))
-    archive = Archive(tuple(readings), out or Path("calibrated"), chosen, labels.time, labels.device_column, dates)
+    archive = Archive(
+        tuple(readings), out or Path("calibrated"), chosen, labels.time, labels.device_column, **labels.table_options
+    )
     predict_archive(archive, jobs, executor, as_json)
 
 
 def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
     """Calibrate one file, a chunk of rows at a time, and print the newest row of each device."""
     model = Calibrator.load(calibrator)
-    times, guessed_device = find_time_and_device(file, labels.time, labels.dates)
+    times, guessed_device = find_time_and_device(file, labels.time, labels)
     device_column = labels.device_column or ("" if device else guessed_device)
-    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, dates=labels.dates)
+    mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, **labels.table_options)
 
     def announce(device: str) -> None:
         for line in describe_new_device(model, device):

@@ -37,6 +37,7 @@ from scare.data.flags import count_flags, drop_unusable_references, find_dead_ch
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
+from scare.data.tables import AS_FOUND
 from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml
 from scare.words import duration, spell_counts, suggestion
@@ -99,7 +100,7 @@ def column_mapping(file: Path, data: DataSection) -> tuple[ColumnMapping, bool]:
     given = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
         return ColumnMapping(**given), False
-    guess = inspect_table(file, data.dates).mapping
+    guess = inspect_table(file, data).mapping
     guesses = {channel.name: channel for channel in guess.channels}
     if guess.reference:
         guesses[guess.reference.name] = guess.reference
@@ -143,7 +144,9 @@ def as_options(mapping: ColumnMapping, given: DataSection) -> str:
 def join_reference(readings: Sequence[Readings], data: DataSection, notify: Notify) -> list[Readings]:
     """Align the readings with the reference in `data.reference_file`, and report each device's clock offset."""
     file, column = Path(data.reference_file), data.reference.name if data.reference else ""
-    found = inspect_table(file, data.dates)
+    stated = data.reference_table or AS_FOUND
+    table = replace(stated, dates=stated.dates or data.dates)
+    found = inspect_table(file, table)
     found.table.require([column] if column else [])
     guesses = [one.name for one in (*found.references, *found.channels)]
     if not column and not guesses:
@@ -152,7 +155,8 @@ def join_reference(readings: Sequence[Readings], data: DataSection, notify: Noti
     if not column:
         notify(f"{file}: guessed --reference {name}")
     in_order = found.duplicates + found.out_of_order == 0
-    mapping = ColumnMapping(found.time, (Channel(name, guess_unit(name)),), sort=not in_order, dates=data.dates)
+    station_channel = Channel(name, guess_unit(name))
+    mapping = ColumnMapping(found.time, (station_channel,), sort=not in_order, **table.table_options)
     (station,) = read_readings(file, mapping)
     if find_dead_channels(station):
         raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")

@@ -18,8 +18,8 @@ import polars as pl
 from scare.data.column_mapping import ColumnMapping
 from scare.data.quantities import guess_unit, is_weather
 from scare.data.readings import DEVICE, TIME, Channel
-from scare.data.tables import LINE, TableFile, open_table, with_numbers
-from scare.data.times import Dates, find_time_format, parse_times
+from scare.data.tables import AS_FOUND, LINE, TableFile, TableOptions, open_table, with_numbers
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError
 
 TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
@@ -81,7 +81,7 @@ class Inspection:
     site_column: str
     stamps: pl.DataFrame = field(repr=False, compare=False)  # `device`, `time` in the file's order
     numbers: pl.DataFrame = field(repr=False, compare=False)  # the columns' values in the same order
-    dates: Dates = ""
+    options: TableOptions = AS_FOUND
 
     @property
     def rows(self) -> int:
@@ -146,7 +146,7 @@ class Inspection:
             self.device_column,
             self.site_column,
             sort=self.duplicates > 0 or self.out_of_order > 0,
-            dates=self.dates,
+            **self.options.table_options,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -170,13 +170,13 @@ class Inspection:
         }
 
 
-def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
+def inspect_table(path: Path | str, options: TableOptions = AS_FOUND) -> Inspection:
     """Propose the time, channels, references, device and site of a table, and measure its rows."""
-    table = open_table(path)
+    table = open_table(path, options)
     raw = table.read(table.columns)
     frame = with_numbers(raw.drop(LINE), table.decimal)
     time = _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time, dates), table)
+    times = parse_times(raw, find_time_format(table, time, options.dates), table)
     del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
@@ -196,21 +196,21 @@ def inspect_table(path: Path | str, dates: Dates = "") -> Inspection:
     numbers = rest.select(column.name for column in columns)
     texts = [name for name, kind in rest.schema.items() if kind == pl.String]
     site = next((name for name in texts if words(name) & SITE_WORDS), "")
-    return Inspection(table, time, tuple(columns), device, site, stamps, numbers, dates)
+    return Inspection(table, time, tuple(columns), device, site, stamps, numbers, options)
 
 
 def find_time_and_device(
-    path: Path | str, time: tuple[str, ...] = (), dates: Dates = ""
+    path: Path | str, time: tuple[str, ...] = (), options: TableOptions = AS_FOUND
 ) -> tuple[tuple[str, ...], str]:
     """Find the time columns of a table (unless given) and its device column (or ""), from its first rows only."""
-    table = open_table(path)
+    table = open_table(path, options)
     raw = next(table.batches(table.columns), None)
     if raw is None:
         raise DataError(f"{table.path}: the file has a header but no rows")
     frame = with_numbers(raw.drop(LINE), table.decimal)
     table.require(time)
     time = time or _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time, dates), table)
+    times = parse_times(raw, find_time_format(table, time, options.dates), table)
     return time, _find_device(frame.drop(time), times)
 
 

@@ -13,8 +13,8 @@ import polars as pl
 import tomli_w
 
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, TIME, Channel, Readings
-from scare.data.tables import LINE, ROWS, TableFile, open_table, stem, strict_numbers
-from scare.data.times import Dates, find_time_format, parse_times
+from scare.data.tables import LINE, ROWS, TableFile, TableOptions, open_table, stem, strict_numbers
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
 from scare.records import Positive
 
@@ -22,8 +22,10 @@ SITE = " site"  # no name in a header begins with a space
 
 
 @dataclass(frozen=True)
-class ColumnMapping:
+class ColumnMapping(TableOptions):
     """Which columns of a table hold the time, the channels, the reference, the device and the site.
+
+    It also has the fields of `TableOptions`, by keyword: how the file is written.
 
     Parameters
     ----------
@@ -37,8 +39,6 @@ class ColumnMapping:
         Columns that name the device and the site; empty if there are none.
     sort
         Order a device's rows and keep the first of equal times.
-    dates
-        `day-first` or `month-first`, for dates like 3/4/2026 in a file that does not show it.
 
     Raises
     ------
@@ -65,7 +65,6 @@ class ColumnMapping:
     device_column: str = ""
     site_column: str = ""
     sort: bool = False
-    dates: Dates = ""
 
     def __post_init__(self) -> None:
         if not self.time or not self.channels:
@@ -93,7 +92,7 @@ class ColumnMapping:
 
 
 @dataclass(frozen=True)
-class DataSection:
+class DataSection(TableOptions):
     """The section [data] of a `--config` file: columns, as far as they are given, and how rows are prepared."""
 
     time: tuple[str, ...] = ()
@@ -102,9 +101,9 @@ class DataSection:
     device_column: str = ""
     site_column: str = ""
     sort: bool = False
-    dates: Dates = ""
     step: Positive | None = None
     reference_file: str = ""
+    reference_table: TableOptions | None = None
     apply_offset: bool = False
 
 
@@ -121,6 +120,9 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
         tidy["channels"] = [{"name": one} if isinstance(one, str) else one for one in channels]
     if isinstance(reference := tidy.get("reference"), str):
         tidy["reference"] = {"name": reference}
+    if "missing" in tidy:
+        codes = tidy["missing"]
+        tidy["missing"] = [str(code) for code in (codes if isinstance(codes, list) else [codes])]
     return tidy
 
 
@@ -138,7 +140,7 @@ def iterate_tables(
     Without a device column all rows belong to `device`, by default the file's name. `probed` skips the check that a
     Parquet file can be read, for one that was checked before.
     """
-    table = open_table(path, probed)
+    table = open_table(path, mapping, probed)
     if mapping.reference and mapping.reference.name not in table.columns:
         mapping = replace(mapping, reference=None)
     for frame in _canonical_frames(table, mapping, device or stem(table.path), rows):
@@ -203,7 +205,7 @@ def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None =
     >>> box.device, len(box), box.step_seconds
     ('box', 2, 60.0)
     """
-    table = open_table(path)
+    table = open_table(path, mapping)
     frame = pl.concat(list(_canonical_frames(table, mapping, device or stem(table.path), ROWS)))
     readings = []
     for group in frame.partition_by(DEVICE, maintain_order=True):
@@ -223,7 +225,7 @@ def read_readings(path: Path | str, mapping: ColumnMapping, device: str | None =
 
 def read_labels(path: Path | str, mapping: ColumnMapping, column: str) -> dict[str, pl.DataFrame]:
     """Read the text of one more column: for each device a frame of `time` and `label`."""
-    table = open_table(path)
+    table = open_table(path, mapping)
     # The column is read in the place of the site, the only text that `_canonical_frames` keeps besides the device.
     frames = list(_canonical_frames(table, replace(mapping, site_column=column), stem(table.path), ROWS))
     labelled = pl.concat(frames).select(DEVICE, TIME, pl.col(SITE).alias("label")).unique([DEVICE, TIME], keep="first")

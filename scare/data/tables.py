@@ -19,18 +19,20 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice, zip_longest
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from threading import Lock, Timer
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 import polars as pl
 import polars.selectors as cs
 
+from scare.data.formats import TableFormat
 from scare.errors import DataError, UsageError
 from scare.files import replacing
+from scare.records import Whole
 from scare.words import suggestion
 
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
@@ -60,11 +62,53 @@ PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time a probe may take: 
 STATM = Path("/proc/self/statm")  # Linux: its first number is the address space in use, in pages
 
 
+Dates = Literal["", "day-first", "month-first"]  # how dates like 3/4/2026 are written, if stated
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What a person may state about how a table file is written; what is not given is guessed, and the guess is said.
+
+    Parameters
+    ----------
+    dates
+        `day-first` or `month-first`, for dates like 3/4/2026 in a file that does not show it.
+    timezone
+        Time zone of times that state none, such as `Europe/Berlin`, `UTC` or `+05:30`.
+    encoding
+        Character encoding of a text file, such as `cp1252`.
+    skip_rows
+        Number of lines before the header.
+    sheet
+        Name of the sheet of a spreadsheet.
+    missing
+        Cells that mean "no reading", such as `-999`.
+    """
+
+    dates: Dates = ""
+    timezone: str = ""
+    encoding: str = ""
+    skip_rows: Whole | None = None
+    sheet: str = ""
+    missing: tuple[str, ...] = ()
+
+    @property
+    def table_options(self) -> dict[str, Any]:
+        """What is stated, as keywords for another record with the same fields."""
+        values = {one.name: getattr(self, one.name) for one in fields(TableOptions)}
+        return {name: value for name, value in values.items() if value not in ("", None, ())}
+
+
+AS_FOUND = TableOptions()  # nothing is stated
+
+
 @dataclass(frozen=True)
 class TableFile:
     """A table file whose columns are known and whose rows are still to be read; Parquet has no delimiter.
 
     `unreadable` are columns that cannot be read, such as lists, with their types; `temporal` ones have a time type.
+    `notes` are sentences about what was guessed, `units` the units that the file states, by column and as it writes
+    them, and `format` is the known format that it has, if any.
     """
 
     path: Path
@@ -73,6 +117,9 @@ class TableFile:
     decimal: str = "."
     unreadable: Mapping[str, str] = field(default_factory=dict)
     temporal: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    format: TableFormat | None = None
 
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
         """Yield frames of at most `rows` rows: the line of each row and these columns as the file has them.
@@ -158,7 +205,7 @@ class TableFile:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
 
-def open_table(path: Path | str, probed: bool = False) -> TableFile:
+def open_table(path: Path | str, options: TableOptions = AS_FOUND, probed: bool = False) -> TableFile:
     """Find the columns of a Parquet or (gzipped) CSV file, and the delimiter and decimal sign from its first lines.
 
     A child process first checks that a Parquet file can be read, unless it was `probed` before.

@@ -12,16 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
-from typing import Literal
 
 import polars as pl
 
 from scare.data.readings import TIME, TIME_TYPE
-from scare.data.tables import HEAD_LINES, LINE, TableFile
+from scare.data.tables import HEAD_LINES, LINE, Dates, TableFile
 from scare.errors import DataError
 
 logger = logging.getLogger(__name__)
-Dates = Literal["", "day-first", "month-first"]  # how slash dates are written, if stated
 SLASHES = re.compile(r"^\s*(\d{1,2})/(\d{1,2})/")
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 CLOCKS = ("%H:%M:%S%.f", "%H:%M", "%H.%M.%S")

@@ -19,7 +19,7 @@ from time import time
 from typing import Any
 
 from scare.board.boards import board
-from scare.data.times import Dates
+from scare.data.tables import Dates
 from scare.errors import DataError, ExitCode, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import TARGETS

@@ -22,7 +22,7 @@ from scare.data.column_mapping import ColumnMapping, DataSection, read_readings,
 from scare.data.flags import find_dead_channels
 from scare.data.quantities import display_unit, find_quantity, guess_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
-from scare.data.times import Dates
+from scare.data.tables import AS_FOUND, Dates, TableOptions
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
 from scare.report.chart_data import decimate, with_breaks
@@ -32,9 +32,9 @@ MARGIN_SECONDS = 7200  # of the reference shown before and after the sensor: the
 WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
-def preview_file(path: Path, dates: Dates = "") -> dict[str, Any]:
+def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]:
     """Describe a file's columns: the role that each seems to have (`looks`), its facts and a chart of it."""
-    found = inspect_table(path, dates)
+    found = inspect_table(path, options)
     facts = found.as_dict()
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
     columns = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
@@ -120,10 +120,10 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
     if not data.reference_file or data.reference is None:
         return None
     file, column = Path(data.reference_file), data.reference.name
-    found = inspect_table(file, data.dates)
-    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, dates=data.dates)
+    found = inspect_table(file, data)
+    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, **data.table_options)
     station = read_readings(file, mapping)[0]
-    mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, dates=data.dates)
+    mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, **data.table_options)
     sensor = next((one for one in read_readings(files[0], mapping) if not find_dead_channels(one)), None)
     if sensor is None:
         return None
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
         if first == "--together":
             found = preview_colocation(Path(second), [*map(Path, rest)])
         else:
-            found = preview_file(Path(first), cast(Dates, second))
+            found = preview_file(Path(first), TableOptions(dates=cast(Dates, second)))
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code

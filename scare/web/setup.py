@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from scare.data.times import Dates
+from scare.data.tables import Dates
 from scare.records import Count, Positive, convert
 
 FILES = "files"  # folder of a session

@@ -1,0 +1,55 @@
+"""Known formats: exports of makers and agencies, how they are recognised and what their columns mean.
+
+The table is `formats.toml`. Comes from `tables.open_table`, which recognises the format of a file; goes to `times`
+(zone), `column_guess` (roles and units) and `alignment` (stamp).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from scare.records import convert, load_toml, with_names
+
+TABLE = Path(__file__).with_name("formats.toml")
+Kind = Literal["", "sensor", "reference", "weather"]
+Role = Literal["", "channel", "reference", "weather", "time", "device", "site", "unit", "flag", "ignore"]
+Stamp = Literal["", "begin", "end"]
+
+
+@dataclass(frozen=True)
+class FormatColumn:
+    """What a column of a known format is: quantity and unit as in `quantities.toml`, and role."""
+
+    quantity: str = ""
+    unit: str = ""
+    role: Role = ""
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A maker's format; the header of `formats.toml` says what each field is."""
+
+    name: str
+    title: str
+    source: str
+    checked: bool = False
+    kind: Kind = ""
+    header: tuple[str, ...] = ()
+    preamble: str = ""
+    time: tuple[str, ...] = ()
+    timezone: str = ""
+    stamp: Stamp = ""
+    missing: tuple[str, ...] = ()
+    columns: Mapping[str, FormatColumn] = field(default_factory=dict)
+
+
+@cache
+def formats() -> Mapping[str, TableFormat]:
+    """All known formats by name.
+
+    >>> formats()["purpleair-map"].timezone
+    'UTC'
+    """
+    return convert(with_names(load_toml(TABLE)), dict[str, TableFormat], TABLE)
