@@ -1,7 +1,7 @@
 """`scare align`: join a folder of sensors and a reference station into one co-location file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import polars as pl
 import typer
@@ -9,15 +9,16 @@ import typer
 from scare.archive.files import find_files
 from scare.cli import options
 from scare.cli.console import emit, note, show_table
-from scare.data.alignment import CrossCorrelation, cross_correlate, shift
 from scare.data.alignment import align as align_readings
+from scare.data.alignment import shift
+from scare.data.clock import FARTHEST, ClockCheck, check_clock
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
 from scare.data.tables import stem, write_table
 from scare.errors import DataError, UsageError
 from scare.report.correlogram import draw_correlogram
-from scare.words import suggestion
+from scare.words import duration, suggestion
 
 
 def align(
@@ -31,7 +32,7 @@ def align(
     ),
     max_offset: Annotated[
         float, typer.Option("--max-offset", min=0, help="Largest clock shift to try, in seconds.")
-    ] = 7200,
+    ] = FARTHEST,
     apply_offset: Annotated[
         bool, typer.Option("--apply-offset", help="Shift each sensor's clock by its best offset.")
     ] = False,
@@ -46,12 +47,12 @@ def align(
       scare train colocation.csv --reference reference_pm25
     """
     truth = _station(_read(stations, reference), station)
-    aligned, correlations = [], dict[str, CrossCorrelation]()
+    aligned, clocks = [], dict[str, ClockCheck]()
     for one in _read(sensors, channels):
         try:
-            correlations[one.device] = cross_correlate(one, truth, one.channels[0].name, max_offset)
-            shifted = shift(one, correlations[one.device].offset.seconds) if apply_offset else one
-            aligned.append(align_readings(shifted, truth))
+            clock = check_clock(one, truth, one.channels[0].name, max_offset)
+            aligned.append(align_readings(shift(one, clock.offset.seconds) if apply_offset else one, truth))
+            clocks[one.device] = clock
         except DataError as error:
             note(f"Left out: {error}")
     if not aligned:
@@ -60,8 +61,10 @@ def align(
     frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in aligned]
     table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
     write_table(table, out)
-    picture = draw_correlogram(correlations, out.with_name(f"{stem(out)}.svg"))
-    _print_result(correlations, table, name, out, picture, as_json)
+    picture = draw_correlogram(
+        {device: one.correlations for device, one in clocks.items()}, out.with_name(f"{stem(out)}.svg")
+    )
+    _print_result(clocks, table, name, out, picture, as_json)
 
 
 def _read(place: str, names: str) -> list[Readings]:
@@ -107,20 +110,19 @@ def _station(stations: list[Readings], name: str) -> Readings:
 
 
 def _print_result(
-    correlations: dict[str, CrossCorrelation],
-    table: pl.DataFrame,
-    reference: str,
-    out: Path,
-    picture: Path,
-    as_json: bool,
+    clocks: dict[str, ClockCheck], table: pl.DataFrame, reference: str, out: Path, picture: Path, as_json: bool
 ) -> None:
-    """Print each device's clock offset; `reference` is the column of the reference in `table`."""
-    offsets: dict[str, Any] = {device: vars(one.offset) for device, one in correlations.items()}
+    """Print how each device's clock compares; `reference` is the column of the reference in `table`."""
     if as_json:
         facts = {"file": str(out), "picture": str(picture), "rows": table.height, "reference": reference}
-        emit({**facts, "offsets": offsets})
+        emit({**facts, "offsets": {device: one.as_dict() for device, one in clocks.items()}})
     else:
-        rows = [[device, *(f"{value:.3g}" for value in one.values())] for device, one in offsets.items()]
-        show_table("clock offsets", ["", "best shift [s]", "r shifted", "r unshifted"], rows)
+        rows = [
+            [device, duration(one.seconds, signed=True), f"{one.correlation:.3f}", f"{one.correlation_at_zero:.3f}"]
+            for device, one in ((device, clock.offset) for device, clock in clocks.items())
+        ]
+        show_table("clocks", ["", "best shift", "r shifted", "r as it is"], rows)
+    for line in (line for one in clocks.values() for line in one.describe()):
+        note(line)
     paired = table[reference].count()
     note(f"{paired:,} of {table.height:,} rows have a reference. Wrote {out}, and the correlations to {picture}.")

@@ -1,11 +1,10 @@
 """Align a sensor's readings and those of a reference instrument: one clock, one time step.
 
-A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future. A clock
-offset is the lag with the largest absolute cross-correlation, computed by FFT. Comes from `tables`; goes to `flags`
-and `split`.
+A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future. Whether two
+clocks agree is checked by `clock`. Comes from `tables`; goes to `flags` and `split`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -16,18 +15,7 @@ from scare.errors import DataError
 from scare.words import duration
 
 COARSER = 1.5  # a step at least this many times the other is the coarser one
-MIN_PAIRS = 3  # for a correlation
-MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
 STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
-
-
-@dataclass(frozen=True)
-class ClockOffset:
-    """Seconds to `shift` the sensor by, and the correlation with and without that shift."""
-
-    seconds: float
-    correlation: float
-    correlation_at_zero: float
 
 
 def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None = None) -> Readings:
@@ -38,7 +26,7 @@ def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None
     """
     if sensor.reference:
         raise DataError(f"{sensor.device}: the readings already have a reference, {sensor.reference.name}")
-    channel = _only_channel(reference)
+    channel = only_channel(reference)
     step_seconds = _common_step(sensor, reference)
     tolerance = step_seconds / 2 if tolerance_seconds is None else tolerance_seconds
     rows = _to_step(sensor, step_seconds, reference.times[0])
@@ -48,7 +36,7 @@ def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None
     if frame[REFERENCE].null_count() == frame.height:
         raise DataError(
             f"{sensor.device}: no reading has a reference value within {duration(tolerance)}; the readings cover"
-            f" {_period(sensor)} and the reference {_period(reference)}"
+            f" {period(sensor)} and the reference {period(reference)}"
         )
     return replace(rows, frame=frame, reference=channel)
 
@@ -118,58 +106,7 @@ def check_step(readings: Readings) -> None:
     )
 
 
-@dataclass(frozen=True)
-class CrossCorrelation:
-    """Pearson's r by the `seconds` the sensor is shifted, [lags] each; NaN for a lag with too few pairs."""
-
-    seconds: np.ndarray
-    values: np.ndarray
-
-    @property
-    def offset(self) -> ClockOffset:
-        """The lag with the largest absolute correlation."""
-        best, zero = int(np.nanargmax(np.abs(self.values))), int(np.argmin(np.abs(self.seconds)))
-        return ClockOffset(float(self.seconds[best]), float(self.values[best]), float(self.values[zero]))
-
-
-def find_clock_offset(sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0) -> ClockOffset:
-    """Find the shift of the sensor, in whole steps of the coarser side, with the largest absolute correlation."""
-    return cross_correlate(sensor, reference, channel, max_seconds).offset
-
-
-def cross_correlate(
-    sensor: Readings, reference: Readings, channel: str, max_seconds: float = 7200.0
-) -> CrossCorrelation:
-    """Correlate at every shift of the sensor up to `max_seconds`, in whole steps of the coarser side.
-
-    A lag needs at least half as many pairs (times at which both sides have values) as the best-covered lag.
-    """
-    step_seconds = _common_step(sensor, reference)
-    first, last = sensor.times[0] - max_seconds, sensor.times[-1] + max_seconds
-    near = (reference.times >= first) & (reference.times <= last)
-    if not near.any():
-        raise DataError(
-            f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
-            f" together; the readings cover {_period(sensor)} and the reference {_period(reference)}"
-        )
-    truth = _to_step(reference.rows(near), step_seconds, sensor.times[0])
-    rows = _to_step(sensor, step_seconds, reference.times[0])
-    start = min(rows.times[0], truth.times[0])
-    lags = int(max_seconds // step_seconds)
-    correlations = _lagged_correlations(
-        _on_grid(rows, channel, start, step_seconds),
-        _on_grid(truth, _only_channel(reference).name, start, step_seconds),
-        lags,
-    )
-    if np.isnan(correlations).all():
-        raise DataError(
-            f"{sensor.device}: '{channel}' and the reference never vary at the same times, so their clocks cannot be"
-            " compared"
-        )
-    return CrossCorrelation(step_seconds * np.arange(-lags, lags + 1), correlations)
-
-
-def _only_channel(reference: Readings) -> Channel:
+def only_channel(reference: Readings) -> Channel:
     """The one channel of a reference; a DataError if it has none or several."""
     if len(reference.channels) != 1:
         names = ", ".join(channel.name for channel in reference.channels)
@@ -203,54 +140,11 @@ def _without_unusable(readings: Readings) -> Readings:
     return replace(readings, frame=readings.frame.with_columns(columns)).with_flags(flags)
 
 
-def _on_grid(readings: Readings, name: str, start: float, step_seconds: float) -> np.ndarray:
-    """Mean usable value of a channel in cells of one step, centred on `start` + whole steps; NaN if none [cells]."""
-    names = [channel.name for channel in readings.channels]
-    if name not in names:
-        raise DataError(f"{readings.device}: no channel '{name}'; there are {', '.join(names)}")
-    values = usable_values(readings.values, readings.channels)[0][:, names.index(name)]
-    known = np.isfinite(values)
-    cells = np.rint((readings.times[known] - start) / step_seconds).astype(int)
-    counts, sums = np.bincount(cells, minlength=1), np.bincount(cells, values[known], minlength=1)
-    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
-
-
-def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
-    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few.
-
-    Every sum over pairs (count, means, variances, covariance) is a cross-correlation, so the FFT gives it for all lags.
-    """
-    size = max(len(sensor), len(truth)) + 2 * lags  # so that no lag wraps around
-    known_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
-    known_y, y, square_y = np.fft.rfft(_moments(truth), size)
-
-    def sum_of_products(spectrum: np.ndarray) -> np.ndarray:
-        return np.fft.irfft(spectrum, size)[np.arange(-lags, lags + 1)]
-
-    pairs = np.maximum(np.rint(sum_of_products(known_x * known_y)), 1)
-    mean_x, mean_y = sum_of_products(x * known_y) / pairs, sum_of_products(known_x * y) / pairs
-    variance_x = sum_of_products(square_x * known_y) / pairs - mean_x**2
-    variance_y = sum_of_products(known_x * square_y) / pairs - mean_y**2
-    covariance = sum_of_products(x * y) / pairs - mean_x * mean_y
-    valid = pairs >= max(MIN_PAIRS, pairs.max() / 2)
-    valid &= np.minimum(variance_x, variance_y) > MIN_VARIANCE
-    return np.where(valid, covariance / np.sqrt(np.where(valid, variance_x * variance_y, 1.0)), np.nan)
-
-
-def _moments(values: np.ndarray) -> np.ndarray:
-    """1 where there is a value, the standardised value, and its square; all 0 where there is none [3, cells]."""
-    known = np.isfinite(values)
-    scaled = np.zeros(len(values))
-    if known.any():
-        centred = values[known] - np.median(values[known])  # exactly zero if the value never changes
-        scaled[known] = centred / (centred.std() or 1.0)
-    return np.stack([known, scaled, scaled**2])
-
-
 def _polars_duration(seconds: float) -> str:
     return f"{round(seconds * 1e6)}us"
 
 
-def _period(readings: Readings) -> str:
+def period(readings: Readings) -> str:
+    """The first and the last time, for messages."""
     first, last = readings.frame[TIME][0], readings.frame[TIME][-1]
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"

@@ -30,7 +30,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scare.data.alignment import align, average, check_step, find_clock_offset, shift
+from scare.data.alignment import align, average, check_step, shift
+from scare.data.clock import check_clock
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
 from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
@@ -165,13 +166,12 @@ def join_reference(readings: Sequence[Readings], data: DataSection, notify: Noti
         if find_dead_channels(one):  # it has no values to correlate; a split leaves it out
             joined.append(align(one, station))
             continue
-        offset = find_clock_offset(one, station, one.channels[0].name)
-        notify(
-            f"{one.device}: best correlation {offset.correlation:.3f} with the sensor shifted by"
-            f" {duration(offset.seconds, signed=True)} ({offset.correlation_at_zero:.3f} unshifted)"
-            f"{'; shifted' if data.apply_offset else ''}"
-        )
-        joined.append(align(shift(one, offset.seconds) if data.apply_offset else one, station))
+        clock = check_clock(one, station, one.channels[0].name)
+        for line in clock.describe():
+            notify(line)
+        if data.apply_offset and clock.offset.seconds:
+            notify(f"{one.device}: shifted by {duration(clock.offset.seconds, signed=True)}")
+        joined.append(align(shift(one, clock.offset.seconds) if data.apply_offset else one, station))
     return joined
 
 

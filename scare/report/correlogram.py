@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scare.data.alignment import CrossCorrelation
+from scare.data.clock import CrossCorrelation
 from scare.files import replacing
 from scare.report.blocks import render
 

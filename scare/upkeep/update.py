@@ -23,7 +23,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.linear import same_unit
 from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
-from scare.data.alignment import find_clock_offset
+from scare.data.clock import find_clock_offset
 from scare.data.flags import Flag, drop_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from scare.data.alignment import find_clock_offset
+from scare.data.clock import find_clock_offset
 from scare.data.colocation import SplitSection, make_split, read_colocation
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns

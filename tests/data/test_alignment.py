@@ -1,4 +1,4 @@
-"""Means, joins and clock offsets on hand-worked rows, and averaging against its definition."""
+"""Means and joins on hand-worked rows, and averaging against its definition."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from scare.data.alignment import align, average, find_clock_offset, shift
+from scare.data.alignment import align, average, shift
 from scare.data.flags import UNUSABLE, Flag
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
@@ -123,8 +123,6 @@ def test_no_shared_time_is_one_sentence_with_both_periods() -> None:
         "box-1: no reading has a reference value within 30 seconds; the readings cover 2026-01-01 00:01 to"
         " 2026-01-01 00:02 and the reference 2026-01-02 00:01 to 2026-01-02 00:02"
     )
-    with pytest.raises(DataError, match="no clock offset up to 2 hours"):
-        find_clock_offset(sensor, reference, "no2")
 
 
 def test_a_reference_has_one_channel_and_is_given_once() -> None:
@@ -142,48 +140,3 @@ def test_shifting_there_and_back_changes_nothing(milliseconds: int) -> None:
     there = shift(one, milliseconds / 1000)
     assert_allclose(there.times - one.times, milliseconds / 1000, atol=1e-6)
     assert shift(there, -milliseconds / 1000).frame.equals(one.frame)
-
-
-def noisy_pair(rows: int, late: int, sign: float = 1.0) -> tuple[Readings, Readings]:
-    """A reference and a noisy sensor whose clock is `late` minutes behind, a fifth of their rows lost."""
-    rng = np.random.default_rng(5)
-    steps = rng.normal(size=rows + 400)
-    truth = 100 + np.convolve(steps, np.exp(-np.arange(60) / 15), "same")[200:-200]
-    sensor = sign * truth + rng.normal(0, 0.5 * truth.std(), rows)
-    kept, known = rng.random(rows) < 0.8, rng.random(rows) < 0.8
-    at = 60.0 * np.arange(rows)
-    unlimited = Channel("current", "nA")
-    return (
-        readings(dict(zip(at[kept] - 60.0 * late, sensor[kept], strict=True)), unlimited),
-        readings(dict(zip(at[known], truth[known], strict=True)), NO2),
-    )
-
-
-@pytest.mark.parametrize(("late", "sign"), [(0, 1.0), (37, 1.0), (-60, 1.0), (119, -1.0)])
-def test_a_clock_offset_is_found_through_noise_and_gaps(late: int, sign: float) -> None:
-    sensor, reference = noisy_pair(3000, late, sign)
-    offset = find_clock_offset(sensor, reference, "current")
-    assert offset.seconds == 60.0 * late
-    assert abs(offset.correlation - sign * 0.89) < 0.03
-    assert (offset.correlation == offset.correlation_at_zero) == (late == 0)
-    assert find_clock_offset(shift(sensor, offset.seconds), reference, "current").seconds == 0.0
-
-
-def test_the_correlation_of_a_clock_offset_is_pearsons_over_shared_rows() -> None:
-    sensor, reference = noisy_pair(500, 0)
-    found = find_clock_offset(sensor, reference, "current", max_seconds=0.0)
-    shared = sensor.frame.join(reference.frame, on="time")
-    assert_allclose(found.correlation, np.corrcoef(shared["current"], shared["no2"])[0, 1])
-
-
-def test_a_clock_offset_to_a_coarser_reference_is_in_its_steps() -> None:
-    sensor, reference = noisy_pair(6000, 30)
-    assert find_clock_offset(sensor, average(reference, 600.0), "current").seconds == 1800.0
-
-
-def test_a_clock_offset_needs_a_channel_that_exists_and_varies() -> None:
-    one = readings(minutes(*([0.1] * 50)))
-    with pytest.raises(DataError, match="no channel 'o3'; there are no2"):
-        find_clock_offset(one, one, "o3")
-    with pytest.raises(DataError, match="never vary at the same times"):
-        find_clock_offset(one, one, "no2")

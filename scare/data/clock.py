@@ -1,0 +1,447 @@
+"""Compare the clocks of a sensor and a reference by how their curves correlate when one of them is shifted.
+
+A shift is what has to be added to the sensor's times. Every sum behind Pearson's r is a cross-correlation, so the FFT
+gives all shifts at once, gaps included. The finer of the two series enters as a moving average over the step of the
+coarser one: shifts are tried in a twelfth of that step, which finds half-hour time zones beside an hourly station. The
+search is repeated over parts of the period, for a clock that drifts, was reset or follows daylight saving.
+Comes from `alignment`; goes to `colocation`, `scare align` and the page.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from scare.data.alignment import COARSER, only_channel, period
+from scare.data.flags import usable_values
+from scare.data.readings import Readings
+from scare.errors import DataError
+from scare.words import duration
+
+FARTHEST = 14 * 3600.0  # s: no time zone is further from UTC
+FINE_STEPS = 12  # shifts tried within a step of the coarser series
+MAX_CELLS = 1 << 22  # of the grid on which two series are compared
+MIN_PAIRS = 3  # for a correlation
+MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
+TIE = 0.02  # of the unexplained variance: a shift that leaves so little more is the same one, or as good
+CLEAR_GAIN = 0.15  # of the unexplained variance that a shift must take away before a clock is called wrong
+WEAK = 0.3  # a lower correlation says nothing about clocks
+APART = 2 * 3600.0  # s between shifts that are told apart
+LEAST_OVERLAP = 2 * 86400.0  # s: over less, slow air correlates with itself at any shift
+PART_SECONDS, MAX_PARTS = 4 * 86400.0, 16  # of the period, for a clock that changes
+ROUND = (3600.0, 1800.0, 900.0)  # s: shifts that a time zone can explain
+ZONE_TOLERANCE = 600.0  # s between a shift and the offset of a time zone
+ZONES = (  # the first that explains a shift is named
+    *("Europe/Berlin", "Europe/London", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"),
+    *("Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Europe/Athens", "Europe/Moscow", "America/Sao_Paulo"),
+    *("America/Halifax", "America/St_Johns", "America/Anchorage", "America/Phoenix", "America/Bogota", "Africa/Lagos"),
+    *("Africa/Johannesburg", "Africa/Nairobi", "Asia/Tehran", "Asia/Dubai", "Asia/Kabul", "Asia/Karachi", "Asia/Dhaka"),
+    *("Asia/Kathmandu", "Asia/Yangon", "Asia/Bangkok", "Australia/Perth", "Australia/Adelaide", "Australia/Darwin"),
+    *("Australia/Brisbane", "Australia/Sydney", "Pacific/Auckland", "Pacific/Honolulu"),
+    *(f"Etc/GMT{hours:+d}" for hours in range(-14, 13) if hours),
+)
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """Seconds to `shift` the sensor by, and the correlation with and without that shift."""
+
+    seconds: float
+    correlation: float
+    correlation_at_zero: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the shift explains so much more that a clock must be wrong."""
+        gain = _unexplained(self.correlation_at_zero) - _unexplained(self.correlation)
+        return abs(self.correlation) >= WEAK and gain > CLEAR_GAIN * _unexplained(self.correlation_at_zero)
+
+
+@dataclass(frozen=True)
+class CrossCorrelation:
+    """Pearson's r by the `seconds` the sensor is shifted, [lags] each; NaN for a lag with too few pairs."""
+
+    seconds: np.ndarray
+    values: np.ndarray
+
+    @cached_property
+    def offset(self) -> ClockOffset:
+        """The shift with the largest absolute correlation; of shifts around it that are as good, the roundest.
+
+        Air changes slowly, so the top of the curve is flat: no shift, whole, half and quarter hours come first.
+        """
+        strength, best = np.abs(self.values), int(np.nanargmax(np.abs(self.values)))
+        worse = np.flatnonzero(~(_unexplained(strength) <= (1 + TIE) * _unexplained(strength[best])))
+        first = worse[worse < best].max(initial=-1) + 1
+        last = worse[worse > best].min(initial=len(strength)) - 1
+        top = self.seconds[first : last + 1]
+        rounder = (top[top % size == 0] for size in (np.inf, *ROUND))
+        choices = next((found for found in rounder if len(found)), self.seconds[[best]])
+        chosen = int(np.flatnonzero(self.seconds == choices[np.abs(choices - self.seconds[best]).argmin()])[0])
+        zero = int(np.argmin(np.abs(self.seconds)))
+        return ClockOffset(*(float(one) for one in (self.seconds[chosen], self.values[chosen], self.values[zero])))
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the best shift is the largest one tried, so that a larger one may be better."""
+        known = self.seconds[np.isfinite(self.values)]
+        return len(known) > 1 and self.offset.seconds in (known[0], known[-1])
+
+    @cached_property
+    def as_good(self) -> tuple[float, ...]:
+        """Other shifts, hours away, that correlate as well as the best: peaks of a daily cycle, in seconds."""
+        strength, found = np.nan_to_num(np.abs(self.values)), [self.offset.seconds]
+        limit = (1 + TIE) * _unexplained(self.offset.correlation) + TIE
+        is_peak = (strength >= np.append(0, strength[:-1])) & (strength >= np.append(strength[1:], 0))
+        good = np.flatnonzero(is_peak & (_unexplained(strength) <= limit))
+        for seconds in self.seconds[good[np.argsort(-strength[good])]].tolist():
+            if all(abs(seconds - other) >= APART for other in found):
+                found.append(seconds)
+        return tuple(found[1:])
+
+
+class ClockChange(NamedTuple):
+    """A clock that was reset: when, and the shift before and after, in seconds."""
+
+    time: datetime
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class ClockCheck:
+    """How the clocks of a sensor and a reference compare; what is in doubt is part of it.
+
+    `drift` is in seconds a day, zero for a steady clock. `moments` are times of the period (s), with the shift that
+    holds there; `overlap` and `reference_step` are in seconds.
+    """
+
+    device: str
+    correlations: CrossCorrelation
+    change: ClockChange | None
+    drift: float
+    moments: tuple[tuple[float, float], ...]
+    reference_step: float
+    overlap: float
+
+    @property
+    def offset(self) -> ClockOffset:
+        """The best shift of the whole period."""
+        return self.correlations.offset
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether sensor and reference correlate too little to compare their clocks."""
+        return not self.offset.is_clear and abs(np.nan_to_num(self.offset.correlation_at_zero)) < WEAK
+
+    @property
+    def is_off(self) -> bool:
+        """Whether one of the clocks must be wrong, or in another time zone."""
+        has_moved = self.change is not None or self.drift != 0
+        return self.overlap >= LEAST_OVERLAP and (self.offset.is_clear or has_moved)
+
+    @property
+    def sensor_zone(self) -> str:
+        """The time zone that the sensor's times are probably in, if they were read as UTC; empty if none fits."""
+        return find_zone([(time, -seconds) for time, seconds in self.moments]) if self.is_off else ""
+
+    @property
+    def reference_zone(self) -> str:
+        """Like `sensor_zone`, for a reference whose times were read as UTC."""
+        return find_zone(self.moments) if self.is_off else ""
+
+    @property
+    def is_stamped_at_beginning(self) -> bool:
+        """Whether the shift is what a reference causes that stamps an average at the beginning of its interval."""
+        return self.is_off and self.change is None and not self.drift and self.offset.seconds == -self.reference_step
+
+    def describe(self) -> list[str]:
+        """What a person should know, in sentences."""
+        best, shifted = self.offset, duration(self.offset.seconds, signed=True)
+        if self.is_weak:
+            return [
+                f"{self.device}: sensor and reference hardly correlate (at best {best.correlation:.2f}, shifted by"
+                f" {shifted}), so their clocks cannot be compared; check that they measure the same air"
+            ]
+        lines = []
+        if self.change:
+            lines.append(
+                f"{self.device}: the sensor's clock was set about {self.change.time:%Y-%m-%d}: it fits best shifted by"
+                f" {_spell(self.change.before)} before and by {_spell(self.change.after)} after; correct it before"
+                " training"
+            )
+        elif self.drift:
+            first, last = self.moments[0][1], self.moments[-1][1]
+            lines.append(
+                f"{self.device}: the sensor's clock drifts by {duration(self.drift, signed=True)} a day, from a"
+                f" shift of {_spell(first)} to {_spell(last)}; correct it before training"
+            )
+        elif self.is_off:
+            lines.append(
+                f"{self.device}: the clocks disagree: correlation {best.correlation:.3f} with the sensor shifted by"
+                f" {shifted}, {best.correlation_at_zero:.3f} as it is"
+            )
+        elif best.is_clear:
+            lines.append(
+                f"{self.device}: correlation {best.correlation:.3f} with the sensor shifted by {shifted},"
+                f" {best.correlation_at_zero:.3f} as it is; {duration(self.overlap)} are too short to tell that a clock"
+                " is wrong"
+            )
+        else:
+            lines.append(f"{self.device}: the clocks agree (correlation {best.correlation_at_zero:.3f})")
+        return lines + self._explain() if self.is_off else lines
+
+    def _explain(self) -> list[str]:
+        """What may be behind a shift, and what is in doubt."""
+        lines, start = [], f"{self.device}:"
+        if self.is_stamped_at_beginning:
+            step = duration(self.reference_step)
+            lines.append(f"{start} the reference may stamp its means of {step} at their beginning: --stamp begin")
+        zones = {"sensor": self.sensor_zone, "reference": self.reference_zone}
+        places = [f"{one} times in {zone}" for one, zone in zones.items() if zone and not zone.startswith("Etc/")]
+        if found := places or [f"{one} times in {zone}" for one, zone in zones.items() if zone]:
+            lines.append(f"{start} {' or '.join(found)} would explain it: --timezone")
+        if self.correlations.is_at_end:
+            lines.append(f"{start} a larger shift may fit better still; compare the dates of the two files")
+        if self.correlations.as_good:
+            others = ", ".join(duration(one, signed=True) for one in self.correlations.as_good)
+            lines.append(
+                f"{start} a shift of {others} fits as well, as a daily cycle repeats; state the time zones instead"
+            )
+        return lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """The check as JSON values."""
+        change = self.change
+        return {
+            **vars(self.offset),
+            "is_off": self.is_off,
+            "at_end_of_search": self.correlations.is_at_end,
+            "as_good_seconds": list(self.correlations.as_good),
+            "drift_seconds_per_day": self.drift,
+            "reset": {**change._asdict(), "time": change.time.isoformat()} if change else None,
+            "sensor_time_zone": self.sensor_zone,
+            "reference_time_zone": self.reference_zone,
+            "may_stamp_beginning": self.is_stamped_at_beginning,
+        }
+
+
+def check_clock(sensor: Readings, reference: Readings, channel: str, max_seconds: float = FARTHEST) -> ClockCheck:
+    """Compare the clocks by a channel of the sensor and the only channel of the reference."""
+    pair = _pair(sensor, reference, channel, max_seconds)
+    whole = pair.correlate()
+    parts = [(time, found) for time, found in pair.parts() if _is_sure(found)]
+    change, drift, moments = None, 0.0, [(pair.time(len(pair.truth) // 2), whole.offset.seconds)]
+    if len(parts) > 1:
+        change, drift, moments = _follow(pair, [(time, found.offset.seconds) for time, found in parts], whole)
+    return ClockCheck(sensor.device, whole, change, drift, tuple(moments), reference.step_seconds, pair.overlap_seconds)
+
+
+def find_clock_offset(
+    sensor: Readings, reference: Readings, channel: str, max_seconds: float = FARTHEST
+) -> ClockOffset:
+    """Find the shift of the sensor with the largest absolute correlation, over the whole period."""
+    return _pair(sensor, reference, channel, max_seconds).correlate().offset
+
+
+def find_zone(offsets: "list[tuple[float, float]] | tuple[tuple[float, float], ...]") -> str:
+    """The IANA time zone that is this many seconds ahead of UTC at each of these times; empty if there is none.
+
+    >>> winter, summer = datetime(2026, 1, 15, tzinfo=UTC).timestamp(), datetime(2026, 7, 15, tzinfo=UTC).timestamp()
+    >>> find_zone([(winter, 3600.0), (summer, 7200.0)]), find_zone([(winter, 3600.0), (summer, 3600.0)])
+    ('Europe/Berlin', 'Africa/Lagos')
+    >>> find_zone([(winter, 19800.0)]), find_zone([(winter, 0.0)])
+    ('Asia/Kolkata', '')
+    """
+    ahead = np.array([seconds for _, seconds in offsets])
+    if not len(ahead) or (np.abs(ahead) < ZONE_TOLERANCE).all():
+        return ""
+    moments = pl.Series([datetime.fromtimestamp(time, UTC) for time, _ in offsets])
+    for zone in ZONES:
+        local = moments.dt.convert_time_zone(zone)
+        zone_ahead = (local.dt.base_utc_offset() + local.dt.dst_offset()).dt.total_seconds().to_numpy()
+        if (np.abs(zone_ahead - ahead) <= ZONE_TOLERANCE).all():
+            return zone
+    return ""
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Sensor and reference on one grid of `step` seconds from `start`; NaN where there is no value [cells] each."""
+
+    sensor: np.ndarray
+    truth: np.ndarray
+    start: float
+    step: float
+    lags: int
+
+    def correlate(self) -> CrossCorrelation:
+        """Correlate at every shift; a DataError if the two never vary together."""
+        found = _lagged_correlations(self.sensor, self.truth, self.lags)
+        return CrossCorrelation(self.step * np.arange(-self.lags, self.lags + 1), found)
+
+    def time(self, cell: int) -> float:
+        """The time of a cell, in seconds since 1970."""
+        return self.start + cell * self.step
+
+    @property
+    def overlap_seconds(self) -> float:
+        """The time from the first to the last cell of the reference."""
+        known = np.flatnonzero(np.isfinite(self.truth))
+        return float(known[-1] - known[0]) * self.step if len(known) else 0.0
+
+    def parts(self) -> list[tuple[float, CrossCorrelation]]:
+        """The correlations of each part of the period, by the time of its middle."""
+        known = np.flatnonzero(np.isfinite(self.truth))
+        count = int(np.clip(self.overlap_seconds // PART_SECONDS, 1, MAX_PARTS))
+        found = []
+        for first, last in pairwise(np.linspace(known[0], known[-1] + 1, count + 1).astype(int)):
+            before = max(0, first - self.lags)
+            truth = np.full(last + self.lags - before, np.nan)
+            truth[first - before : last - before] = self.truth[first:last]
+            part = replace(self, sensor=self.sensor[before : last + self.lags], truth=truth)
+            correlations = part.correlate()
+            if np.isfinite(correlations.values).any():
+                found.append((self.time((first + last) // 2), correlations))
+        return found
+
+    def errors(self, seconds: float) -> np.ndarray:
+        """Absolute difference of the standardised series at a shift, NaN where either has no value [cells]."""
+        lag = round(seconds / self.step)
+        cells = np.arange(len(self.truth)) - lag
+        inside = (cells >= 0) & (cells < len(self.sensor))
+        shifted = np.where(inside, self.sensor[np.clip(cells, 0, len(self.sensor) - 1)], np.nan)
+        return np.abs(_standardise(shifted) - _standardise(self.truth))
+
+
+def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: float) -> _Pair:
+    """Put a channel of the sensor and the reference on one grid; the finer is averaged over the coarser step."""
+    steps = sensor.step_seconds, reference.step_seconds
+    fine, coarse = min(steps), max(steps)
+    near = (reference.times >= sensor.times[0] - max_seconds) & (reference.times <= sensor.times[-1] + max_seconds)
+    if not near.any():
+        raise DataError(
+            f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
+            f" together; the readings cover {period(sensor)} and the reference {period(reference)}"
+        )
+    within = 1 if coarse < COARSER * fine else min(FINE_STEPS, int(coarse / fine + 0.01))
+    truth = reference.rows(near)
+    span = max(sensor.times[-1], truth.times[-1]) - min(sensor.times[0], truth.times[0])
+    step = coarse / within * max(1, int(np.ceil(span * within / coarse / MAX_CELLS)))
+    # Cells end where the coarser series has its times.
+    phase = (sensor if steps[0] > steps[1] else truth).times[0]
+    start = phase - step * np.ceil((phase - min(sensor.times[0], truth.times[0])) / step + 1)
+    series = []
+    for one, name in ((sensor, channel), (truth, only_channel(reference).name)):
+        is_finer = within > 1 and one.step_seconds < coarse / COARSER
+        series.append(_on_grid(one, name, start, step, within if is_finer else 1))
+    pair = _Pair(series[0], series[1], start, step, int(max_seconds // step))
+    if np.isnan(pair.correlate().values).all():
+        raise DataError(
+            f"{sensor.device}: '{channel}' and the reference never vary at the same times, so their clocks cannot be"
+            " compared"
+        )
+    return pair
+
+
+def _on_grid(readings: Readings, name: str, start: float, step: float, window: int) -> np.ndarray:
+    """Mean usable value of a channel in cells of one step, or in `window` cells up to each; NaN if none [cells].
+
+    Without a window a cell is centred on its time, so that jitter does not matter.
+    """
+    names = [channel.name for channel in readings.channels]
+    if name not in names:
+        raise DataError(f"{readings.device}: no channel '{name}'; there are {', '.join(names)}")
+    values = usable_values(readings.values, readings.channels)[0][:, names.index(name)]
+    known = np.isfinite(values)
+    places = (readings.times[known] - start) / step
+    cells = (np.ceil(places - 1e-6) if window > 1 else np.rint(places)).astype(int)
+    counts, sums = np.bincount(cells, minlength=window), np.bincount(cells, values[known], minlength=window)
+    if window > 1:
+        filled = np.convolve(counts > 0, np.ones(window))[: len(counts)]
+        counts, sums = (np.convolve(one, np.ones(window))[: len(one)] for one in (counts, sums))
+        counts = np.where(filled >= 0.75 * window, counts, 0)
+    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def _is_sure(part: CrossCorrelation) -> bool:
+    """Whether a part of the period is enough to tell its shift."""
+    return abs(part.offset.correlation) >= 2 * WEAK and not part.as_good and not part.is_at_end
+
+
+def _follow(
+    pair: _Pair, shifts: list[tuple[float, float]], whole: CrossCorrelation
+) -> tuple[ClockChange | None, float, list[tuple[float, float]]]:
+    """Find a reset or a drift in the shifts of the parts, by time; else the shift of the whole holds throughout."""
+    times, seconds = np.array(shifts).T
+    tolerance = max(3 * pair.step, 300.0)
+    steady = [(time, whole.offset.seconds) for time in times]
+    if np.ptp(seconds) <= tolerance:
+        return None, 0.0, steady
+
+    def spread(values: np.ndarray) -> float:
+        return float(np.abs(values - np.median(values)).sum())
+
+    splits = {at: spread(seconds[:at]) + spread(seconds[at:]) for at in range(1, len(seconds))}
+    at = min(splits, key=splits.__getitem__)
+    before, after = float(np.median(seconds[:at])), float(np.median(seconds[at:]))
+    slope, level = np.polyfit(times - times.mean(), seconds, 1)
+    line = level + slope * (times - times.mean())
+    off_line = float(np.abs(seconds - line).sum())
+    if len(seconds) >= 4 and off_line <= min(splits[at], len(seconds) * tolerance):
+        return None, float(slope * 86400), [*zip(times.tolist(), line.tolist(), strict=True)]
+    is_jump = abs(after - before) > tolerance and splits[at] <= len(seconds) * tolerance
+    if not is_jump:
+        return None, 0.0, steady
+    # The shift that is right leaves the smaller errors: their difference, summed up, turns where the clock was set.
+    worse = np.nan_to_num(pair.errors(before) - pair.errors(after))
+    when = datetime.fromtimestamp(pair.time(int(np.argmin(np.cumsum(worse)))), UTC)
+    moments = [(time, before if time < when.timestamp() else after) for time in times.tolist()]
+    return ClockChange(when, before, after), 0.0, moments
+
+
+def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
+    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few."""
+    size = 1 << (max(len(sensor), len(truth)) + 2 * lags).bit_length()  # so that no lag wraps around
+    known_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
+    known_y, y, square_y = np.fft.rfft(_moments(truth), size)
+
+    def sum_of_products(spectrum: np.ndarray) -> np.ndarray:
+        return np.fft.irfft(spectrum, size)[np.arange(-lags, lags + 1)]
+
+    pairs = np.maximum(np.rint(sum_of_products(known_x * known_y)), 1)
+    mean_x, mean_y = sum_of_products(x * known_y) / pairs, sum_of_products(known_x * y) / pairs
+    variance_x = sum_of_products(square_x * known_y) / pairs - mean_x**2
+    variance_y = sum_of_products(known_x * square_y) / pairs - mean_y**2
+    covariance = sum_of_products(x * y) / pairs - mean_x * mean_y
+    valid = pairs >= max(MIN_PAIRS, pairs.max() / 2)
+    valid &= np.minimum(variance_x, variance_y) > MIN_VARIANCE
+    return np.where(valid, covariance / np.sqrt(np.where(valid, variance_x * variance_y, 1.0)), np.nan)
+
+
+def _moments(values: np.ndarray) -> np.ndarray:
+    """1 where there is a value, the standardised value, and its square; all 0 where there is none [3, cells]."""
+    scaled = np.nan_to_num(_standardise(values))
+    return np.stack([np.isfinite(values), scaled, scaled**2])
+
+
+def _standardise(values: np.ndarray) -> np.ndarray:
+    """Centre by the median, which leaves exactly zero if the value never changes, and divide by the deviation."""
+    known = np.isfinite(values)
+    if not known.any():
+        return values
+    centred = values - np.median(values[known])
+    return centred / (float(np.std(centred[known])) or 1.0)
+
+
+def _unexplained(correlation: Any) -> Any:
+    """The share of the variance that a correlation leaves; all of it where there is none."""
+    return 1 - np.nan_to_num(correlation) ** 2
+
+
+def _spell(seconds: float) -> str:
+    return duration(round(seconds), signed=True) if round(seconds) else "nothing"
