@@ -4,9 +4,9 @@
         [--once mamba,sendal] [--jobs 2] [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy]
         [--out docs/benchmarks/accuracy.md] [--json]
 
-Tasks are in accuracy.toml; those whose files are not under DATA are left out. Each task, and with `--folds` each
-forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in processes of their own,
-intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page.
+Tasks are in configs/suite.toml and accuracy.toml; those whose files are not under DATA are left out. Each task, and
+with `--folds` each forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in
+processes of their own, intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page.
 """
 
 import argparse
@@ -19,11 +19,12 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.accuracy_page import TaskResult, draw_picture, page
-from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import fold_task, load_tasks
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.experiments.comparison_table import Row, make_table
 from scare.experiments.study import choose, grid, prepare, run_study
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 
 STDERR = Console(stderr=True)
@@ -36,7 +37,7 @@ def ours_of(models: str) -> str:
     return "scare-3" if "scare-3" in choose(models.split(",")) else "scare"
 
 
-def run_task(task: AccuracyTask, readings: Sequence[Readings], options: argparse.Namespace) -> TaskResult:
+def run_task(task: SuiteTask, readings: Sequence[Readings], options: argparse.Namespace) -> TaskResult:
     """Run the study of a task, and one for each of its forward folds."""
     rows = _run(task.name, split_task(task, readings, options.data), task, options.models, options)
     folds = [
@@ -46,7 +47,7 @@ def run_task(task: AccuracyTask, readings: Sequence[Readings], options: argparse
     return TaskResult(task, rows, folds)
 
 
-def _run(name: str, split: Split, task: AccuracyTask, models: str, options: argparse.Namespace) -> list[Row]:
+def _run(name: str, split: Split, task: SuiteTask, models: str, options: argparse.Namespace) -> list[Row]:
     """Run or resume the study of these models (comma-separated) on a split; returns its table."""
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
     jobs, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")

@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
 
-from benchmarks.accuracy_tasks import AccuracyTask
 from scare.data.simulate import SimulationKind, best_achievable_rmse
 from scare.experiments.comparison_table import Row
+from scare.experiments.suite_tasks import SuiteTask
 from scare.files import replacing
 from scare.report.png_figures import OURS_COLOUR
 
@@ -75,7 +75,7 @@ tables above, the first one least; and these are the same readings, scored at ot
 class TaskResult:
     """The rows of a task, and of each of its forward folds."""
 
-    task: AccuracyTask
+    task: SuiteTask
     rows: list[Row]
     folds: list[list[Row]] = field(default_factory=list)
 

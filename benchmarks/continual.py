@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from benchmarks.continual_page import page
 from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
@@ -28,6 +28,7 @@ from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.data.split import reference_times
 from scare.errors import DataError
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
@@ -202,7 +203,7 @@ def run_transfer(data: Path, work: Path, words: Sequence[str]) -> dict[str, Any]
     return {task.name: _transfer(task, data, work / task.name) for task in wanted if read_task(task, data)}
 
 
-def _transfer(task: AccuracyTask, data: Path, work: Path) -> dict[str, Any]:
+def _transfer(task: SuiteTask, data: Path, work: Path) -> dict[str, Any]:
     """Measure errors in the test: of known boxes, of the new one settled and unsettled, and after co-location.
 
     Unsettled, the new box is scaled as the fleet, and not by its own readings.

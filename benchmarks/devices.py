@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from scare.baselines.classical import linear_regression
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.training.data import prepare_inputs
 from scare.training.fit import fit
@@ -32,7 +33,7 @@ STDERR = Console(stderr=True)
 FEWEST = 3  # training devices of a task
 
 
-def measure(task: AccuracyTask, split: Split, device: str) -> dict[str, Any]:
+def measure(task: SuiteTask, split: Split, device: str) -> dict[str, Any]:
     """Errors on the test rows of one device: left out of training, by a pooled regression, and known."""
     recipe = Recipe.preset("default", window=task.window)
     test = [one for one in split.test if one.device == device]

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Readings
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import (
@@ -64,7 +65,7 @@ def watch_tasks(data: Path, models: Path, work: Path) -> list[WatchedTask]:
     return [_watch(task, readings, data, models, work) for task in tasks if (readings := read_task(task, data))]
 
 
-def _watch(task: AccuracyTask, readings: list[Readings], data: Path, models: Path, work: Path) -> WatchedTask:
+def _watch(task: SuiteTask, readings: list[Readings], data: Path, models: Path, work: Path) -> WatchedTask:
     """Watch the boxes of a task, and compare the first days with the last days up to each day after training."""
     print(f"{task.name}: watching", file=sys.stderr)
     split = split_task(task, readings, data)
@@ -86,7 +87,7 @@ def _watch(task: AccuracyTask, readings: list[Readings], data: Path, models: Pat
 
 
 def _model(
-    task: AccuracyTask, train: Sequence[Readings], validation: Sequence[Readings], models: Path, work: Path
+    task: SuiteTask, train: Sequence[Readings], validation: Sequence[Readings], models: Path, work: Path
 ) -> Calibrator:
     """Load a model trained for the accuracy page, or make a short fit."""
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name.replace('.', '_'))}.scare".replace("PM2-5", "PM2_5")

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED
 from scare.data.split import Split
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.scorecard.accuracy import compare_errors, measure, row_changes
 from scare.training.fit import fit
@@ -203,7 +204,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [*facts, rmse["shared"], difference, top5["shared"], rmse["every"], top5["every"], rmse["refused"]]
 
 
-def run_task(task: AccuracyTask, data: Path, seeds: int, work: Path) -> list[dict[str, Any]]:
+def run_task(task: SuiteTask, data: Path, seeds: int, work: Path) -> list[dict[str, Any]]:
     """Fit and score every variant on a task; no rows if its files are not there."""
     readings = read_task(task, data)
     if not readings:

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_both, one_thread
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import LEVEL, UNCERTAIN, derive_intervals
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, REFERENCE, Readings
 from scare.data.split import Split
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.layers.front import HatBasis
 from scare.scorecard.accuracy import cover
@@ -64,7 +65,7 @@ HEAD = (
 )
 
 
-def run_task(task: AccuracyTask, split: Split, models: Path | None) -> dict[str, Any]:
+def run_task(task: SuiteTask, split: Split, models: Path | None) -> dict[str, Any]:
     """Score the intervals of each method on the test rows for which all methods have one."""
     stem = "".join(letter if letter.isalnum() else "-" for letter in task.name)
     kept = models / f"{stem}.scare" if models else None

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy_tasks import AccuracyTask, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag
 from scare.data.split import Split
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.training.extrapolation import flagged_outside, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
@@ -80,7 +81,7 @@ def _rmse(calibrator: Calibrator, training_range: TrainingRange | None, split: S
     return float(np.sqrt(np.concatenate(squares).mean()))
 
 
-def fitted(task: AccuracyTask, split: Split, work: Path) -> Calibrator:
+def fitted(task: SuiteTask, split: Split, work: Path) -> Calibrator:
     """Load the calibrator of a task from `work`, or fit and save it."""
     path = work / f"{re.sub(r'[^A-Za-z0-9]+', '-', task.name)}.scare"
     if not path.exists():

@@ -12,9 +12,10 @@ import pytest
 
 from benchmarks.accuracy import run_task
 from benchmarks.accuracy_page import LIMIT, TaskResult, draw_picture, page, relative
-from benchmarks.accuracy_tasks import AccuracyTask, fold_task, load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import fold_task, load_tasks
 from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse
 from scare.experiments.comparison_table import Row
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.scorecard.accuracy import Accuracy, RmseDifference
 
 TASKS = load_tasks()
@@ -24,7 +25,7 @@ SETS = (
     *("Seaport", "Soil", "Soil power"),
 )
 START = datetime(2026, 1, 1, tzinfo=UTC)
-TASK = AccuracyTask(
+TASK = SuiteTask(
     "made up",
     window=8,
     files="boxes/*.csv",
@@ -76,8 +77,8 @@ def test_a_task_is_run_and_shown(folder: Path, tmp_path: Path) -> None:
     assert "scare-3` has the lowest" not in text
 
 
-def task(name: str, of: str = "A") -> AccuracyTask:
-    return AccuracyTask(name, 8, set=of)
+def task(name: str, of: str = "A") -> SuiteTask:
+    return SuiteTask(name, 8, set=of)
 
 
 def test_methods_are_told_by_ratio_rank_and_losses() -> None:
@@ -143,7 +144,7 @@ def test_the_picture_has_a_line_a_task_and_a_dot_a_method(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("second", "winner", "bold"), [(2.0, True, True), (2.0, False, False), (1.00001, True, False)])
 def test_only_a_certain_winner_is_bold(second: float, winner: bool, bold: bool) -> None:
-    lines = lines_of([TaskResult(AccuracyTask("a", 8), [row("x", 1.0, winner=winner), row("y", second)])])
+    lines = lines_of([TaskResult(SuiteTask("a", 8), [row("x", 1.0, winner=winner), row("y", second)])])
     assert any(line.startswith("| **x** | 1 |") for line in lines) == bold
     assert not any("**y**" in line for line in lines)
 
@@ -152,17 +153,17 @@ def test_only_a_certain_winner_is_bold(second: float, winner: bool, bold: bool) 
 def test_ours_is_bold_only_if_it_beats_every_other_method_for_certain(low: float, bold: bool) -> None:
     own = [row("scare-3", 1.0, winner=True), row("scare", 1.1, -0.1, 0.3)]
     rows = [*own, row("x", 2.0, low, 1.5), row("y", 3.0, 1.0, 3.0)]
-    assert any("**scare-3**" in line for line in lines_of([TaskResult(AccuracyTask("a", 8), rows)])) == bold
+    assert any("**scare-3**" in line for line in lines_of([TaskResult(SuiteTask("a", 8), rows)])) == bold
 
 
 def test_another_is_bold_only_if_it_beats_ours_for_certain() -> None:
     rows = [row("x", 1.0, -0.9, 0.1, winner=True), row("y", 1.2, -0.8, 0.2), row("scare-3", 1.4)]
-    assert not any("**" in line for line in lines_of([TaskResult(AccuracyTask("a", 8), rows)]))
+    assert not any("**" in line for line in lines_of([TaskResult(SuiteTask("a", 8), rows)]))
 
 
 def test_folds_are_averaged_and_wins_counted() -> None:
     folds = [[row("scare-3", 1.0), row("ridge", 2.0)], [row("ridge", 2.0), row("scare-3", 4.0)], [row("ridge", 3.5)]]
-    lines = lines_of([TaskResult(AccuracyTask("a", 8), [row("ridge", 2.0)], folds)])
+    lines = lines_of([TaskResult(SuiteTask("a", 8), [row("ridge", 2.0)], folds)])
     assert "### a, 3 folds" in lines
     assert "| scare-3 | 2.5 | 5 |  |" in lines
     assert "| ridge | 2.5 | 5 | 1 of 2 |" in lines
@@ -218,7 +219,7 @@ def test_only_some_minutes_are_scored(folder: Path) -> None:
 
 def test_every_task_says_how_it_is_split() -> None:
     assert len({task.name for task in TASKS}) == len(TASKS)
-    assert sum(task.simulate is None for task in TASKS) == 48
+    assert sum(task.simulate is None for task in TASKS) == 53
     assert {task.set for task in TASKS if task.simulate is None} == {*SETS}
     for task in TASKS:
         assert task.simulate or (task.files and task.time and task.channels and task.reference)

@@ -1,0 +1,270 @@
+"""The tasks of a suite: which files of which open data sets, and how their readings are split.
+
+A suite is a TOML file (`configs/suite.toml`). Its sets say where files come from and what they must contain:
+
+    [[set]]
+    name = "PurpleAir"
+    address = "https://github.com/mawhal/purpleair_deq"    # the home of the set
+    licence = "CC0-1.0"
+    about = "what it is, and what could not be checked"
+    download = "https://example.org/suite/"                # a folder on the web with the files below, if there is one
+    [set.files]                                            # sha256 by path, under the folder of the files
+    "colocations/purpleair_va_pm25.csv.gz" = "…"
+
+Its tasks say what is read and what keeps the test apart:
+
+    [[task]]
+    name = "PurpleAir PM2.5"
+    set = "PurpleAir"                      # tasks of one set are no independent evidence
+    track = "same box later"               # or "new box", "new site", "after a year"
+    files = "colocations/purpleair*.gz"    # a glob under the folder of the files
+    without = ["box-7"]                    # devices, by how their names begin, that are not used
+    time = ["date"]                        # columns, as in a `--config` file
+    channels = ["pm25", "T", "RH"]
+    limits = { pm25 = [0, 300] }           # readings outside are not usable
+    reference = "Ref.PM2.5"
+    device_column = "device"
+    window = 30
+    split_column = "split"                 # says train, validate or test; or one of the following
+    borders = ["2020-01-24", "2020-01-25"] # when validation and test begin; or when validation begins and ends, and
+                                           # the test begins: what is between is in no part
+    shares = [0.6, 0.75]                   # the borders as shares of the first device's rows
+    validation = "box-2"                   # devices, by how their names begin; `test` alone: this device is only in
+    test = "box-1"                         # the test, after the second border
+    every = 10                             # only such minutes are scored
+    simulate = { kind = "gas", boxes = 4 } # a simulated fleet instead of files
+
+Comes from `column_mapping` and `split`; goes to studies (`suite_run`, benchmarks). Imports no JAX.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+from annotated_types import MaxLen
+
+from scare.data.column_mapping import ColumnMapping, read_labels, read_readings
+from scare.data.download import Progress, RecordFile, download_file
+from scare.data.flags import drop_unusable_references, flag
+from scare.data.readings import REFERENCE, TIME, Channel, Readings
+from scare.data.simulate import Simulation, simulate
+from scare.data.split import Split, split_by_device, split_by_label, split_by_time
+from scare.errors import DataError, UsageError
+from scare.records import Count, read_toml
+from scare.words import suggestion
+
+INSTALLED = Path(__file__).with_name("suite.toml")
+IN_TREE = Path(__file__).parents[2] / "configs" / "suite.toml"
+SUITE = INSTALLED if INSTALLED.exists() else IN_TREE
+
+
+class Track(StrEnum):
+    """What separates the test of a task from its training."""
+
+    LATER = "same box later"
+    NEW_BOX = "new box"
+    NEW_SITE = "new site"
+    AFTER_A_YEAR = "after a year"
+
+
+@dataclass(frozen=True)
+class OpenSet:
+    """A data set that anybody may get: its home, its licence, and the sha256 of each file that tasks read."""
+
+    name: str
+    address: str
+    licence: str
+    files: Mapping[str, str]
+    about: str = ""
+    download: str = ""
+
+    def record(self, path: str) -> RecordFile:
+        """One of the files, as it is checked and downloaded."""
+        return RecordFile(Path(path).name, 0, f"sha256:{self.files[path]}", f"{self.download}{path}")
+
+
+@dataclass(frozen=True)
+class SuiteTask:
+    """A task of a suite; the head of this module explains every key."""
+
+    name: str
+    window: Count
+    set: str = "other"
+    track: Track = Track.LATER
+    simulate: Simulation | None = None
+    files: str = ""
+    without: tuple[str, ...] = ()
+    time: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reference: str = ""
+    device_column: str = ""
+    borders: Annotated[tuple[str, ...], MaxLen(3)] = ()
+    shares: tuple[float, ...] = ()
+    validation: str = ""
+    test: str = ""
+    split_column: str = ""
+    every: int = 0  # minutes
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of its results.
+
+        >>> SuiteTask("UCI CO, a year later", 24).folder
+        'UCI-CO--a-year-later'
+        """
+        return "".join(letter if letter.isalnum() else "-" for letter in self.name)
+
+    @property
+    def mapping(self) -> ColumnMapping:
+        """Which columns of its files are read."""
+        channels = tuple(Channel(name, "", *self.limits.get(name, (-np.inf, np.inf))) for name in self.channels)
+        return ColumnMapping(self.time, channels, Channel(self.reference), self.device_column, sort=True)
+
+    def find(self, folder: Path | None) -> list[Path]:
+        """Its files under a folder, sorted."""
+        return sorted(folder.glob(self.files)) if folder and self.files else []
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Data sets and tasks; the names of the fields are those of the TOML's tables."""
+
+    set: tuple[OpenSet, ...] = ()
+    task: tuple[SuiteTask, ...] = ()
+
+    def choose(self, words: str) -> tuple[SuiteTask, ...]:
+        """All tasks, or those with one of these words, comma-separated, in their names.
+
+        >>> Suite(task=(SuiteTask("UCI CO", 24), SuiteTask("Captor O3", 24))).choose("CO,NO2")[0].name
+        'UCI CO'
+        """
+        wanted = [word.strip() for word in words.split(",") if word.strip()]
+        return tuple(task for task in self.task if not wanted or any(word in task.name for word in wanted))
+
+    def find_task(self, name: str) -> SuiteTask:
+        """The task of this name."""
+        known = {task.name: task for task in self.task}
+        if name not in known:
+            raise DataError(f"no task is called '{name}'{suggestion(name, known)}")
+        return known[name]
+
+    def check_files(self, task: SuiteTask, folder: Path) -> None:
+        """Raise a DataError unless each file of a task has the sha256 that its set gives; not all sets give one."""
+        for one in self.set:
+            for path in task.find(folder) if one.name == task.set else ():
+                name = path.relative_to(folder).as_posix()
+                if name not in one.files:
+                    raise DataError(f"{path} is not a file of the set {one.name}; move it elsewhere")
+                if not one.record(name).is_at(path):
+                    raise DataError(
+                        f"{path} is not the file of the set {one.name}: its sha256 is not {one.files[name][:12]}…;"
+                        f" get it from {one.address}"
+                    )
+
+
+def read_suite(files: Sequence[Path] = (SUITE,)) -> Suite:
+    """Read a suite, which may be in several files; two tasks or sets of one name are an error."""
+    parts = [read_toml(file, Suite) for file in files]
+    suite = Suite(tuple(one for part in parts for one in part.set), tuple(one for part in parts for one in part.task))
+    for names in ([one.name for one in suite.set], [task.folder for task in suite.task]):
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"{', '.join(map(str, files))}: '{name}' is described twice")
+    return suite
+
+
+def download_sets(suite: Suite, folder: Path, progress: Progress | None = None) -> list[Path]:
+    """Download what is missing in a folder of the sets that can be downloaded, checked by sha256; returns all paths."""
+    return [
+        download_file(one.record(path), (folder / path).parent, progress)
+        for one in suite.set
+        for path in (one.files if one.download else ())
+    ]
+
+
+def read_task(task: SuiteTask, folder: Path | None) -> list[Readings]:
+    """Read or simulate the readings of a task, flagged; none if its files are not there."""
+    if task.simulate:
+        readings = simulate(task.simulate)
+    else:
+        readings = [one for file in task.find(folder) for one in read_readings(file, task.mapping)]
+        readings = [one for one in readings if not any(one.device.startswith(name) for name in task.without)]
+    return [flag(drop_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
+
+
+def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | None = None) -> Split:
+    """Split a task into training, validation and test; its files are in `folder`.
+
+    By a column of the files, by named devices, or by time; a test device split by time is not in training.
+    """
+    if task.split_column and folder:
+        parts = [read_labels(file, task.mapping, task.split_column) for file in task.find(folder)]
+        return split_by_label(readings, {device: labels for part in parts for device, labels in part.items()})
+    prefixes = {"validation": task.validation, "test": task.test}
+    named = {part: _device(readings, prefix) for part, prefix in prefixes.items() if prefix}
+    if "validation" in named:
+        return score_every(task, split_by_device(readings, **named))
+    if task.shares:
+        times = readings[0].times
+        borders = [datetime.fromtimestamp(times[int(share * len(times))], UTC) for share in task.shares]
+    else:
+        borders = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in task.borders]
+    if len(borders) not in (2, 3):
+        raise UsageError(f"{task.name}: give a split_column, test devices, or two or three borders")
+    first, *ends, last = borders
+    for end in ends:
+        readings = [_without_reference(one, end, last) for one in readings]
+    split = split_by_time(readings, gap_seconds(task, readings), borders=(first, last))
+    if "test" not in named:
+        return score_every(task, split)
+    others = {part: tuple(one for one in split.parts[part] if one.device != named["test"]) for part in split.parts}
+    how = f"{split.description}; {named['test']} only in the test, its readings before without a reference"
+    box = _new_box(readings, split, named["test"])
+    return score_every(task, Split(others["train"], others["validation"], (box,), how))
+
+
+def gap_seconds(task: SuiteTask, readings: Sequence[Readings]) -> float:
+    """The duration of a window, after a border: rows there are not scored, as their windows reach across it."""
+    return task.window * float(np.median([one.step_seconds for one in readings]))
+
+
+def score_every(task: SuiteTask, split: Split) -> Split:
+    """Keep test references only every `task.every` minutes (0: all), since only rows with a reference are scored."""
+    if not task.every:
+        return split
+
+    def thin(one: Readings) -> Readings:
+        return _with_targets(one, np.where(one.times % (60 * task.every) == 0, one.targets, np.nan))
+
+    return replace(split, test=tuple(map(thin, split.test)))
+
+
+def _without_reference(one: Readings, first: datetime, last: datetime) -> Readings:
+    """Readings without their references from `first` to before `last`."""
+    inside = (one.times >= first.timestamp()) & (one.times < last.timestamp())
+    return _with_targets(one, np.where(inside, np.nan, one.targets))
+
+
+def _with_targets(one: Readings, targets: np.ndarray) -> Readings:
+    return replace(one, frame=one.frame.with_columns(pl.Series(REFERENCE, targets)))
+
+
+def _new_box(readings: Sequence[Readings], split: Split, device: str) -> Readings:
+    """All readings of a device that was not in training; references only where the test has them."""
+    box, scored = (next(one for one in part if one.device == device) for part in (readings, split.test))
+    known = scored.frame.select(TIME, REFERENCE)
+    return replace(box, frame=box.frame.drop(REFERENCE).join(known, on=TIME, how="left", maintain_order="left"))
+
+
+def _device(readings: Sequence[Readings], prefix: str) -> str:
+    """Find the first device whose name begins with a prefix."""
+    found = next((one.device for one in readings if one.device.startswith(prefix)), "")
+    if not found:
+        raise DataError(f"no device '{prefix}' has a reference{suggestion(prefix, [one.device for one in readings])}")
+    return found
