@@ -360,11 +360,12 @@ def _on_grid(readings: Readings, name: str, start: float, step: float, window: i
     known = np.isfinite(values)
     places = (readings.times[known] - start) / step
     cells = (np.ceil(places - 1e-6) if window > 1 else np.rint(places)).astype(int)
-    counts, sums = np.bincount(cells, minlength=window), np.bincount(cells, values[known], minlength=window)
+    totals = np.stack([np.bincount(cells, one, minlength=window) for one in (known[known], values[known])])
     if window > 1:
-        filled = np.convolve(counts > 0, np.ones(window))[: len(counts)]
-        counts, sums = (np.convolve(one, np.ones(window))[: len(one)] for one in (counts, sums))
-        counts = np.where(filled >= 0.75 * window, counts, 0)
+        filled = np.convolve(totals[0] > 0, np.ones(window))[: totals.shape[1]]
+        totals = np.stack([np.convolve(one, np.ones(window))[: len(one)] for one in totals])
+        totals[0, filled < 0.75 * window] = 0
+    counts, sums = totals
     return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 
