@@ -25,8 +25,6 @@ SITE = " site"  # no name in a header begins with a space
 class ColumnMapping(TableOptions):
     """Which columns of a table hold the time, the channels, the reference, the device and the site.
 
-    It also has the fields of `TableOptions`, by keyword: how the file is written.
-
     Parameters
     ----------
     time
@@ -39,6 +37,8 @@ class ColumnMapping(TableOptions):
         Columns that name the device and the site; empty if there are none.
     sort
         Order a device's rows and keep the first of equal times.
+    dates, timezone, encoding, skip_rows, sheet, missing
+        How the file is written, by keyword, as for `TableOptions`.
 
     Raises
     ------
