@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from re import fullmatch
 
 UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}  # seconds
+OPTION_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}  # of a duration in an option or a config file
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
@@ -45,6 +47,26 @@ def duration(seconds: float, signed: bool = False) -> str:
     text = f"{count:.3g}" if count < 1000 else f"{count:,.0f}"
     sign = "-" if seconds < 0 else "+" if signed and seconds > 0 else ""
     return f"{sign}{text} {unit}{'s' * (text != '1')}"
+
+
+def parse_duration(text: str) -> float | None:
+    """Read a duration such as 1h or 90min, in seconds; None if the text is none.
+
+    >>> parse_duration("1.5 h"), parse_duration("90min"), parse_duration("60")
+    (5400.0, 5400.0, None)
+    """
+    found = fullmatch(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(OPTION_UNITS)})\s*", text)
+    return float(found[1]) * OPTION_UNITS[found[2]] if found else None
+
+
+def as_option(seconds: float) -> str:
+    """Write a duration as an option takes it, rounded down to a unit of which there are at least four.
+
+    >>> as_option(30_000), as_option(86_400), as_option(5400), as_option(400_000)
+    ('8h', '24h', '90min', '4d')
+    """
+    unit = next((unit for unit, size in OPTION_UNITS.items() if seconds >= 4 * size), "s")
+    return f"{seconds // OPTION_UNITS[unit]:g}{unit}"
 
 
 def spell_counts(flags: Mapping[str, int]) -> str:

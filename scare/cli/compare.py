@@ -15,6 +15,7 @@ from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
 from scare.files import replacing
 from scare.scorecard.accuracy import RmseDifference
+from scare.windowing.window_length import parse_window, window_readings
 
 ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "R²", "slope", "intercept")
 COST = ("parameters", "bytes", "training [s]", "windows/s")
@@ -53,7 +54,7 @@ def compare(
         split={"by": split},
         compare={
             "models": list(options.split_names(models)) if models else None,
-            "windows": None if windows is None else options.split_numbers(windows, "--windows"),
+            "windows": None if windows is None else [*map(parse_window, windows.split(","))],
             "seeds": seeds,
             "jobs": jobs,
             "executor": executor,
@@ -66,12 +67,13 @@ def compare(
     from scare.report.png_figures import draw_comparison
 
     asked, data = given.config.compare, given.config.data
-    grid_of_jobs = grid(choose(asked.models), asked.windows, asked.seeds)
+    methods = choose(asked.models)
     readings = read_colocation(files, data, note)
-    parts = make_split(readings, files, data, given.config.split, max(asked.windows))
+    lengths = [*dict.fromkeys(window_readings(one, readings) for one in asked.windows)]
+    parts = make_split(readings, files, data, given.config.split, max(lengths))
     note_split(parts)
     training = {name: value for name, value in given.config.training.items() if name != "seed"}  # each job has its own
-    study = prepare_study(out, parts, grid_of_jobs, training)
+    study = prepare_study(out, parts, grid(methods, lengths, asked.seeds), training)
     with progress("comparing", "job") as (bar, task):
 
         def advance(done: int, total: int, job: str) -> None:
@@ -84,7 +86,7 @@ def compare(
     if as_json:
         emit({**parts.facts, "folder": str(out), "rows": dicts})
     else:
-        for length in asked.windows:
+        for length in lengths:
             _show([row for row in rows if row.window == length], length)
     scored = [row for row in rows if row.accuracy is not None]
     if not scored:

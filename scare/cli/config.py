@@ -16,6 +16,7 @@ from scare.errors import UsageError
 from scare.executor import LOCAL
 from scare.export.lowering import Arithmetic
 from scare.records import Amount, Count, convert, load_toml, merge
+from scare.windowing.window_length import AUTO, WindowLength
 
 RECIPE = ("model", "training", "selection")  # the sections that describe a recipe
 COMMAND_LINE = "the command line"  # the origin of a value that is in no file
@@ -44,7 +45,7 @@ class CompareSection:
     """Which methods `scare compare` fits, and how often; `beside` are further baselines that `scare train` fits."""
 
     models: tuple[str, ...] = ("all",)
-    windows: tuple[Count, ...] = (60,)
+    windows: tuple[WindowLength, ...] = (AUTO,)
     seeds: Count = 3
     jobs: Count = 1
     beside: tuple[str, ...] = ()

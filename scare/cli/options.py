@@ -20,6 +20,7 @@ from scare.data.readings import Channel, Readings
 from scare.data.tables import Dates
 from scare.errors import DataError, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
+from scare.windowing.window_length import parse_window
 from scare.words import suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
@@ -36,6 +37,11 @@ def arithmetic_option(about: str, *names: str) -> Any:
     """The option `--arithmetic`, whose help lists `names`; `int8` and `fixed` are the same."""
     choices = "|".join(names or Arithmetic)
     return typer.Option("--arithmetic", help=about, metavar=f"[{choices}]", parser=find_arithmetic)
+
+
+def window_option(about: str) -> Any:
+    """The option `--window`; typer knows no unions, so a whole number of readings is annotated as text, too."""
+    return option(MODEL, "--window", about, "follows the data", metavar="LENGTH", parser=parse_window)
 
 
 Files = Annotated[list[Path], typer.Argument(help="One file per device, or one long file with a device column.")]
@@ -60,9 +66,7 @@ ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train
 Preset = Annotated[
     str | None, option(MODEL, "--preset", "Settings to start from: default or paper.", "default", hidden=True)
 ]
-Window = Annotated[
-    int | None, option(MODEL, "--window", "Readings used for each calibrated value.", "the preset's", min=4)
-]
+Window = Annotated[str | None, window_option("History of each value: 1h, 90min, or 60 readings.")]
 Floor = Annotated[
     float | None, option(MODEL, "--floor", "Lowest calibrated value, in the reference's unit.", "none", hidden=True)
 ]
@@ -92,14 +96,12 @@ TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same re
 
 # of `compare`
 Models = Annotated[str, option(MODEL, "--models", "all, or names: scare,tesla,ridge.", "all")]
-Windows = Annotated[str | None, option(MODEL, "--windows", "Window lengths: 60,360.", "60")]
+Windows = Annotated[str | None, option(MODEL, "--windows", "Window lengths: 1h,6h or 60,360.", "follows the data")]
 Seeds = Annotated[int | None, option(MODEL, "--seeds", "Fits per network, each with its own seed.", "3", min=1)]
 Fits = Annotated[int | None, option(MODEL, "--jobs", "Fits to run in parallel.", "1", min=1)]
 
 # of `tune`
-FirstWindow = Annotated[
-    int | None, option(MODEL, "--window", "Window to start from; the search tries ½ to 4 times it.", "60", min=4)
-]
+FirstWindow = Annotated[str | None, window_option("Window to start from; the search tries ½ to 4 times it.")]
 Minutes = Annotated[float | None, option(SEARCH, "--minutes", "How long to search, in minutes.", "10", min=0)]
 Candidates = Annotated[int | None, option(SEARCH, "--jobs", "Candidates to train in parallel.", "2", min=1)]
 BudgetBoard = Annotated[str, option(SEARCH, "--board", "Board whose memory is the budget.")]
@@ -139,14 +141,6 @@ def split_names(text: str) -> tuple[str, ...]:
     if not names:
         raise UsageError(f"'{text}' names no column")
     return names
-
-
-def split_numbers(text: str, option: str) -> list[int]:
-    """Split a comma-separated list of whole numbers above zero, without repeats; `option` is for the error message."""
-    numbers = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
-    if 0 in numbers:
-        raise UsageError(f"{option} takes whole numbers above zero, separated by commas, not '{text}'")
-    return list(dict.fromkeys(numbers))
 
 
 def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:

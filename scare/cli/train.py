@@ -69,20 +69,27 @@ def train(
       scare train sim.parquet --split device --out pm.scare
       scare train box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2
       scare train sensor.csv --reference-file station.csv --reference PM2.5
-      scare train box*.csv --config no2.toml --window 120
+      scare train box*.csv --config no2.toml --window 2h
     """
     given = read_config(
         config,
         settings or (),
         data=options.columns(time, channels, reference, device_column, reference_file),
         split={"by": split},
-        model={"name": model, "preset": preset, "window": window, "floor": floor, "same_air": same_air or None},
+        model={
+            "name": model,
+            "preset": preset,
+            "window": window,
+            "floor": floor,
+            "same_air": same_air or None,
+        },
         training={"steps": steps, "epochs": epochs, "seed": seed},
         selection={"refit": None if refit else False},
     )
     recipe, baselines = make_recipe(given), check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = read_colocation(files, given.config.data, note)
+        recipe = recipe.for_readings(readings)
         parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
         note_split(parts)
         evaluation = evaluate_with_progress(parts.train, parts.validation, recipe)

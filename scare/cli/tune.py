@@ -16,14 +16,14 @@ from scare.cli.options import OUTPUT, option
 from scare.cli.train import make_recipe
 from scare.data.colocation import parse_time, read_colocation
 from scare.data.readings import Readings
-from scare.data.split import cut_by_time
+from scare.data.split import TEST_SHARE, cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
 from scare.extras import require
 from scare.files import replacing
+from scare.records import merge
 from scare.words import plural
 
 DEFAULT_BOARD = "nano33ble"  # for a budget without a board
-TEST_SHARE = 0.25  # what `scare train --split time` scores on
 SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
 COST = {"instructions": "instructions", "ram_bytes": "RAM [B]", "flash_bytes": "flash [B]"}
 SHOWN = 10  # of the candidates that do not fit
@@ -75,6 +75,8 @@ def tune(
     from scare.experiments.tuning import Effort, prepare_search, run_search
     from scare.experiments.untrained import Budget
 
+    readings = read_colocation(files, given.config.data, note)
+    preset = preset.for_readings(readings)
     space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
     budget, limits = None, (asked.max_instructions, asked.max_ram, asked.max_flash)
     if asked.board or any(limits):
@@ -82,8 +84,8 @@ def tune(
         budget = Budget.of(asked.board or DEFAULT_BOARD, str(asked.arithmetic), *limits)
     else:
         note("No --board and no budget: memory and instructions are not measured.")
-    trial_settings = TrialSettings(asked.folds, preset.settings.seed, given.recipe, budget)
-    readings = read_colocation(files, given.config.data, note)
+    recipe = merge(given.recipe, {"model": {"window": preset.window}})
+    trial_settings = TrialSettings(asked.folds, preset.settings.seed, recipe, budget)
     try:
         search = prepare_search(out, _without_test(readings, asked.until), space, trial_settings)
     except DataError as error:

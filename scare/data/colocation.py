@@ -37,7 +37,7 @@ from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, r
 from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
-from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time
+from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time, what_would_do
 from scare.data.tables import AS_FOUND
 from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml
@@ -214,7 +214,8 @@ def make_split(
     try:
         return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
     except DataError as error:
-        raise DataError(f"{error}; a shorter window, other split.borders or more data may help") from error
+        remedy = "use a shorter --window or other split.borders" if times else what_would_do(readings, window * step)
+        raise DataError(f"{error}; {remedy}") from error
 
 
 def parse_time(text: str, key: str) -> datetime:

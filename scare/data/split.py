@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations, pairwise, product
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ import polars as pl
 from scare.data.flags import TRAINING, drop_dead_devices
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.errors import DataError, UsageError
-from scare.words import duration
+from scare.words import UNITS, as_option, duration, plural
 
 LABELS = {
     "train": ["train", "training"],
     "validation": ["validate", "validation", "valid", "val"],
     "test": ["test", "testing"],
 }
+VALIDATION_SHARE, TEST_SHARE = 0.15, 0.25  # of the rows with a reference, in a split by time
+FEWEST_READINGS = 4  # in a window
 SAME_REFERENCE = 0.5  # above this share of equal values at equal times two references are one instrument
 
 
@@ -116,8 +119,8 @@ def split_by_site(readings: Sequence[Readings], validation: str | None = None, t
 def split_by_time(
     readings: Sequence[Readings],
     gap_seconds: float,
-    validation_share: float = 0.15,
-    test_share: float = 0.25,
+    validation_share: float = VALIDATION_SHARE,
+    test_share: float = TEST_SHARE,
     borders: tuple[datetime, datetime] | None = None,
 ) -> Split:
     """Split by time: training, then validation, then test, at the same two borders for every device.
@@ -214,7 +217,7 @@ def cut_by_time(
     if not before or not any(np.isfinite(one.targets).any() for one in after):
         raise DataError(
             f"too few rows to hold any out for validation: the last {share:.0%} must be longer than"
-            f" {duration(gap_seconds)}; give more data, a shorter --window, or validation readings"
+            f" {duration(gap_seconds)}; {what_would_do(readings, gap_seconds)}"
         )
     return before, after
 
@@ -271,6 +274,23 @@ def reference_times(readings: Sequence[Readings]) -> np.ndarray:
             f"no row has a reference: {f'{names[0]} has no value' if names else 'align the readings with one'}"
         )
     return times
+
+
+def shortest_part(readings: Sequence[Readings]) -> float:
+    """How long validation and test of a split by time each are at least, in seconds."""
+    times = reference_times(readings)
+    first, second = np.quantile(times, [1 - VALIDATION_SHARE - TEST_SHARE, 1 - TEST_SHARE])
+    return float(min(second - first, times[-1] - second))
+
+
+def what_would_do(readings: Sequence[Readings], gap_seconds: float) -> str:
+    """Say which window, or how much more data, leaves half of validation to be scored; `gap_seconds` is the window."""
+    times, window = reference_times(readings), shortest_part(readings) / 2
+    step = float(np.median([one.step_seconds for one in readings if len(one) > 1] or [np.inf]))
+    missing = 2 * gap_seconds / VALIDATION_SHARE - float(times[-1] - times[0])
+    unit, size = next((pair for pair in UNITS.items() if missing >= pair[1]), ("minute", 60.0))
+    more = plural(max(1, ceil(missing / size)), f"more {unit}")
+    return f"use --window {as_option(window)}, or {more}" if window >= FEWEST_READINGS * step else f"it takes {more}"
 
 
 def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_seconds: float) -> tuple[Readings, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 from annotated_types import MinLen
 
 from scare.data.readings import Readings
+from scare.data.split import FEWEST_READINGS
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import run_on_packed
 from scare.experiments.jax_cache import forget_compiled
@@ -54,7 +55,7 @@ def default_space(preset: Recipe) -> SearchSpace:
     >>> default_space(Recipe(window=24))["model.window"]
     (12, 24, 48, 96)
     """
-    lengths = tuple(max(4, round(factor * preset.window)) for factor in WINDOW_FACTORS)
+    lengths = tuple(max(FEWEST_READINGS, round(factor * preset.window_readings)) for factor in WINDOW_FACTORS)
     return _with_preset({WINDOW: lengths, **HYPERPARAMETERS}, preset)
 
 
@@ -69,7 +70,7 @@ def make_space(tables: Mapping[str, Any], preset: Recipe, where: Path | str) -> 
     for name, values in listed.items():
         for value in values:
             adjust(preset, nested({name: value}), where)  # raises if the recipe cannot have this value
-    return _with_preset({WINDOW: (preset.window,), **listed}, preset)
+    return _with_preset({WINDOW: (preset.window_readings,), **listed}, preset)
 
 
 def preset_values(space: SearchSpace, preset: Recipe) -> dict[str, Number]:

@@ -26,6 +26,7 @@ from scare.calibrator.passes import average, fold
 from scare.calibrator.plan import Plan
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel, Readings
+from scare.data.split import FEWEST_READINGS
 from scare.errors import UsageError
 from scare.experiments.study import recipe_of
 from scare.export.lowering import compile_calibrator
@@ -46,7 +47,6 @@ SAMPLES = 16  # windows from which the fixed-point form takes its scales
 SMALL = 0.1  # standard deviation drawn for weights that start at zero: outputs are about as large as trained ones
 BANDWIDTH = 1.5, 2.5  # range drawn for a hash bandwidth, a scalar that starts at zero: about as after training
 UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
-SHORTEST = 4  # readings in the window of any recipe
 Cost = Mapping[str, int]  # by the names in UNITS
 
 
@@ -59,7 +59,7 @@ def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Gener
         drawn = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*BANDWIDTH)
         return np.where(leaf == 0, drawn, leaf)
 
-    filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window, channels, jax.random.key(seed)))
+    filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window_readings, channels, jax.random.key(seed)))
     return filled
 
 
@@ -182,7 +182,7 @@ def largest_window(
         drawn = Calibrator(plan, inputs, calibrator.target, sample, sample)
         return measure_once(compile_calibrator(drawn, arithmetic), board).fits
 
-    return largest(fits, SHORTEST, calibrator.window - 1)
+    return largest(fits, FEWEST_READINGS, calibrator.window - 1)
 
 
 def largest(fits: Callable[[int], bool], least: int, most: int) -> int:

@@ -130,7 +130,7 @@ def combine(
 ) -> Combination:
     """Fit every family to training, judge it on validation, and choose shares."""
     unit, rules = float(scaling.target.scale[0]), recipe.rules
-    network = recipe.model.build(recipe.window, examples.series.shape[1], jax.random.key(recipe.settings.seed))
+    network = recipe.model.build(recipe.window_readings, examples.series.shape[1], jax.random.key(recipe.settings.seed))
     if not network.has_linear_start:
         return Combination((), (), tuple(train_members(recipe, examples, held_out, unit, None, report)))
     design, validation = (network.design(design_matrix(part, network.basis), scaling) for part in (examples, held_out))

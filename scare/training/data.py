@@ -31,7 +31,7 @@ CLEARLY_LOWER = 0.8  # of a squared error: on a near-tie devices are scaled toge
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
     """Split into training and validation at one moment, a window apart."""
-    return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window * common_step(readings))
+    return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window_readings * common_step(readings))
 
 
 def prepare_inputs(
@@ -66,7 +66,7 @@ def prepare_inputs(
 
     def scaled(per_device: bool) -> Inputs:
         scaling = fit_scaling(recipe.scaling, rows, targets, per_device, settle, share)
-        return Inputs(first.channels, scaling, step, recipe.window, recipe.policy, DEFAULT_SETTINGS)
+        return Inputs(first.channels, scaling, step, recipe.window_readings, recipe.policy, DEFAULT_SETTINGS)
 
     if recipe.per_device is not None:
         return scaled(recipe.per_device), first.reference

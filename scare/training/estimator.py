@@ -11,6 +11,7 @@ from scare.data.readings import CALIBRATED, REFERENCE, TIME, Channel, Readings
 from scare.errors import UsageError
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
+from scare.windowing.window_length import AUTO
 
 
 class SensorCalibrator(RegressorMixin, BaseEstimator):
@@ -22,7 +23,7 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     window
-        Readings in a window.
+        Length of a window: readings, a duration such as `1h`, or `auto`, which follows the data.
     preset
         `default` or `paper`.
     steps
@@ -42,7 +43,12 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, window: int = 60, preset: str = "default", steps: int | None = None, seed: int = 0, time: str = TIME
+        self,
+        window: int | str = AUTO,
+        preset: str = "default",
+        steps: int | None = None,
+        seed: int = 0,
+        time: str = TIME,
     ) -> None:
         self.window, self.preset, self.steps, self.seed, self.time = window, preset, steps, seed, time
 

@@ -135,10 +135,9 @@ def evaluate(
     report: Report | None = None,
 ) -> Evaluation:
     """Fit all candidates to training, choose on validation, and describe what was chosen; arguments as for `fit`."""
-    recipe = recipe or Recipe()
-    train, validation, left_out = _drop_unusable(
-        [readings] if isinstance(readings, Readings) else readings, validation, recipe
-    )
+    readings = [readings] if isinstance(readings, Readings) else readings
+    recipe = (recipe or Recipe()).for_readings((*readings, *validation))
+    train, validation, left_out = _drop_unusable(readings, validation, recipe)
     inputs, target = prepare_inputs(train, validation, recipe)
     learning = replace(inputs, policy=recipe.learned_from)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)

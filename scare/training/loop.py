@@ -92,7 +92,7 @@ class Trainer:
         self.settings, self.unit = recipe.settings, unit
         self.order = np.random.default_rng(self.settings.seed)
         build_key, self.key = jax.random.split(jax.random.key(self.settings.seed))
-        network = recipe.model.build(recipe.window, examples.series.shape[1], build_key)
+        network = recipe.model.build(recipe.window_readings, examples.series.shape[1], build_key)
         self.phases = phase_rounds(self.settings.rounds(len(examples)), network.phases)
         self.steps = sum(map(sum, self.phases))
         self.gather, self.references = make_gather(examples, network), examples.targets

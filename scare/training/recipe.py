@@ -5,7 +5,7 @@ of a file change a preset; `scare tune` writes them, `scare train` reads them (d
 
     [model]
     preset = "default"
-    window = 120
+    window = "2h"
     front = { width = 12 }
     [training]
     rate = 0.0025
@@ -13,7 +13,7 @@ of a file change a preset; `scare tune` writes them, `scare train` reads them (d
     tolerance = 0.1
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, make_dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -21,17 +21,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Gt, Lt
 
 from scare.baselines import MODELS
+from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.models import Architecture, Scare
 from scare.models.selection import SelectionRules
 from scare.records import Amount, Finite, convert, merge
+from scare.windowing.window_length import AUTO, WindowLength, checked_window, window_readings
 from scare.windowing.windows import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
 from scare.words import suggestion
-
-Window = Annotated[int, Ge(4)]  # readings
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Recipe:
     model
         Architecture of the network.
     window
-        Readings in a window, at least 4.
+        Length of a window: readings (at least 4), a duration such as `1h`, or `auto`, which follows the data.
     policy
         Gap policy: when a window is complete enough to be used.
     learned_from
@@ -145,7 +145,7 @@ class Recipe:
 
     name: str = "default"
     model: Architecture = field(default_factory=Scare.default)
-    window: Window = 60
+    window: WindowLength = AUTO
     policy: GapPolicy = RECENT
     learned_from: GapPolicy = ANY
     scaling: str = "standard"
@@ -157,11 +157,20 @@ class Recipe:
     rules: SelectionRules = field(default_factory=SelectionRules)
 
     def __post_init__(self) -> None:
-        if self.window < 4:
-            raise UsageError(f"a window needs at least 4 readings, not {self.window}")
+        checked_window(self.window)
+
+    def for_readings(self, readings: Sequence[Readings]) -> "Recipe":
+        """The recipe with its window in readings, as `fit` needs it."""
+        return replace(self, window=window_readings(self.window, readings))
+
+    @property
+    def window_readings(self) -> int:
+        """Readings in a window; a duration becomes readings in `for_readings`."""
+        assert isinstance(self.window, int)
+        return self.window
 
     @staticmethod
-    def preset(name: str, window: int = 0, model: str = "scare", **settings: Any) -> "Recipe":
+    def preset(name: str, window: int | str = 0, model: str = "scare", **settings: Any) -> "Recipe":
         """A preset with another window (0: its own), model and training settings.
 
         >>> Recipe.preset("paper", window=360, seed=5).settings.batch
@@ -296,6 +305,6 @@ def _tables_type(architecture: Any) -> Any:
         ("gap_policy", gap_policy, ""),
         ("learned_from", learned_from, ""),
     ]
-    model = make_dataclass("Model", [("window", Window), *parts, *own])
+    model = make_dataclass("Model", [("window", WindowLength), *parts, *own])
     selection = ("selection", SelectionRules, field(metadata={"was": "ladder"}))
     return make_dataclass("Tables", [("model", model), ("training", TrainingSettings), selection])

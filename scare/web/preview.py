@@ -26,6 +26,7 @@ from scare.data.tables import AS_FOUND, Dates, TableOptions
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
 from scare.report.chart_data import decimate, with_breaks
+from scare.windowing.window_length import AUTO, window_readings
 
 SMALL, LARGE = 400, 2000  # points of a chart
 MARGIN_SECONDS = 7200  # of the reference shown before and after the sensor: the largest clock offset tried
@@ -74,11 +75,13 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
     split = convert(tables.get("split", {}), SplitSection, config)
     notes: list[str] = []
     readings = read_colocation(files, data, notes.append)
-    parts = make_split(readings, files, data, split, int(tables.get("model", {}).get("window", 60)))
+    window = window_readings(tables.get("model", {}).get("window", AUTO), readings)
+    parts = make_split(readings, files, data, split, window)
     return {
         "notes": [*notes, *parts.notes, *parts.left_out],
         "how": parts.description,
         "step_seconds": float(np.median([one.step_seconds for one in readings])),
+        "window": window,
         "devices": [one.device for one in readings],
         "first": _side_by_side(readings[0]),
         "parts": [

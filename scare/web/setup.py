@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import tomli_w
 
 from scare.data.tables import Dates
-from scare.records import Count, Positive, convert
+from scare.records import Positive, convert
+from scare.windowing.window_length import AUTO, WindowLength
 
 FILES = "files"  # folder of a session
 SENSOR, REFERENCE = "sensor", "reference"  # kinds of files, and roles of columns
@@ -37,7 +38,7 @@ class Selections:
     apply_offset: bool = False
     split: Literal["time", "device"] = "time"
     borders: tuple[float, ...] = ()  # seconds since 1970
-    window: Count = 60
+    window: WindowLength = AUTO
     step: Positive | None = None
     length: Literal["quick", "usual", "thorough"] = "usual"
     board: str = ""

@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from scare.data.readings import Readings
+from scare.data.split import FEWEST_READINGS
 from scare.errors import DataError
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.scaling import NO_EFFECT, DeviceEffect
 from scare.windowing.windows import longest_run, make_grid
+from scare.words import plural
 
 STORED_BYTES = 1 << 30
 ROWS = 8192  # windows turned into features at once
@@ -131,5 +133,6 @@ def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inp
         )
     raise DataError(
         f"{part}: too few rows for one window: {rows} rows, the longest run without a gap is {longest} readings,"
-        f" and a window of {inputs.window} needs {needed}; use a shorter --window or more data"
+        f" and a window of {inputs.window} needs {needed}; use --window {max(longest, FEWEST_READINGS)},"
+        f" or data with {plural(needed, 'reading')} without a gap"
     )

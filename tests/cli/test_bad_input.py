@@ -116,7 +116,7 @@ def test_a_reference_shorter_than_a_window_is_refused(refused) -> None:
 
 def test_a_window_longer_than_the_data_is_refused(refused) -> None:
     write(colocation(), "box.csv")
-    refused(f"{TRAIN} --window 1000", DATA, "no rows with a reference", "a shorter window")
+    refused(f"{TRAIN} --window 1000", DATA, "no rows with a reference", "use --window 22min, or 10 more days")
 
 
 def test_a_constant_reference_is_refused(refused) -> None:

@@ -373,10 +373,11 @@ def test_training_without_its_packages_says_what_to_install(
     assert not Path("no2.scare").exists()
 
 
-def test_the_window_is_that_of_the_preset_unless_given(scare: RunCli, boxes: list[str]) -> None:
+def test_the_window_follows_the_data_unless_given(scare: RunCli, boxes: list[str]) -> None:
     line = f"scare train {' '.join(boxes)} {COLUMNS} --out no2.scare"
-    assert trained(scare(line)).window == 60
+    assert trained(scare(line)).window == 22  # a quarter of 90 minutes of validation
     assert trained(scare(f"{line} --window 30")).window == 30
+    assert trained(scare(f"{line} --window 30min")).window == 30
 
 
 def test_a_rival_is_trained_by_its_name(scare: RunCli, boxes: list[str]) -> None:
@@ -395,3 +396,20 @@ def test_what_jax_compiles_is_kept_unless_the_user_says_where(tmp_path: Path, mo
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
     require_training()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"
+
+
+def test_two_weeks_of_two_minutes_beside_an_hourly_reference_train_with_no_option(scare: RunCli) -> None:
+    minutes = np.arange(0, 13 * 24 * 60, 2)
+    air = 12 + 6 * np.sin(2 * np.pi * minutes / 1440) + 3 * np.sin(2 * np.pi * minutes / 5000)
+    times = pl.Series("time", np.datetime64("2026-03-01T00:02", "ms") + 60_000 * minutes)
+    pl.DataFrame([times, pl.Series("pm25", 1.6 * air + np.cos(minutes))]).write_csv("box.csv")
+    hours = pl.Series("time", times.to_numpy()[29::30])
+    pl.DataFrame([hours, pl.Series("PM2.5", air.reshape(-1, 30).mean(axis=1))]).write_csv("station.csv")
+    line = "scare train box.csv --reference-file station.csv --steps 20 --out m.scare"
+    output = scare(line)
+    assert output.code == 0, output.err
+    assert "the first 11 hours after each fill the window" in output.err
+    assert Calibrator.load("m.scare").inputs.step_seconds == 3600
+    refused = scare(f"{line} --window 60h")
+    assert refused.code == 3
+    assert "use --window 23h, or 21 more days" in refused.err

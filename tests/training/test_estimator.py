@@ -86,7 +86,7 @@ def test_a_clone_has_the_settings_and_nothing_learned(fitted: SensorCalibrator) 
 
 def test_settings_are_read_and_changed_by_name() -> None:
     estimator = SensorCalibrator(seed=3)
-    expected = {"window": 60, "preset": "default", "steps": None, "seed": 3, "time": "time"}
+    expected = {"window": "auto", "preset": "default", "steps": None, "seed": 3, "time": "time"}
     assert estimator.get_params() == expected
     assert estimator.set_params(window=8, steps=5) is estimator
     assert estimator.get_params() == expected | {"window": 8, "steps": 5}

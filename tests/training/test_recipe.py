@@ -125,7 +125,7 @@ def test_a_preset_takes_window_and_settings_and_keeps_the_rest() -> None:
 def test_the_default_preset_is_the_recipe() -> None:
     recipe, settings = Recipe.preset("default"), Recipe.preset("default").settings
     assert recipe.model == Scare.default()
-    assert (recipe.window, recipe.scaling, recipe.policy.name) == (60, "standard", "recent")
+    assert (recipe.window, recipe.scaling, recipe.policy.name) == ("auto", "standard", "recent")
     assert (settings.steps, settings.epochs, settings.batch, settings.checkpoints) == (3000, 0, 64, 10)
     assert (settings.rate, settings.warm_up, settings.cosine, settings.clip) == (5e-3, 0.05, True, 1.0)
     assert (settings.weight_decay, settings.average, settings.freeze_at) == (1e-2, 0.995, 0.6)

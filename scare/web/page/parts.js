@@ -5,6 +5,7 @@ import { chart } from "./pictures.js";
 import { number } from "./pages/words.js";
 
 const PARTS = [["train", "training"], ["validation", "validation"], ["test", "test"]];
+const AUTO = "auto"; // the window follows the time step and the length of the data
 const WINDOWS = [8, 16, 24, 60, 120, 240, 360, 720];
 const LENGTHS = [["quick", "quick (to try it out)"], ["usual", "normal"], ["thorough", "thorough (averages three models, takes three times as long)"]];
 const STEPS = [["", "as they are"], ["60", "1 minute"], ["300", "5 minutes"], ["600", "10 minutes"], ["1800", "30 minutes"], ["3600", "1 hour"]];
@@ -19,7 +20,7 @@ export function showParts(element, page, facts) {
   refresh(byId("sides"), [job?.ended, job?.state, job?.messages, Boolean(found)], () => [
     job?.state === "running" && make("p", { className: "quiet", role: "status" }, "Reading all rows …"), refusal(job), found && sides(found)]);
   refresh(byId("bands"), [job?.ended, Boolean(found), fresh, job?.state], () => (found && job.state === "done" ? bands(found, selections, page) : []));
-  refresh(byId("settings"), [selections.window, selections.step, selections.board, selections.length, found?.step_seconds], () => settings(selections, found, page, facts));
+  refresh(byId("settings"), [selections.window, selections.step, selections.board, selections.length, found?.step_seconds, found?.window], () => settings(selections, found, page, facts));
   refresh(byId("after-2"), [job?.state], () => next(3, "Next: train", job?.state !== "refused"));
 }
 
@@ -81,12 +82,14 @@ function borders(found, from, to, selections, page) {
 
 function settings(selections, found, page, facts) {
   const step = selections.step ?? found?.step_seconds ?? 0;
-  const lengths = [...new Set([...WINDOWS, selections.window])].sort((a, b) => a - b).map((one) => [String(one), `${one} readings${step ? ` (${duration(one * step)})` : ""}`]);
+  const chosen = selections.window === AUTO && found ? `automatic (${duration(found.window * step)})` : "automatic";
+  const counts = [...new Set([...WINDOWS, ...(Number.isInteger(selections.window) ? [selections.window] : [])])].sort((a, b) => a - b);
+  const lengths = [[AUTO, chosen], ...counts.map((one) => [String(one), `${one} readings${step ? ` (${duration(one * step)})` : ""}`])];
   const boards = [["", "not decided yet"], ...facts.boards.map((one) => [one.name, one.title])];
   const field = (id, label, hint, control) => make("div", { className: "field" }, make("label", { htmlFor: id }, label), control, make("small", {}, hint));
   return make("div", { className: "fields" },
     field("window", "Window (history behind each value)", "Long enough for your sensor to react and recover: an hour or two for most. After a gap nothing is calibrated until the window is full again.",
-      select("window", lengths, String(selections.window), (value) => page.select({ window: Number(value) }))),
+      select("window", lengths, String(selections.window), (value) => page.select({ window: value === AUTO ? AUTO : Number(value) }))),
     field("step", "Average readings to", "Only needed if the reference is slower than the sensor, or if the time step changes.",
       select("step", STEPS, selections.step ? String(selections.step) : "", (value) => page.select({ step: value ? Number(value) : null }))),
     field("board", "Board", "The report says whether the calibrator fits.", select("board", boards, selections.board, (value) => page.select({ board: value }))),
