@@ -71,13 +71,13 @@ def check(
     mapping = propose_inputs(listener.stats, models.channels)
     if as_json:
         heard = {
-            name: {
+            one.name: {
                 "messages": one.messages,
                 "devices": sorted(one.devices),
                 "numbers": one.numbers,
                 "refused": one.rejected,
             }
-            for name, one in listener.stats.items()
+            for one in listener.heard
         }
         emit(
             {
@@ -97,13 +97,13 @@ def check(
 
 def _show_stats(listener: "TopicListener") -> None:
     """Print what each adapter received, and the numbers in topics that no adapter reads."""
-    if not listener.stats and not listener.numbers:
+    if not listener.heard and not listener.numbers:
         note("Nothing arrived. Listen longer with --seconds, and check that the devices send to this broker.")
         return
     rows = []
-    for name, one in listener.stats.items():
+    for one in listener.heard:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in one.rejected.most_common(3))
-        rows.append([name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), reasons])
+        rows.append([one.name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), reasons])
     show_table("received", ["adapter", "messages", "devices", "numbers", "rejected"], rows)
     for topic, numbers in listener.numbers.items():
         STDOUT.print(f"no adapter reads {topic}: {_pairs(numbers) or 'no numbers'}", markup=False)

@@ -1,8 +1,9 @@
 """`scare live check`: listen to a broker, count what arrives, and propose the inputs for it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import islice
 from math import isnan
 from threading import Lock
 from time import sleep
@@ -12,7 +13,7 @@ import tomli_w
 from paho.mqtt.client import Client, MQTTMessage
 
 from scare.data.quantities import find_quantity
-from scare.live.config import Broker, Config
+from scare.live.config import Broker, Config, Input
 from scare.live.messages import (
     Adapter,
     RejectedError,
@@ -27,34 +28,51 @@ from scare.live.mqtt import Connection
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
 MAX_TOPICS = 20  # topics without an adapter that are shown, and numbers shown for each
+MAX_NUMBERS = 100  # of one message
 MAX_DEVICES = 10_000
 
 
 @dataclass
-class AdapterStats:
-    """What arrived for one adapter: the count of messages, their devices and numbers, and the reasons of rejections."""
+class InputStats:
+    """What arrived for an input: the count of messages, their devices and numbers, and the reasons of rejections.
 
+    `is_given` says whether the config file has this input; the others are the adapters that it does not use.
+    """
+
+    adapter: Adapter
+    settings: Input
+    is_given: bool
     messages: int = 0
     devices: set[str] = field(default_factory=set)
     numbers: dict[str, float] = field(default_factory=dict)  # the last one of each field
     rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def name(self) -> str:
+        """The adapter, with the topic if the input has its own."""
+        return f"{self.adapter.name} {self.settings.topic}".rstrip()
 
 
 class TopicListener:
     """Listens to all topics of a broker for a while, in a separate session, so a running gateway misses nothing."""
 
     def __init__(self, config: Config, broker: Broker) -> None:
-        known, used = config.known_adapters, [one.adapter for one in config.inputs]
-        # Adapters of the inputs come first, because a topic may match several.
-        self._adapters = [known[name] for name in dict.fromkeys([*used, *known]) if known[name].topic]
+        used = {one.adapter for one in config.inputs}
+        unused = [Input(name) for name in config.known_adapters if name not in used]
+        # The inputs of the file come first, because a topic may match several.
+        self.stats = [InputStats(config.adapter(one), one, one.adapter in used) for one in (*config.inputs, *unused)]
         self._own_prefixes = tuple(f"{one}/" for one in (broker.publish, broker.home_assistant_prefix) if one)
         self._lock = Lock()
-        self.stats: dict[str, AdapterStats] = {}  # by adapter
         self.unknown: Counter[str] = Counter()
         self.numbers: dict[str, dict[str, float]] = {}  # in messages that no adapter reads, by topic and path
         self.dropped: list[int] = []
         self._connection = Connection(broker, f"{broker.client_id}-check", self._subscribe)
         self._connection.client.on_message = self._receive
+
+    @property
+    def heard(self) -> list[InputStats]:
+        """The inputs for which messages arrived."""
+        return [one for one in self.stats if one.messages]
 
     def listen(self, seconds: float) -> None:
         """Connect, listen for `seconds`, disconnect."""
@@ -68,17 +86,17 @@ class TopicListener:
         self._connection.client.subscribe([("#", 0), (DROPPED, 0)])
 
     def _receive(self, client: Client, _: Any, message: MQTTMessage) -> None:
-        """Count a message under the first adapter whose topic matches."""
+        """Count a message under the first input whose topic matches."""
         payload = bytes(message.payload)
         with self._lock:
             if message.topic == DROPPED:
                 self.dropped.append(int(payload) if payload.isdigit() else 0)
                 return
-            adapter = next((one for one in self._adapters if one.matches(message.topic)), None)
-            if adapter is None:
+            stats = next((one for one in self.stats if one.adapter.matches(message.topic)), None)
+            if stats is None:
                 self._add_unknown(message.topic, payload)
             else:
-                add_message(self.stats.setdefault(adapter.name, AdapterStats()), adapter, message.topic, payload)
+                add_message(stats, message.topic, payload)
 
     def _add_unknown(self, topic: str, payload: bytes) -> None:
         """Keep the numbers of a message that no adapter reads, for the first `MAX_TOPICS` topics."""
@@ -89,8 +107,9 @@ class TopicListener:
             self.numbers[topic] = dict(list(numbers_in(payload).items())[:MAX_TOPICS])
 
 
-def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: bytes) -> None:
+def add_message(stats: InputStats, topic: str, payload: bytes) -> None:
     """Update `stats` with a message: its device and numbers, or the reason of its rejection."""
+    adapter = stats.adapter
     stats.messages += 1
     try:
         name, _, content = read_message(adapter, payload, topic)
@@ -102,8 +121,9 @@ def add_message(stats: AdapterStats, adapter: Adapter, topic: str, payload: byte
         stats.devices.add(device)
     if adapter.fields:
         numbers = {name: field_value(one, content) for name, one in adapter.fields.items()}
-    else:
-        numbers = {str(key): parse_number(value) for key, value in content.items()}
+    else:  # its keys are its fields; a number further down has a path
+        found = islice(_numbers(content, ""), MAX_NUMBERS)
+        numbers = {path if "/" in path[1:] or "~" in path else path[1:]: number for path, number in found}
     stats.numbers |= {name: number for name, number in numbers.items() if not isnan(number)}
 
 
@@ -129,13 +149,17 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
         yield path or "/", number
 
 
-def propose_inputs(stats: Mapping[str, AdapterStats], channels: Sequence[str]) -> str:
-    """Write `[[inputs]]` for what arrived, as TOML, with the field that each channel is most likely in."""
-    inputs = [
-        {"adapter": name, "channels": guess_channels(one.numbers, channels)}
-        for name, one in stats.items()
-        if one.numbers
-    ]
+def propose_inputs(stats: Sequence[InputStats], channels: Sequence[str]) -> str:
+    """Write `[[inputs]]` for what arrived, as TOML, with the field that each channel is most likely in.
+
+    Inputs that the config file has keep all that it says of them, also those for which nothing arrived.
+    """
+    inputs = []
+    for one in stats if any(one.numbers for one in stats) else ():
+        if one.is_given or one.numbers:
+            given = {key.name: (getattr(one.settings, key.name), key.default) for key in fields(Input)}
+            kept = {name: value for name, (value, default) in given.items() if value != default}
+            inputs.append(kept | {"channels": guess_channels(one.numbers, channels) | dict(one.settings.channels)})
     return tomli_w.dumps({"inputs": inputs}) if inputs else ""
 
 

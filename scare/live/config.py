@@ -22,6 +22,7 @@ from scare.words import suggestion
 Port = Annotated[int, Ge(0), Le(65535)]
 Text = Annotated[str, MinLen(1)]
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # what Kafka allows as the name of a topic
+DEFAULT_PORTS = {True: 8883, False: 1883}  # of MQTT, with TLS and without
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 # Environment variables that hold the secrets.
 PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"
@@ -65,10 +66,11 @@ class Input:
 
 @dataclass(frozen=True)
 class Broker:
-    """The MQTT broker: how to connect, and what is published there."""
+    """The MQTT broker: how to connect, and what is published there; `version` 3 means MQTT 3.1.1."""
 
     host: Text = "127.0.0.1"
     port: Port = 0
+    version: Literal[3, 5] = 5
     tls: bool | None = None
     certificate_authority: str = ""
     client_id: Text = "scare"
@@ -86,7 +88,7 @@ class Broker:
     @property
     def used_port(self) -> int:
         """The port given, or else MQTT's default: 8883 with TLS, 1883 without."""
-        return self.port or (8883 if self.is_encrypted else 1883)
+        return self.port or DEFAULT_PORTS[self.is_encrypted]
 
     def password(self) -> str:
         """The user's password, empty without one."""
@@ -221,18 +223,14 @@ class Config:
         """The built-in adapters and those of this file."""
         return find_adapters(self.adapters, "[adapters]")
 
+    def adapter(self, settings: Input) -> Adapter:
+        """The adapter of an input, with its topic."""
+        adapter = self.known_adapters[settings.adapter]
+        return replace(adapter, topic=settings.topic or adapter.topic)
+
     def readers(self, channels: Sequence[str]) -> list[Reader]:
         """A reader for each input, for the channels that models read."""
-        adapters = self.known_adapters
-        return [
-            Reader(
-                replace(adapters[one.adapter], topic=one.topic or adapters[one.adapter].topic),
-                channels,
-                one.channels,
-                one.zone(),
-            )
-            for one in self.inputs
-        ]
+        return [Reader(self.adapter(one), channels, one.channels, one.zone()) for one in self.inputs]
 
     def post_readers(self, channels: Sequence[str]) -> dict[str, Reader]:
         """Readers of POSTed bodies, by the name of their adapter; `json` is always one."""

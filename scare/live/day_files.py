@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from urllib.parse import quote
 
 import polars as pl
 
@@ -50,7 +51,10 @@ class ParquetFiles:
 
 
 def _day_and_model(result: Result) -> tuple[str, str]:
-    return f"{datetime.fromtimestamp(result.time, UTC):%Y-%m-%d}", result.model
+    """The folder of a result and the stem of its files; `urllib.parse.unquote` gives the model's name back."""
+    # A dot, too: the parts of `pm` are `pm.*`, which must not be those of a model called `pm.2`.
+    model = quote(result.model, safe="").replace(".", "%2E")
+    return f"{datetime.fromtimestamp(result.time, UTC):%Y-%m-%d}", model
 
 
 def as_table(results: Sequence[Result]) -> pl.DataFrame:

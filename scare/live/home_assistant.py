@@ -6,13 +6,14 @@ Keys and spellings follow the documentation of Home Assistant's device-based dis
 import json
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
-from zlib import crc32
 
 from scare import __version__
 from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
+from scare.live.messages import topic_level
 from scare.live.pipeline import Result
 
 EXPIRES_AFTER_STEPS = 3  # after this many steps without a result a sensor becomes unavailable
@@ -64,7 +65,7 @@ def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) 
             "raw": _sensor(name, "raw", "Raw", _measurement(raw) | expires | {"entity_category": "diagnostic"}),
             "flags": _sensor(name, "flags", "Flags", expires | {"entity_category": "diagnostic"}),
         },
-        "state_topic": f"{prefix}/{device}/state",
+        "state_topic": f"{prefix}/{topic_level(device)}/state",
         "availability": [{"topic": f"{prefix}/status"}],
         "qos": 1,
     }
@@ -86,10 +87,12 @@ def _measurement(channel: Channel) -> dict[str, Any]:
 
 
 def object_id(device: str) -> str:
-    """A device's name in the characters that discovery topics allow; a checksum keeps changed names apart.
+    """A device's name in the characters that discovery topics allow.
 
-    >>> object_id("box-1"), object_id("84:f3")
-    ('box-1', '84_f3_8db1a6dd')
+    A changed name ends with a hash, which makes it longer than any name that stays as it is: no two devices share one.
+
+    >>> object_id("box-1"), object_id("84:f3")[:9], len(object_id("84:f3"))
+    ('box-1', '84_f3_b28', 70)
     """
     changed = re.sub(r"[^A-Za-z0-9_-]", "_", device)
-    return changed if changed == device else f"{changed}_{crc32(device.encode()):08x}"
+    return changed if changed == device else f"{changed}_{sha256(device.encode()).hexdigest()}"

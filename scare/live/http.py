@@ -185,7 +185,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             Route("/v1/readings", take_readings, methods=["POST"]),
             Route("/v1/readings/{adapter}", take_readings, methods=["POST"]),
             Route("/v1/devices", list_devices),
-            Route("/v1/devices/{device}", show_device),
+            Route("/v1/devices/{device:path}", show_device),  # a name may have slashes
             Route("/v1/events", stream_events),
             Route("/healthz", show_health),
             Route("/metrics", show_metrics),

@@ -27,14 +27,10 @@ MAX_DEPTH = 12  # of nested lists and objects
 MAX_AHEAD_SECONDS = 300.0  # that a device's clock may be ahead of ours
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 SECONDS, MILLISECONDS = (1e8, 1e10), (1e11, 1e13)  # since 1970, as in `data/times`
-DEVICE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+MAX_NAME = 64  # characters of a device's name
 SHOWN = 60  # characters of a rejected value
 TABLE = Path(__file__).with_name("adapters.toml")
-WILDCARDS = {
-    "{device}": "(?P<device>[^/]+)",
-    "{field}": "(?P<field>[^/]+)",
-    "+": "[^/]+",
-}  # levels of a topic that match anything
+WILDCARDS = ("{device}", "{field}", "+")  # levels of a topic that match anything
 
 
 class RejectedError(DataError):
@@ -120,6 +116,7 @@ class Adapter:
     topic: str = ""
     device: str = ""
     time: str = ""
+    numbers: str = ""
     pairs: tuple[str, str, str] | None = None
     fields: Mapping[str, Field] = field(default_factory=dict)
 
@@ -195,6 +192,10 @@ def read_content(adapter: Adapter, content: Any, topic: str = "") -> tuple[Any, 
         raise RejectedError(f"not a JSON object: {excerpt(content)}")
     time = find(content, adapter.time) if adapter.time else None
     device = levels.get("device") or find(content, adapter.device)
+    if adapter.numbers:
+        content = find(content, adapter.numbers)
+        if not isinstance(content, dict):
+            raise RejectedError(f"no object {adapter.numbers} in the message, which is where its numbers are expected")
     if adapter.pairs is not None:  # a list of names and values
         path, name, value = adapter.pairs
         pairs = find(content, path)
@@ -204,19 +205,32 @@ def read_content(adapter: Adapter, content: Any, topic: str = "") -> tuple[Any, 
 
 
 def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
-    """The device and field that a topic names.
+    """The device and field that a topic names; several levels {device} are one name with slashes.
 
     >>> read_topic(find_adapters({})["esphome"], "attic/sensor/pm_2_5/state")
     {'device': 'attic', 'field': 'pm_2_5'}
     """
-    match = _topic_pattern(adapter.topic).fullmatch(topic)
-    return match.groupdict() if match else {}
+    match, names = _topic_pattern(adapter.topic).fullmatch(topic), dict[str, str]()
+    if match:
+        for key, level in zip(re.findall(r"\{(\w+)\}", adapter.topic), match.groups(), strict=True):
+            names[key] = f"{names[key]}/{level}" if key in names else level
+    return names
 
 
 @lru_cache
 def _topic_pattern(topic: str) -> re.Pattern[str]:
-    """The regular expression for an adapter's topic, with the groups `device` and `field` if it has them."""
-    return re.compile("/".join(WILDCARDS.get(level) or re.escape(level) for level in topic.split("/")))
+    """The regular expression for an adapter's topic, with a group for each level in braces."""
+    patterns = {"{device}": "([^/]+)", "{field}": "([^/]+)", "+": "[^/]+"}
+    return re.compile("/".join(patterns.get(level) or re.escape(level) for level in topic.split("/")))
+
+
+def topic_level(name: str) -> str:
+    """A device's name as one level of a topic: % / + # are percent-encoded, which `urllib.parse.unquote` reverses.
+
+    >>> topic_level("Küche 1/2"), topic_level("box-1")
+    ('Küche 1%2F2', 'box-1')
+    """
+    return re.sub("[%/+#]", lambda sign: f"%{ord(sign[0]):02X}", name)
 
 
 def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[str]) -> dict[str, Field]:
@@ -327,16 +341,16 @@ def parse_number(value: Any) -> float:
 
 
 def check_device(name: Any) -> str:
-    """Return a device name, or reject one that is not valid.
+    r"""Return a device name, or reject one that is not valid.
 
-    >>> check_device("AA:BB:cc-1.x_")
-    'AA:BB:cc-1.x_'
-    >>> check_device("box 1/<b>")
+    >>> check_device("Küche, 2. Regal")
+    'Küche, 2. Regal'
+    >>> check_device("box\n1")
     Traceback (most recent call last):
-    scare.live.messages.RejectedError: 'box 1/<b>' is not a device name; use 1 to 64 letters, digits or _ . : -
+    scare.live.messages.RejectedError: 'box\n1' is not a device name; use 1 to 64 printable characters
     """
-    if not (isinstance(name, str) and DEVICE.fullmatch(name)):
-        raise RejectedError(f"{excerpt(name)} is not a device name; use 1 to 64 letters, digits or _ . : -")
+    if not (isinstance(name, str) and name.isprintable() and name.strip() and len(name) <= MAX_NAME):
+        raise RejectedError(f"{excerpt(name)} is not a device name; use 1 to {MAX_NAME} printable characters")
     return name
 
 

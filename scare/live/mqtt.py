@@ -1,4 +1,4 @@
-"""MQTT 5: readings in (`MqttSource`), results out (`MqttSink`), over a connection that is restored when it breaks.
+"""MQTT 5 or 3.1.1: readings in (`MqttSource`), results out (`MqttSink`), over a connection that is restored.
 
 A reading is acknowledged when its result has been published. The order (journal, calibrate, publish, acknowledge) is
 kept by `pipeline`, not here. The broker keeps a reading until it is acknowledged, and a full queue makes the source
@@ -13,28 +13,31 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from socket import create_connection
 from threading import Event
 from time import monotonic, time
 from typing import Any
 
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, MQTTMessageInfo, MQTTv5
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, MQTTMessageInfo, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from scare.errors import UnreachableError, UsageError
-from scare.live.config import Broker
+from scare.live.config import DEFAULT_PORTS, Broker
 from scare.live.home_assistant import Discovery
-from scare.live.messages import Reader, Reading, RejectedError, check_size, format_time
+from scare.live.messages import Reader, Reading, RejectedError, check_size, format_time, topic_level
 from scare.live.pipeline import Delivery, Monitor, Pipeline, Rejection, Result
 
 QOS = 1
 KEEPALIVE_SECONDS = 30
 CONNECT_SECONDS = 10.0  # for the first connection
+PROBE_SECONDS = 3.0  # for a connection that finds out why there was none
 FULL_QUEUE_SECONDS = 0.5  # how often, while the queue is full, we check whether the process is stopping
 CONFIRM_SECONDS = 0.2  # how often, while the broker has not confirmed, we check whether the process is stopping
 REJECTION_SECONDS = 1.0  # between two published rejections, at least
+LOST_AT_QOS_0 = "readings are lost while this process or the connection is down, and none is sent again"
 OnReady = Callable[[], object]  # called when the broker has accepted the subscriptions
 LOG = logging.getLogger(__name__)
 
@@ -50,37 +53,43 @@ class Connection:
         self.broker, self._on_connect, self._receives = broker, on_connect, receives
         self.number = 0  # connections made so far
         self._answered, self._failure = Event(), ""
-        self.client = Client(
-            CallbackAPIVersion.VERSION2, client_id, protocol=MQTTv5, manual_ack=True, reconnect_on_failure=True
-        )
+        kind: dict[str, Any] = {"protocol": MQTTv5}
+        if broker.version == 3:  # it has no `clean_start` of a connection, but a `clean_session` of the client
+            kind = {"protocol": MQTTv311, "clean_session": not receives}
+        self.client = Client(CallbackAPIVersion.VERSION2, client_id, manual_ack=True, reconnect_on_failure=True, **kind)
         self.client.on_connect, self.client.on_disconnect = self._connected, self._disconnected
         self.client.reconnect_delay_set(1, 30)
         if broker.user:
             self.client.username_pw_set(broker.user, broker.password() or None)
+        self._context: ssl.SSLContext | None = None
         if broker.is_encrypted:
             try:
-                context = ssl.create_default_context(cafile=broker.certificate_authority or None)
+                self._context = ssl.create_default_context(cafile=broker.certificate_authority or None)
             except (OSError, ssl.SSLError) as error:
                 raise UsageError(f"mqtt.certificate_authority {broker.certificate_authority}: {error}") from error
-            self.client.tls_set_context(context)
+            self.client.tls_set_context(self._context)
 
     def open(self) -> None:
         """Connect, or raise an error with the reason."""
-        broker = self.broker
-        properties = Properties(PacketTypes.CONNECT)
-        if self._receives:
-            properties.SessionExpiryInterval = 0xFFFFFFFF  # never
-            properties.ReceiveMaximum = min(self._receives, 65535)  # MQTT's limit
-        self.client.connect_async(
-            broker.host, broker.used_port, KEEPALIVE_SECONDS, clean_start=not self._receives, properties=properties
-        )
+        broker, options = self.broker, dict[str, Any]()
+        if broker.version == 5:
+            properties = Properties(PacketTypes.CONNECT)
+            if self._receives:
+                properties.SessionExpiryInterval = 0xFFFFFFFF  # never
+                properties.ReceiveMaximum = min(self._receives, 65535)  # MQTT's limit
+            options = {"clean_start": not self._receives, "properties": properties}
+        self.client.connect_async(broker.host, broker.used_port, KEEPALIVE_SECONDS, **options)
         self.client.loop_start()
         if not self._answered.wait(CONNECT_SECONDS):
             self.close()
-            raise UnreachableError(f"the broker at {broker.host} port {broker.used_port} does not answer")
+            reason = explain_silence(broker, self._context)
+            raise UnreachableError(f"the broker at {broker.host} port {broker.used_port} does not answer{reason}")
         if self._failure:
             self.close()
-            raise UsageError(f"the broker at {broker.host} refuses {broker.user or 'a client'}: {self._failure}")
+            hint = (
+                "; set mqtt.version = 3" if "protocol version" in self._failure.lower() and broker.version == 5 else ""
+            )
+            raise UsageError(f"the broker at {broker.host} refuses {broker.user or 'a client'}: {self._failure}{hint}")
 
     def close(self) -> None:
         """Disconnect; the broker keeps the session."""
@@ -108,6 +117,47 @@ class Connection:
             LOG.warning("lost the connection to the broker at %s (%s); reconnecting", self.broker.host, reason)
 
 
+def explain_silence(broker: Broker, context: ssl.SSLContext | None) -> str:
+    """Why a broker does not answer, and what to change, as far as another connection shows.
+
+    `context` is that of the connection that failed, None if it had no TLS.
+    """
+    host, port, tls = broker.host, broker.used_port, context is not None
+    found = speaks_tls(host, port)
+    if found is None:
+        other = DEFAULT_PORTS[not tls]
+        if not broker.port and speaks_tls(host, other) is (not tls):
+            return f", but port {other} does: set mqtt.tls = {str(not tls).lower()}"
+        return "; check mqtt.host and mqtt.port"
+    if found is not tls:
+        return " with TLS; if it has none, set mqtt.tls = false" if tls else " without TLS; set mqtt.tls = true"
+    if context is not None:
+        try:
+            with create_connection((host, port), PROBE_SECONDS) as socket:
+                context.wrap_socket(socket, server_hostname=host).close()
+        except ssl.SSLCertVerificationError as error:
+            return f": its certificate is refused ({error.verify_message}); set mqtt.certificate_authority"
+        except OSError as error:
+            return f": {error}"
+    return " as an MQTT broker does"
+
+
+def speaks_tls(host: str, port: int) -> bool | None:
+    """Whether a server answers a TLS handshake, whatever its certificate; None if there is no connection."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        socket = create_connection((host, port), PROBE_SECONDS)
+    except OSError:
+        return None
+    with socket:
+        try:
+            context.wrap_socket(socket, server_hostname=host).close()
+        except OSError:  # also `ssl.SSLError`
+            return False
+    return True
+
+
 class MqttSource:
     """Subscribes to the topics of readers in a session that outlives the process."""
 
@@ -122,6 +172,9 @@ class MqttSource:
 
     def start(self) -> None:
         """Connect and subscribe; queued messages of a persistent session may arrive first."""
+        if self._connection.broker.version == 3:
+            # The Things Stack grants QoS 1 and sends with QoS 0, so its answer to a subscription does not tell.
+            LOG.warning("MQTT 3.1.1: if the server sends with QoS 0, as The Things Stack does, %s", LOST_AT_QOS_0)
         self._connection.open()
 
     def stop(self) -> None:
@@ -137,10 +190,13 @@ class MqttSource:
         self._connection.client.subscribe([(one.adapter.subscription, QOS) for one in self._readers])
 
     def _subscribed(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
-        """Log subscriptions that the broker refuses, and go on with the others."""
+        """Log subscriptions that the broker refuses or weakens, and go on with the others."""
         for reader, answer in zip(self._readers, answers, strict=True):
+            topic = reader.adapter.subscription
             if answer.is_failure:
-                LOG.error("the broker refuses the subscription to %s: %s", reader.adapter.subscription, answer)
+                LOG.error("the broker refuses the subscription to %s: %s", topic, answer)
+            elif answer.value < QOS:
+                LOG.warning("the broker sends %s with QoS 0: %s", topic, LOST_AT_QOS_0)
         self._on_ready()
 
     def _receive(self, client: Client, _: Any, message: MQTTMessage) -> None:
@@ -229,7 +285,7 @@ class MqttSink:
         if self._discovery is not None:
             self._publish_all(self._discovery.update(result))
         payload = json.dumps(result.as_json(), ensure_ascii=False, separators=(",", ":"))
-        return self._client.publish(f"{self._prefix}/{result.device}/state", payload, QOS, retain=True)
+        return self._client.publish(f"{self._prefix}/{topic_level(result.device)}/state", payload, QOS, retain=True)
 
     def _wait_until_confirmed(self, sent: MQTTMessageInfo) -> bool:
         """Wait for the broker; False if the process stops first. After a reconnection paho sends the message again."""

@@ -53,6 +53,18 @@ def answers(port: int) -> bool:
     return True
 
 
+def make_certificate(folder: Path) -> str:
+    """Settings of a broker that speaks TLS, with a certificate for this computer in `folder`."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl would make a certificate")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    return f"user root\ncertfile {certificate}\nkeyfile {key}\n"
+
+
 class Listener:
     """A client that keeps every message."""
 

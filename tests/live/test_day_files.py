@@ -1,6 +1,7 @@
 """Results in files: a day and a model each, nothing twice, whatever is written again."""
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import polars as pl
 import pytest
@@ -39,6 +40,17 @@ def test_days_and_models_are_apart_and_a_day_that_is_over_is_one_file(tmp_path: 
         "2025-06-16/gas.00000003.parquet",
     ]
     assert pl.read_parquet(tmp_path / "*/dust*.parquet").height == 4
+
+
+@pytest.mark.parametrize(("model", "other"), [("pm", "pm.2"), ("pm[1]", "pm1"), ("PM 2.5/µ", "PM 2.5%2Fµ")])
+def test_any_name_of_a_model_has_files_of_its_own(tmp_path: Path, model: str, other: str) -> None:
+    files = ParquetFiles(tmp_path)
+    for number, time in enumerate([START, START + 60, START + DAY]):
+        files.publish([result("a", time, model), result("b", time, other), result("b", time + 1, other)])
+        files.keep(number)
+    days = sorted(path for path in tmp_path.rglob("*.parquet") if path.parent.name == "2025-06-15")
+    rows = {unquote(path.stem): pl.read_parquet(path)["device"].to_list() for path in days}
+    assert rows == {model: ["a"] * 2, other: ["b"] * 4}
 
 
 def test_many_parts_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_the_same_comes_as_csv_as_gzip_and_as_one_object(gateway: Gateway) -> No
 
 
 def test_a_bad_line_spoils_no_other_and_is_told(gateway: Gateway) -> None:
-    bad = [b"{", b'{"device": "a b", "pm25": 1}', b'{"device": "x", "time": 0, "pm25": 1}', b'{"device": "x"}']
+    bad = [b"{", b'{"device": "a\\nb", "pm25": 1}', b'{"device": "x", "time": 0, "pm25": 1}', b'{"device": "x"}']
     code, printed = ask(gateway, "POST", "/v1/readings", b"\n".join([*bad, lines(READINGS[:2])]))
     assert (code, printed["accepted"], printed["rejected"]) == (200, 2, 4)
     assert [one["line"] for one in printed["reasons"]] == [1, 2, 3, 4]

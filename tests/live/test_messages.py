@@ -4,6 +4,7 @@ import json
 import math
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,6 +24,8 @@ from scare.live.messages import (
     parse_json,
     parse_time,
     read_message,
+    read_topic,
+    topic_level,
 )
 
 NOW = 1.8e9
@@ -58,6 +61,28 @@ PURPLEAIR = {
     "pm2_5_atm_b": 10.0,
 }
 AIRGRADIENT = {"wifi": -46, "serialno": "ecda3b1eaaaf", "pm02": 7, "pm10": 8, "atmp": 25.87, "rhum": 43, "rco2": 447}
+# Written by us in the shapes that the projects document; the adapters' table has the addresses.
+ZIGBEE2MQTT = {"pm25": 9, "voc_index": 120, "temperature": 22, "humidity": 41, "linkquality": 87}
+CHIRPSTACK = {
+    "deduplicationId": "00000000-0000-4000-8000-000000000001",
+    "time": "2026-01-31T12:00:00.775023242+00:00",
+    "deviceInfo": {"applicationName": "air", "deviceName": "Roof 1", "devEui": "0a0b0c0d0e0f0001", "tags": {}},
+    "fPort": 2,
+    "data": "AQI=",
+    "object": {"pm2_5": 11.5, "temperatureSensor": {"1": 21.5}},
+    "rxInfo": [{"gatewayId": "0a0b0c0d0e0f0002", "rssi": -60, "snr": 7.2}],
+}
+THE_THINGS_STACK = {
+    "end_device_ids": {"device_id": "roof-1", "application_ids": {"application_id": "air"}},
+    "received_at": "2026-01-31T12:00:00.470559141Z",
+    "uplink_message": {
+        "f_port": 2,
+        "frm_payload": "AQI=",
+        "decoded_payload": {"pm25": 0, "temperature_1": 21.5, "gps_1": {"altitude": 12}},
+        "rx_metadata": [{"gateway_ids": {"gateway_id": "gate"}, "rssi": -60, "time": "2026-01-31T11:59:59Z"}],
+        "received_at": "2026-01-31T12:00:00.265072191Z",
+    },
+}
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
 
 
@@ -71,10 +96,29 @@ def test_a_message_too_large_is_rejected() -> None:
         parse_json(b" " * (MAX_PAYLOAD + 1))
 
 
-@pytest.mark.parametrize("name", ["", "a" * 65, "a b", "a/b", "<b>", "é", "a\n", None, 3, {"a": 1}])
+@pytest.mark.parametrize("name", ["", "  ", "a" * 65, "a\n", "a\0b", "a\x7f", "a\u200b", "a\ud800", None, 3, {"a": 1}])
 def test_a_bad_device_name_is_rejected(name: object) -> None:
     with pytest.raises(RejectedError, match="is not a device name"):
         check_device(name)
+
+
+PRINTABLE = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1, max_size=64)
+
+
+@given(PRINTABLE.filter(str.strip), PRINTABLE.filter(str.strip))
+@example("box 1/2", "box 1%2F2")
+@example("Küche +1 #2", "<b>")
+def test_a_printable_name_is_one_level_of_a_topic_and_comes_back(name: str, other: str) -> None:
+    assert check_device(name) == name
+    level = topic_level(name)
+    assert not set(level) & set("/+#")
+    assert unquote(level) == name
+    assert (topic_level(other) == level) == (other == name)
+
+
+@pytest.mark.parametrize("name", ["box-1", "AA:BB:cc-1.x_"])
+def test_a_plain_name_stays_as_it_is(name: str) -> None:
+    assert topic_level(name) == name
 
 
 @pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 0.0, 9.4e8, NOW + 301, 1e300])
@@ -138,6 +182,33 @@ def test_without_a_time_it_is_that_of_the_arrival_and_what_is_missing_is_nan() -
         ),
         ("airgradient", "", AIRGRADIENT, "ecda3b1eaaaf", None, {"pm25": 7, "temperature": 25.87, "co2": 447}),
         ("airgradient", "airgradient/readings/x1", AIRGRADIENT, "x1", None, {"pm25": 7}),
+        ("zigbee2mqtt", "zigbee2mqtt/Upper hall", ZIGBEE2MQTT, "Upper hall", None, {"pm25": 9, "humidity": 41}),
+        (
+            "zigbee2mqtt",
+            "zigbee2mqtt/a",
+            ZIGBEE2MQTT | {"last_seen": 1000 * NOON},
+            "a",
+            NOON,
+            {"temperature": 22},
+        ),
+        (
+            "chirpstack",
+            "application/ec0a/device/0a0b0c0d0e0f0001/event/up",
+            CHIRPSTACK,
+            "0a0b0c0d0e0f0001",
+            NOON + 0.775023,
+            {"pm2_5": 11.5, "rssi": math.nan},
+        ),
+        ("chirpstack", "", CHIRPSTACK, "0a0b0c0d0e0f0001", NOON + 0.775023, {"pm2_5": 11.5}),
+        (
+            "the-things-stack",
+            "v3/air@ttn/devices/roof-1/up",
+            THE_THINGS_STACK,
+            "roof-1",
+            NOON + 0.265072,
+            {"pm25": 0, "temperature_1": 21.5},
+        ),
+        ("the-things-stack", "", THE_THINGS_STACK, "roof-1", NOON + 0.265072, {"temperature_1": 21.5}),
         ("json", "", {"device": "b", "time": NOON, "a/b": 3}, "b", NOON, {"a/b": 3, "c": math.nan}),
     ],
 )
@@ -151,6 +222,28 @@ def test_a_message_holds_device_time_and_numbers(
     fields = channel_fields(adapter, {}, numbers)
     found = {name: field_value(fields[name], found_content) for name in numbers}
     assert found == pytest.approx(numbers, nan_ok=True)
+
+
+def test_an_uplink_that_was_not_decoded_is_rejected_with_the_place_of_its_numbers() -> None:
+    undecoded = {key: value for key, value in CHIRPSTACK.items() if key != "object"}
+    with pytest.raises(RejectedError, match="no object /object in the message"):
+        read(json.dumps(undecoded).encode(), "chirpstack", "application/ec0a/device/x/event/up")
+
+
+def test_a_path_of_a_channel_begins_where_the_numbers_are() -> None:
+    reader = Reader(ADAPTERS["chirpstack"], ["t"], {"t": "/temperatureSensor/1"})
+    found = reader.read(json.dumps(CHIRPSTACK).encode(), "", NOW)
+    assert found is not None
+    assert found.values == {"t": 21.5}
+
+
+@pytest.mark.parametrize(
+    ("topic", "device"),
+    [("zigbee2mqtt/attic/air", "attic/air"), ("zigbee2mqtt/attic", None), ("zigbee2mqtt/a/b/c", None)],
+)
+def test_several_levels_are_one_name_with_slashes(topic: str, device: str | None) -> None:
+    adapter = find_adapters({"zigbee2mqtt": {"topic": "zigbee2mqtt/{device}/{device}"}})["zigbee2mqtt"]
+    assert read_topic(adapter, topic).get("device") == device
 
 
 def test_one_number_a_topic_is_an_object_of_one_field() -> None:

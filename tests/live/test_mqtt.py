@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from socket import create_server
 from threading import Thread
 from typing import Any
+from urllib.parse import quote, unquote
+from urllib.request import urlopen
 
 import pytest
 
@@ -17,7 +20,7 @@ from scare.live.check import TopicListener, propose_inputs
 from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
 from scare.live.messages import format_time
-from tests.live.broker import SETTINGS, Listener, free_port, needs_broker, running_broker, wait_for
+from tests.live.broker import SETTINGS, Listener, free_port, make_certificate, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, draw_readings, expected, save_models
 from tests.live.test_http import as_line
 from tests.live.test_http import working as at_work
@@ -212,11 +215,38 @@ def test_check_listens_to_what_arrives_and_proposes_inputs(tmp_path: Path, port:
         box.send("tele/attic/SENSOR", "rubbish")
         box.send("scare/attic/state", {"raw": 9})
         listening_thread.join()
-    assert listener.stats["tasmota"].devices == {"attic"}
-    assert listener.stats["tasmota"].rejected == {"not JSON: 'rubbish'": 1}
+    (tasmota,) = listener.heard
+    assert tasmota.devices == {"attic"}
+    assert tasmota.rejected == {"not JSON: 'rubbish'": 1}
     assert listener.numbers == {"my/own/topic": {"/dust/fine": 3.0}}
     proposed = tomllib.loads(propose_inputs(listener.stats, ["pm25_raw", "current"]))
     assert proposed == {"inputs": [{"adapter": "tasmota", "channels": {"pm25_raw": "pm25"}}]}
+
+
+def test_check_keeps_what_the_file_says_of_an_input(tmp_path: Path, port: int) -> None:
+    oslo = Input("tasmota", "home/{device}/SENSOR", "Europe/Oslo", {"current": "/INA219/Current"})
+    polled = Input("airgradient", addresses=("http://10.0.0.9/measures/current",), every_seconds=30.0)
+    config = replace(make_config(tmp_path, port), inputs=(oslo, polled))
+    listener = TopicListener(config, Broker(port=port))
+    message = {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}, "INA219": {"Current": 300}}
+    with listening(port) as box:
+        listening_thread = Thread(target=listener.listen, args=(1.0,))
+        listening_thread.start()
+        wait_for(lambda: box.send("home/attic/SENSOR", message) or listener.heard)
+        box.send("zigbee2mqtt/Upper hall", {"pm25": 4, "temperature": 21})
+        listening_thread.join()
+    assert [one.name for one in listener.heard] == ["tasmota home/{device}/SENSOR", "zigbee2mqtt"]
+    assert listener.heard[1].devices == {"Upper hall"}
+    assert tomllib.loads(propose_inputs(listener.stats, ["pm25", "current"]))["inputs"] == [
+        {
+            "adapter": "tasmota",
+            "topic": "home/{device}/SENSOR",
+            "time_zone": "Europe/Oslo",
+            "channels": {"pm25": "pm25", "current": "/INA219/Current"},
+        },
+        {"adapter": "airgradient", "addresses": list(polled.addresses), "every_seconds": 30.0, "channels": {}},
+        {"adapter": "zigbee2mqtt", "channels": {"pm25": "pm25"}},
+    ]
 
 
 def test_check_hears_that_the_broker_drops_messages(tmp_path: Path) -> None:
@@ -231,3 +261,127 @@ def test_check_hears_that_the_broker_drops_messages(tmp_path: Path) -> None:
         listener = TopicListener(config, Broker(port=port))
         listener.listen(2.5)
     assert listener.dropped[-1] >= 25
+
+
+# --- MQTT 3.1.1 ---
+
+
+def test_version_3_loses_nothing_where_the_broker_keeps_a_session(
+    tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = make_config(tmp_path, port, version=3)
+    with working(config):
+        pass
+    assert "MQTT 3.1.1: if the server sends with QoS 0" in caplog.text
+    with listening(port, "scare/box-1/state") as box:
+        for minute in range(50):
+            box.send("readings/box-1", {"time": START + 60 * minute, "pm25": 10.0, "current": 300.0})
+        with working(config) as gateway:
+            wait_for(lambda: len(box.messages) == 50)
+            wait_for(lambda: count(gateway, "calibrated") + count(gateway, "without_value") == 50)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_subscription_that_gets_only_qos_0_is_said_with_what_that_loses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, version: int
+) -> None:
+    port = free_port()
+    with running_broker(tmp_path, port, SETTINGS + "max_qos 0\n"):
+        config = replace(make_config(tmp_path, port, version=version, publish=""), inputs=(Input("the-things-stack"),))
+        with at_work(config) as gateway, listening(port) as box:
+            uplink = {"uplink_message": {"decoded_payload": {"pm25": 9}, "received_at": "2026-01-31T12:00:00.1Z"}}
+            wait_for(lambda: "with QoS 0: readings are lost while" in caplog.text)
+            box.send("v3/air@ttn/devices/roof-1/up", uplink, qos=0)
+            wait_for(lambda: count(gateway, "without_value") == 1)
+
+
+def test_a_broker_of_an_older_version_hints_at_version_3(tmp_path: Path) -> None:
+    with create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            """Answer as 3.1.1 says: CONNACK with return code 1, unacceptable protocol version."""
+            client = server.accept()[0]
+            client.recv(1000)
+            client.sendall(b"\x20\x02\x00\x01")
+            client.close()
+
+        Thread(target=refuse, daemon=True).start()
+        gateway = Gateway(make_config(tmp_path, server.getsockname()[1]), Calibrator.load)
+        with pytest.raises(UsageError, match=r"set mqtt\.version = 3"):
+            gateway.start()
+        gateway.close()
+
+
+# --- names ---
+
+
+def test_a_device_may_have_any_printable_name(tmp_path: Path, port: int) -> None:
+    names = ["Küche 1/2", "Küche 1%2F2", "a+b #3", "<b>'\"&"]
+    inputs = (Input("json", topic="readings"),)
+    config = replace(make_config(tmp_path, port, home_assistant=True), inputs=inputs, http=Http(port=0))
+    with working(config) as gateway, listening(port, "scare/+/state", "homeassistant/device/+/config") as box:
+        for number, name in enumerate(names):
+            box.send("readings", {"device": name, "time": START, "pm25": float(number), "current": 300.0})
+        wait_for(lambda: len(box.messages) == 2 * len(names))
+        states = {
+            unquote(topic.split("/")[1]): box.last(topic)["raw"] for topic, _, _ in box.messages if "/state" in topic
+        }
+        assert states == {name: float(number) for number, name in enumerate(names)}
+        found = [json.loads(payload) for topic, payload, _ in box.messages if "/config" in topic]
+        assert {one["device"]["name"]: box.last(one["state_topic"])["raw"] for one in found} == states
+        assert gateway.server is not None
+        for number, name in enumerate(names):
+            with urlopen(f"{gateway.server.address}v1/devices/{quote(name, safe='')}") as answer:
+                assert json.load(answer)["raw"] == [float(number)]
+
+
+# --- TLS ---
+
+# paho does not close a socket whose handshake failed.
+left_open = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@left_open
+@pytest.mark.parametrize(
+    ("has_tls", "asks_tls", "hint"),
+    [
+        (False, True, "with TLS; if it has none, set mqtt.tls = false"),
+        (True, False, "without TLS; set mqtt.tls = true"),
+    ],
+)
+def test_a_broker_with_the_other_encryption_hints_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_tls: bool, asks_tls: bool, hint: str
+) -> None:
+    monkeypatch.setattr("scare.live.mqtt.CONNECT_SECONDS", 1.0)
+    port = free_port()
+    with running_broker(tmp_path, port, SETTINGS + (make_certificate(tmp_path) if has_tls else "")):
+        gateway = Gateway(make_config(tmp_path, port, tls=asks_tls), Calibrator.load)
+        with pytest.raises(UnreachableError, match=hint):
+            gateway.start()
+        gateway.close()
+
+
+def test_the_other_default_port_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.live.mqtt.CONNECT_SECONDS", 0.5)
+    plain, nobody = free_port(), free_port()
+    for module in ("mqtt", "config"):
+        monkeypatch.setattr(f"scare.live.{module}.DEFAULT_PORTS", {True: nobody, False: plain})
+    with running_broker(tmp_path, plain):
+        gateway = Gateway(make_config(tmp_path, 0, tls=True), Calibrator.load)
+        with pytest.raises(UnreachableError, match=f"but port {plain} does: set mqtt.tls = false"):
+            gateway.start()
+        gateway.close()
+
+
+@left_open
+def test_a_certificate_that_nobody_signed_needs_its_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.live.mqtt.CONNECT_SECONDS", 2.0)
+    port = free_port()
+    with running_broker(tmp_path, port, SETTINGS + make_certificate(tmp_path)):
+        gateway = Gateway(make_config(tmp_path, port, tls=True), Calibrator.load)
+        with pytest.raises(UnreachableError, match=r"certificate is refused \(self-signed.*certificate_authority"):
+            gateway.start()
+        gateway.close()
+        trusted = make_config(tmp_path, port, tls=True, certificate_authority=str(tmp_path / "certificate.pem"))
+        with at_work(trusted) as gateway:
+            wait_for(lambda: gateway.monitor.counts()["rejected"] == 0)
