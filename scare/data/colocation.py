@@ -33,12 +33,18 @@ import polars as pl
 from scare.data.alignment import align, average, check_step, shift
 from scare.data.clock import check_clock
 from scare.data.column_guess import inspect_table
-from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
+from scare.data.column_mapping import (
+    ColumnMapping,
+    DataSection,
+    ReferenceTable,
+    read_labels,
+    read_readings,
+    tidy_columns,
+)
 from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time, what_would_do
-from scare.data.tables import AS_FOUND
 from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml
 from scare.words import duration, spell_counts, suggestion
@@ -145,7 +151,7 @@ def as_options(mapping: ColumnMapping, given: DataSection) -> str:
 def join_reference(readings: Sequence[Readings], data: DataSection, notify: Notify) -> list[Readings]:
     """Align the readings with the reference in `data.reference_file`, and report each device's clock offset."""
     file, column = Path(data.reference_file), data.reference.name if data.reference else ""
-    stated = data.reference_table or AS_FOUND
+    stated = data.reference_table or ReferenceTable()
     table = replace(stated, dates=stated.dates or data.dates)
     found = inspect_table(file, table)
     found.table.require([column] if column else [])
@@ -156,8 +162,8 @@ def join_reference(readings: Sequence[Readings], data: DataSection, notify: Noti
     if not column:
         notify(f"{file}: guessed --reference {name}")
     in_order = found.duplicates + found.out_of_order == 0
-    station_channel = Channel(name, guess_unit(name))
-    mapping = ColumnMapping(found.time, (station_channel,), sort=not in_order, **table.table_options)
+    station_channel = _with_guess(data.reference or Channel(name), {name: Channel(name, guess_unit(name))})
+    mapping = ColumnMapping(table.time or found.time, (station_channel,), sort=not in_order, **table.table_options)
     (station,) = read_readings(file, mapping)
     if find_dead_channels(station):
         raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")

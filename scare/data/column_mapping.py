@@ -91,6 +91,13 @@ class ColumnMapping(TableOptions):
         return tomli_w.dumps({"data": table})
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReferenceTable(TableOptions):
+    """The table [data.reference_table]: how the reference's own file is written, and its time columns."""
+
+    time: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class DataSection(TableOptions):
     """The section [data] of a `--config` file: columns, as far as they are given, and how rows are prepared."""
@@ -103,7 +110,7 @@ class DataSection(TableOptions):
     sort: bool = False
     step: Positive | None = None
     reference_file: str = ""
-    reference_table: TableOptions | None = None
+    reference_table: ReferenceTable | None = None
     apply_offset: bool = False
 
 
@@ -123,6 +130,8 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     if "missing" in tidy:
         codes = tidy["missing"]
         tidy["missing"] = [str(code) for code in (codes if isinstance(codes, list) else [codes])]
+    if isinstance(table := tidy.get("reference_table"), Mapping):
+        tidy["reference_table"] = tidy_columns(table)
     return tidy
 
 

@@ -5,8 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scare.data.colocation import read_data_set
+from scare.data.colocation import read_data_set, read_files
+from scare.data.column_mapping import DataSection, tidy_columns
+from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
+from scare.records import convert
 
 BOXES = {
     "about": 'about = "four boxes"',
@@ -79,3 +82,15 @@ def test_a_folder_without_its_files_is_refused(folder: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(DataError, match=r"no file \*.csv in .*empty; name the folder"):
         found.read(folder / "empty", "PM10")
+
+
+def test_the_reference_file_has_time_columns_and_a_unit_of_its_own(folder: Path) -> None:
+    late = [f"2026-01-01T05:{minute:02d}:00Z" for minute in range(30)]
+    rows = {"local time": late, "UTC": [text.replace("T05", "T00") for text in late], "value": [7.0] * 15 + [8.0] * 15}
+    pl.DataFrame(rows).write_csv(folder / "station.csv")
+    given = {"time": "when", "channels": ["pm"], "reference": {"name": "value", "unit": "ug/m3"}}
+    given |= {"reference_file": str(folder / "station.csv"), "reference_table": {"time": "UTC"}}
+    data = convert(tidy_columns(given), DataSection, "a test")
+    (box,) = read_files([folder / "box-1.csv"], data, lambda text: None)
+    assert box.targets.tolist() == rows["value"]
+    assert box.reference == Channel("value", "ug/m3")
