@@ -2,7 +2,8 @@
 
 pydantic validates the values against the dataclass's types, strictly: no text for a number, no unknown key.
 Bounds are part of the types, as in `Annotated[int, Gt(0)]` (annotated-types); the messages are ours. A field that was
-renamed has its old name in its metadata (`was`), and the message about the old key gives the new one.
+renamed has its old name in its metadata (`was`: "name", or "table.name" if it was in another table), and the message
+about the old key gives the new one.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True)
@@ -170,6 +171,8 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
         if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
             is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == TYPE_NAMES[dict]
             return f"[{key}] is now [{renamed}]" if is_table else f"{key}{table} is now {renamed}"
+        if moved := _moved(kind, _dotted([*tables, key])):
+            return f"{key}{table} is now {moved}"
         return f"unknown key '{key}'{table}{suggestion(key, [field.name for field in known])}"
     if found["type"] == "missing":
         return f"the key '{key}' is missing{table}"
@@ -177,6 +180,15 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
     value = f"{_dotted(path) or 'it'} is {shortened(found['input'])}"
     options = _options(wanted)
     return value + (suggestion(str(found["input"]), options) if options else f"; it takes {_expected(wanted)}")
+
+
+def _moved(kind: Any, former: str) -> str:
+    """Find the key, with its table, that was once called `former` in another table; empty if there is none."""
+    for name, table in get_type_hints(_bare(kind), include_extras=True).items():
+        for one in fields(_bare(table)) if is_dataclass(_bare(table)) else ():
+            if one.metadata.get("was") == former:
+                return f"{name}.{one.name}"
+    return ""
 
 
 def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:

@@ -1,6 +1,6 @@
 """Text for messages: "did you mean", counts with plurals, durations in the unit a person would use."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from re import fullmatch
 
@@ -26,6 +26,15 @@ def plural(count: int, noun: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write names as a list in a sentence.
+
+    >>> listed(["a line"]), listed(["a line", "trees", "a network"])
+    ('a line', 'a line, trees and a network')
+    """
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
 def duration(seconds: float, signed: bool = False) -> str:

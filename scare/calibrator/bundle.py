@@ -201,6 +201,17 @@ class CandidateFacts:
 
 
 @dataclass(frozen=True)
+class CombinationFacts:
+    """A combination of families, its error on validation and its cost on a board."""
+
+    parts: tuple[Name, ...]
+    rmse: Finite
+    cost: Mapping[Name, Whole]
+    over: tuple[Name, ...]
+    used: bool
+
+
+@dataclass(frozen=True)
 class RowsFacts:
     """The devices and the period of some rows."""
 
@@ -246,6 +257,8 @@ class Facts(RowsFacts):
     summary: Annotated[str, MaxLen(1000)] = ""
     selection: tuple[CandidateFacts, ...] = ()
     network_share: Finite = 0.0
+    combinations: tuple[CombinationFacts, ...] = ()
+    why_smaller: Annotated[str, MaxLen(1000)] = ""
     settings: Mapping[str, Any] | None = None
     validation: RowsFacts = RowsFacts()
     test_interval: IntervalFacts | None = None

@@ -5,14 +5,28 @@ in the window length; a test compares the two exactly. A plan that chooses betwe
 for every reading: the most expensive reading is counted, and the mean over a stream.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import prod
 
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.kernels import KERNELS, PERIODS, Operations
+from scare.words import listed
 
 BYTES = 4  # of a float32, or of 32 hash bits
+# what a calibrator takes on a board, or of weights if no board is given: in a sentence, and as a heading
+COST_UNITS = {
+    "instructions": "instructions",
+    "ram_bytes": "B of RAM",
+    "flash_bytes": "B of flash",
+    "weight_bytes": "B of weights",
+}
+COST_HEADINGS = {
+    "instructions": "instructions",
+    "ram_bytes": "RAM [B]",
+    "flash_bytes": "flash [B]",
+    "weight_bytes": "weights [B]",
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,15 @@ class Cost:
     retained_bytes: int  # of all values together
     weight_bytes: int
     weights: int  # how many numbers
+
+
+def spell_cost(cost: Mapping[str, int]) -> str:
+    """Write a cost by the names of `COST_UNITS` for a sentence.
+
+    >>> spell_cost({"instructions": 20_775, "flash_bytes": 12_022})
+    '20,775 instructions and 12,022 B of flash'
+    """
+    return listed([f"{number:,} {COST_UNITS[name]}" for name, number in cost.items()])
 
 
 def count(plan: Plan, deep_share: float = 1.0) -> Cost:

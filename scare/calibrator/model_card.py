@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from scare.calibrator.cost import COST_HEADINGS
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
 from scare.calibrator.passes import STATE
 from scare.data.quantities import find_quantity
@@ -25,7 +26,9 @@ FORMER_FACTS = {
     "sureness": "z_score",
     "verdict": "summary",
 }
-SELECTION_FACTS = frozenset({"outcome", "selection", "network_share", "summary", "ladder", "verdict"})
+SELECTION_FACTS = frozenset(
+    {"outcome", "selection", "network_share", "summary", "combinations", "why_smaller", "ladder", "verdict"}
+)
 HEAD = ("candidate", "validation error", "variant", "used")
 LABELS = {
     "as is": "sensor reading as is",
@@ -73,13 +76,14 @@ def model_card(calibrator: "Calibrator") -> str:
         if name not in (*SELECTION_FACTS, COVERAGE_FACT, STATE):
             lines.append(f"- {name.replace('_', ' ')}: {_readable(value)}")
     if candidates := selection_table(calibrator.facts, [channel.name for channel in inputs.channels[1:]]):
-        table = [f"| {' | '.join(cells)} |" for cells in (HEAD, ["---"] * len(HEAD), *candidates)]
-        lines += ["", "## Model selection", "", selection_summary(calibrator.facts), "", *table]
+        lines += ["", "## Model selection", "", selection_summary(calibrator.facts), "", *_table(HEAD, candidates)]
+    if combinations := cost_table(calibrator.facts):
+        lines += ["", "## Cost on a board", "", cost_summary(calibrator.facts), "", *_table(*combinations)]
     return "\n".join(lines) + "\n"
 
 
 def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()) -> list[list[str]]:
-    """Tabulate the candidates of the model selection in the columns of `HEAD`; ± is half a 95 % interval.
+    """Tabulate the candidates of the model selection in the columns of `HEAD`.
 
     >>> linear = {"candidate": "linear", "variant": "history, penalty 0.1", "rmse": 2.5, "admitted": True, "share": 0.5}
     >>> selection_table({"selection": [linear]})
@@ -96,6 +100,35 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
         variant = str(candidate.get("variant", ""))
         rows.append([labels.get(name, name), f"{candidate['rmse']:.4g}", variant if variant != name else "", used])
     return rows
+
+
+def cost_table(facts: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | None:
+    """Head and rows of all combinations with error and cost; None if their cost was not asked for.
+
+    >>> cost = {"instructions": 20_775, "flash_bytes": 12_022}
+    >>> combination = {"parts": ["linear", "network"], "rmse": 2.5, "cost": cost, "over": [], "used": True}
+    >>> cost_table({"combinations": [combination]})[1]
+    [['linear regression, network', '2.5', '20,775', '12,022', 'shipped']]
+    """
+    combinations = facts.get("combinations", ())
+    if not combinations:
+        return None
+    kinds = [kind for kind in COST_HEADINGS if kind in combinations[0]["cost"]]
+    rows = [
+        [
+            ", ".join(LABELS.get(part, part).removeprefix("+ ") for part in one["parts"]),
+            f"{one['rmse']:.4g}",
+            *(f"{one['cost'][kind]:,}" for kind in kinds),
+            "shipped" if one["used"] else "does not fit" if one["over"] else "",
+        ]
+        for one in combinations
+    ]
+    return ["mean of", "validation error", *(COST_HEADINGS[kind] for kind in kinds), ""], rows
+
+
+def cost_summary(facts: Mapping[str, Any]) -> str:
+    """Say what a budget, or a preference for small models, has left out; that nothing is, if so."""
+    return str(facts.get("why_smaller", "All that validation supports fits."))
 
 
 def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
@@ -172,6 +205,10 @@ def current_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(selection := current.get("selection"), list | tuple):
         current["selection"] = [renamed(one) if isinstance(one, Mapping) else one for one in selection]
     return current
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def _name_and_unit(channel: Channel) -> str:

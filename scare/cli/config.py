@@ -8,23 +8,49 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scare.data.colocation import SplitSection
 from scare.data.column_mapping import DataSection, tidy_columns
 from scare.errors import UsageError
 from scare.executor import LOCAL
 from scare.export.lowering import Arithmetic
+from scare.extras import require
 from scare.records import Amount, Count, convert, load_toml, merge
 from scare.windowing.window_length import AUTO, WindowLength
 
+if TYPE_CHECKING:
+    from scare.board.budget import BoardBudget
+
 RECIPE = ("model", "training", "selection")  # the sections that describe a recipe
+DEFAULT_BOARD = "nano33ble"  # of a budget without a board
 COMMAND_LINE = "the command line"  # the origin of a value that is in no file
 
 
 @dataclass(frozen=True)
+class BudgetSection:
+    """What a calibrator may cost: instructions of one inference, bytes of RAM and flash; its board has the rest."""
+
+    board: str = field(default="", metadata={"was": "tune.board"})
+    arithmetic: Arithmetic = field(default=Arithmetic.FIXED, metadata={"was": "tune.arithmetic"})
+    instructions: Count | None = field(default=None, metadata={"was": "tune.max_instructions"})
+    ram: Count | None = field(default=None, metadata={"was": "tune.max_ram"})
+    flash: Count | None = field(default=None, metadata={"was": "tune.max_flash"})
+
+    def make(self) -> "BoardBudget | None":
+        """The budget of the board; None if neither a board nor a limit is given."""
+        limits = self.instructions, self.ram, self.flash
+        if not (self.board or any(limits)):
+            return None
+        require("board")
+        from scare.board.budget import BoardBudget
+
+        return BoardBudget.of(self.board or DEFAULT_BOARD, str(self.arithmetic), *limits)
+
+
+@dataclass(frozen=True)
 class TuneSection:
-    """How long `scare tune` searches, for what, and within which budget."""
+    """How long `scare tune` searches, and for what."""
 
     minutes: Amount = 10.0
     trials: Count | None = None
@@ -32,11 +58,6 @@ class TuneSection:
     jobs: Count = 2
     executor: str = LOCAL
     until: str = ""
-    board: str = ""
-    arithmetic: Arithmetic = Arithmetic.FIXED
-    max_instructions: Count | None = None
-    max_ram: Count | None = None
-    max_flash: Count | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -61,6 +82,7 @@ class Config:
     model: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     selection: Mapping[str, Any] = field(default_factory=dict, metadata={"was": "ladder"})
+    budget: BudgetSection = field(default_factory=BudgetSection)
     tune: TuneSection = field(default_factory=TuneSection)
     compare: CompareSection = field(default_factory=CompareSection)
 

@@ -24,6 +24,7 @@ from scare.windowing.window_length import parse_window
 from scare.words import suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
+SMALLEST_WITHIN = 0.03  # share of the lowest error, for `--smallest`
 AVERAGED_BELOW = 0.75  # share of a model's time step: readings closer together are averaged to it
 CORRECTION_STEP_SECONDS = 60.0  # between readings, of a published correction unless --step is given
 
@@ -62,7 +63,7 @@ DeviceColumn = Annotated[str, option(DATA, "--device-column", "Column with the d
 Split = Annotated[SplitBy | None, option(SPLIT, "--split", "How to split into training, validation and test.", "time")]
 
 # of `train`; hidden options are often used, but the help stays short without them
-ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare")]
+ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare", hidden=True)]
 Preset = Annotated[
     str | None, option(MODEL, "--preset", "Settings to start from: default or paper.", "default", hidden=True)
 ]
@@ -94,6 +95,28 @@ Refit = Annotated[
 ]
 TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same result.", "the preset's", hidden=True)]
 
+# of `train` and `tune`
+BudgetBoard = Annotated[
+    str | None, option(MODEL, "--board", "Take only models that fit this board.", "any model", metavar="BOARD")
+]
+Instructions = Annotated[
+    int | None,
+    option(MODEL, "--instructions", "Most instructions of one value on the board.", "no limit", min=1, hidden=True),
+]
+Flash = Annotated[
+    int | None,
+    option(MODEL, "--flash", "Most bytes of flash.", "the board's", min=1, hidden=True),
+]
+Smallest = Annotated[
+    bool,
+    option(
+        MODEL,
+        "--smallest",
+        f"Take the smallest model whose validation error is within {SMALLEST_WITHIN:.0%} of the lowest.",
+        hidden=True,
+    ),
+]
+
 # of `compare`
 Models = Annotated[str, option(MODEL, "--models", "all, or names: scare,tesla,ridge.", "all")]
 Windows = Annotated[str | None, option(MODEL, "--windows", "Window lengths: 1h,6h or 60,360.", "follows the data")]
@@ -104,10 +127,6 @@ Fits = Annotated[int | None, option(MODEL, "--jobs", "Fits to run in parallel.",
 FirstWindow = Annotated[str | None, window_option("Window to start from; the search tries ½ to 4 times it.")]
 Minutes = Annotated[float | None, option(SEARCH, "--minutes", "How long to search, in minutes.", "10", min=0)]
 Candidates = Annotated[int | None, option(SEARCH, "--jobs", "Candidates to train in parallel.", "2", min=1)]
-BudgetBoard = Annotated[str, option(SEARCH, "--board", "Board whose memory is the budget.")]
-MaxInstructions = Annotated[
-    int | None, option(SEARCH, "--max-instructions", "Instruction budget of one inference.", min=1)
-]
 
 # of what opens a model
 ModelFile = Annotated[str, typer.Argument(help="A .scare file, or a published correction: barkjohn-2021.")]

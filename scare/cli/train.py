@@ -15,7 +15,15 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
-from scare.calibrator.model_card import HEAD, candidate_labels, describe_refit, selection_summary, selection_table
+from scare.calibrator.model_card import (
+    HEAD,
+    candidate_labels,
+    cost_summary,
+    cost_table,
+    describe_refit,
+    selection_summary,
+    selection_table,
+)
 from scare.cli import options
 from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
@@ -60,6 +68,10 @@ def train(
     seed: options.TrainingSeed = None,
     same_air: options.SameAir = False,
     refit: options.Refit = True,
+    board: options.BudgetBoard = None,
+    instructions: options.Instructions = None,
+    flash: options.Flash = None,
+    smallest: options.Smallest = False,
     out: Annotated[Path, option(OUTPUT, "--out", "The calibrator to write.")] = Path("model.scare"),
     as_json: options.Json = False,
 ) -> None:
@@ -84,9 +96,14 @@ def train(
             "same_air": same_air or None,
         },
         training={"steps": steps, "epochs": epochs, "seed": seed},
-        selection={"refit": None if refit else False},
+        selection={
+            "refit": None if refit else False,
+            "smallest_within": options.SMALLEST_WITHIN if smallest else None,
+        },
+        budget={"board": board, "instructions": instructions, "flash": flash},
     )
-    recipe, baselines = make_recipe(given), check_baselines(given.config.compare.beside)
+    recipe = replace(make_recipe(given), budget=given.config.budget.make())
+    baselines = check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = read_colocation(files, given.config.data, note)
         recipe = recipe.for_readings(readings)
@@ -113,6 +130,8 @@ def train(
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}", calibrator)
         if candidates := selection_table(calibrator.facts, _other_channels(calibrator)):
             show_table(selection_summary(calibrator.facts), HEAD, candidates)
+        if combinations := cost_table(calibrator.facts):
+            show_table(cost_summary(calibrator.facts), *combinations)
     for line in describe_intervals(calibrator.intervals, calibrator.facts, calibrator.target.unit):
         note(line)
     if calibrator.facts.get("interrupted"):

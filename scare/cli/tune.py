@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scare.calibrator.cost import COST_HEADINGS
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import STDERR, emit, note, progress, show_table
@@ -23,9 +24,7 @@ from scare.files import replacing
 from scare.records import merge
 from scare.words import plural
 
-DEFAULT_BOARD = "nano33ble"  # for a budget without a board
 SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
-COST = {"instructions": "instructions", "ram_bytes": "RAM [B]", "flash_bytes": "flash [B]"}
 SHOWN = 10  # of the candidates that do not fit
 
 
@@ -41,8 +40,8 @@ def tune(
     minutes: options.Minutes = None,
     jobs: options.Candidates = None,
     executor: options.Executor = None,
-    board: options.BudgetBoard = "",
-    max_instructions: options.MaxInstructions = None,
+    board: options.BudgetBoard = None,
+    instructions: options.Instructions = None,
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for trials and configs; run again to continue.")] = Path(
         "out/tune"
     ),
@@ -64,25 +63,19 @@ def tune(
             "minutes": minutes,
             "jobs": jobs,
             "executor": executor,
-            "board": board or None,
-            "max_instructions": max_instructions,
         },
+        budget={"board": board, "instructions": instructions},
     )
     asked = given.config.tune
     preset = make_recipe(given)
     require("train", "optuna")
     from scare.experiments.trials import TrialSettings, default_space, make_space
     from scare.experiments.tuning import Effort, prepare_search, run_search
-    from scare.experiments.untrained import Budget
 
     readings = read_colocation(files, given.config.data, note)
     preset = preset.for_readings(readings)
     space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
-    budget, limits = None, (asked.max_instructions, asked.max_ram, asked.max_flash)
-    if asked.board or any(limits):
-        require("board")
-        budget = Budget.of(asked.board or DEFAULT_BOARD, str(asked.arithmetic), *limits)
-    else:
+    if (budget := given.config.budget.make()) is None:
         note("No --board and no budget: memory and instructions are not measured.")
     recipe = merge(given.recipe, {"model": {"window": preset.window}})
     trial_settings = TrialSettings(asked.folds, preset.settings.seed, recipe, budget)
@@ -166,7 +159,7 @@ def _show(outcome: Mapping[str, Any], terms: Any) -> None:
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
     if over := outcome["does_not_fit"]:
-        title = f"does not fit ({terms.budget}): {len(over)}, nearest first"
+        title = f"does not fit {terms.budget}: {len(over)}, nearest first"
         show_table(title, ["", *_cost_headings(over)], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
 
 
@@ -189,7 +182,7 @@ def _scores(one: Mapping[str, Any]) -> list[str]:
 
 def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
     """Headings of the costs that were measured for any of these candidates."""
-    return [heading for name, heading in COST.items() if any(name in (one["cost"] or {}) for one in shown)]
+    return [heading for name, heading in COST_HEADINGS.items() if any(name in (one["cost"] or {}) for one in shown)]
 
 
 def _cost(one: Mapping[str, Any]) -> list[str]:

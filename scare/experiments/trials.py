@@ -18,13 +18,14 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import MinLen
 
+from scare.board.budget import BoardBudget, Cost
 from scare.data.readings import Readings
 from scare.data.split import FEWEST_READINGS
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import run_on_packed
 from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.study import compare, read_parts
-from scare.experiments.untrained import Budget, Cost, measure_cost
+from scare.experiments.untrained import measure_cost
 from scare.files import replacing
 from scare.records import convert, merge, read_json
 from scare.training.fit import fit
@@ -116,7 +117,7 @@ class TrialSettings:
     folds: int
     seed: int = 0
     start: Mapping[str, Any] = field(default_factory=dict)  # tables of the recipe that the search begins at
-    budget: Budget | None = None
+    budget: BoardBudget | None = None
     hopeless: Score | None = None
 
     def recipe(self, values: Mapping[str, int | float]) -> Recipe:

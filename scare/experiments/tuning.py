@@ -26,6 +26,7 @@ import optuna
 import polars as pl
 import tomli_w
 
+from scare.board.budget import Cost
 from scare.data.readings import REFERENCE, Readings
 from scare.data.split import Split, reference_times, split_by_time
 from scare.errors import DataError, UsageError
@@ -46,7 +47,6 @@ from scare.experiments.trials import (
     trial_file,
     write_trial,
 )
-from scare.experiments.untrained import Cost
 from scare.files import replacing
 from scare.records import merge
 from scare.training.data import common_step, prepare_inputs
@@ -150,8 +150,7 @@ class Search:
 
     def times_over(self, trial: Trial) -> float:
         """The largest ratio of a trial's cost to its limit, at least 1."""
-        over = self.settings.budget.excess(trial.cost).values() if self.settings.budget and trial.cost else ()
-        return max([1.0, *(need / most for need, most in over)])
+        return max(1.0, self.settings.budget.share(trial.cost)) if self.settings.budget and trial.cost else 1.0
 
 
 def prepare_search(folder: Path, readings: Sequence[Readings], space: SearchSpace, settings: TrialSettings) -> Search:

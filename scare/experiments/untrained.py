@@ -7,10 +7,8 @@ asks how a model's operations grow with its window.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import equinox as eqx
@@ -18,8 +16,9 @@ import jax
 import numpy as np
 
 from scare.baselines import MODELS
-from scare.board.boards import Board, board
-from scare.board.measure import measure, measure_once
+from scare.board.boards import Board
+from scare.board.budget import BoardBudget
+from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.intervals import BANDS, LEVEL, Intervals
 from scare.calibrator.passes import average, fold
@@ -30,7 +29,6 @@ from scare.data.split import FEWEST_READINGS
 from scare.errors import UsageError
 from scare.experiments.study import recipe_of
 from scare.export.lowering import compile_calibrator
-from scare.export.package import export_calibrator
 from scare.models import Architecture, Network
 from scare.records import convert
 from scare.scorecard.cost import OperationGrowth
@@ -46,8 +44,6 @@ from scare.windowing.windows import RECENT
 SAMPLES = 16  # windows from which the fixed-point form takes its scales
 SMALL = 0.1  # standard deviation drawn for weights that start at zero: outputs are about as large as trained ones
 BANDWIDTH = 1.5, 2.5  # range drawn for a hash bandwidth, a scalar that starts at zero: about as after training
-UNITS = {"instructions": "instructions", "ram_bytes": "B of RAM", "flash_bytes": "B of flash"}
-Cost = Mapping[str, int]  # by the names in UNITS
 
 
 def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
@@ -102,63 +98,11 @@ def draw_method(name: str, window: int) -> Calibrator:
     return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=bands, floor=0.0)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Limits on a board: instructions of one inference (None: no limit), and bytes of RAM and flash."""
-
-    board: str
-    arithmetic: str
-    instructions: int | None
-    ram_bytes: int
-    flash_bytes: int
-
-    @staticmethod
-    def of(name: str, arithmetic: str, instructions: int | None, ram: int | None, flash: int | None) -> "Budget":
-        """Build the budget of a board by its name; without a memory limit, the board's own memory is the limit."""
-        found = board(name)
-        if instructions is not None and "instructions" not in found.measures:
-            raise UsageError(f"instructions are not counted on {name}; leave out the limit on instructions")
-        return Budget(name, arithmetic, instructions, ram or found.ram, flash or found.flash)
-
-    @property
-    def limits(self) -> dict[str, int]:
-        """The limits by name, without those that are not set."""
-        return {name: most for name in UNITS if (most := getattr(self, name)) is not None}
-
-    def __str__(self) -> str:
-        """The limits in words."""
-        return f"at most {', '.join(f'{most:,} {UNITS[name]}' for name, most in self.limits.items())}"
-
-    def excess(self, cost: Cost) -> dict[str, tuple[int, int]]:
-        """Find what is over the budget: need and limit, by name."""
-        return {name: (cost[name], most) for name, most in self.limits.items() if cost[name] > most}
-
-    def reasons(self, cost: Cost) -> list[str]:
-        """Say why a cost is over the budget; empty when it is not.
-
-        >>> Budget.of("nano33ble", "fixed", 20_000, None, None).reasons(
-        ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
-        ... )
-        ['23,500 instructions of 20,000']
-        """
-        over = self.excess(cost)
-        return [f"{need:,} {UNITS[name]} of {most:,}" for name, (need, most) in over.items()]
-
-
 def measure_cost(
-    recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: Budget
+    recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: BoardBudget
 ) -> dict[str, int]:
-    """Measure the cost of a recipe on the budget's board without training it; `draw_calibrator` says how.
-
-    Instructions of one inference are missing if they cannot be counted on the board.
-    """
-    calibrator = draw_calibrator(recipe, train, validation)
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "model"
-        export_calibrator(calibrator, "c", budget.arithmetic, folder)
-        report = measure(folder, board(budget.board), calibrator.golden.windows[:1])
-    counted = {"instructions": int(report.instructions["max"])} if report.instructions else {}
-    return {**counted, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
+    """Measure the cost of a recipe on the budget's board without training it; `draw_calibrator` says how."""
+    return budget.measure(draw_calibrator(recipe, train, validation))
 
 
 def largest_window(

@@ -16,7 +16,7 @@ is within a tolerance of the lowest: near-ties are averaged, not decided. Linear
 docs/decisions/selection.md has what was tried.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -27,6 +27,7 @@ import numpy as np
 from scare.records import Amount, Count
 from scare.windowing.scaling import DeviceEffect, Scaling
 from scare.windowing.training_examples import DesignMatrix
+from scare.words import listed
 
 AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
 TREES, NETWORK = "trees", "network"
@@ -61,8 +62,8 @@ class SelectionRules:
     """How families are judged and averaged."""
 
     tolerance: Amount = 0.15  # a family whose error is higher than the lowest by more than this share is left out
-    # for small boards: by which share trees and network must each lower the error of the mean to have a part in it
-    min_gain: Amount | None = None
+    # the smallest combination is shipped whose error is higher than the lowest by at most this share
+    smallest_within: Amount | None = field(default=None, metadata={"was": "min_gain"})
     blocks: Count = 4  # contiguous parts of validation; each is scored by a choice made on the others
     trees: bool = True  # whether trees are a family
     refit: bool = True  # whether what was chosen is fitted again to training and validation together
@@ -197,36 +198,32 @@ def fit_families(train: Design, validation: Design, same_unit: bool, rules: Sele
     return families
 
 
-def choose_shares(families: Sequence[Fitted], targets: np.ndarray, rules: SelectionRules) -> list[float]:
-    """Equal shares for all families within the tolerance of the lowest error, none for the others.
+def choose_shares(
+    families: Sequence[Fitted], targets: np.ndarray, rules: SelectionRules, without: Collection[str] = ()
+) -> list[float]:
+    """Equal shares for all families within the tolerance of the lowest error, none for the others and those `without`.
 
-    Trees and network cost a board far more than linear families: with `min_gain` each must lower the error of the mean,
-    or it is left out. If families
-    are exact, rounding would decide between them: the first, which is the simplest, is all.
+    If families are exact, rounding would decide between them: the first, which is the simplest, is all.
 
     >>> targets = np.array([0.0, 1.0, 2.0, 3.0])
     >>> linear, network = (Fitted(name, name, targets + error) for name, error in ((LINEAR, 0.10), (NETWORK, 0.11)))
     >>> choose_shares([linear, network], targets, SelectionRules())
     [0.5, 0.5]
-    >>> choose_shares([linear, network], targets, SelectionRules(min_gain=0.02))
+    >>> choose_shares([linear, network], targets, SelectionRules(), without=[NETWORK])
     [1.0, 0.0]
     """
-    errors = [family.rmse(targets) for family in families]
-    if min(errors) < EXACT:
-        simplest = next(index for index, error in enumerate(errors) if error < EXACT)
-        return [float(index == simplest) for index in range(len(families))]
-    used = [index for index, error in enumerate(errors) if error <= (1 + rules.tolerance) * min(errors)]
-
-    def mean_error(which: Sequence[int]) -> float:
-        outputs = np.mean([families[index].outputs for index in which], axis=0)
-        return float(np.sqrt(np.square(outputs - targets).mean()))
-
-    if rules.min_gain is not None:
-        for costly in (NETWORK, TREES):
-            others = [index for index in used if families[index].family != costly]
-            if others and mean_error(others) * (1 - rules.min_gain) <= mean_error(used):
-                used = others
+    errors = {index: one.rmse(targets) for index, one in enumerate(families) if one.family not in without}
+    lowest = min(errors.values())
+    used = [index for index, error in errors.items() if error <= (1 + rules.tolerance) * lowest]
+    if lowest < EXACT:
+        used = [next(index for index, error in errors.items() if error < EXACT)]
     return [(index in used) / len(used) for index in range(len(families))]
+
+
+def mean_rmse(families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray) -> float:
+    """Cross-fitted error of families with these shares, in standard deviations of the target."""
+    outputs = np.sum([share * one.outputs for one, share in zip(families, shares, strict=True)], axis=0)
+    return float(np.sqrt(np.square(outputs - targets).mean()))
 
 
 def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
@@ -274,49 +271,52 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
 
 
 def describe_selection(
-    families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray, unit: float, is_line: bool
+    families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray, scale: float, unit: str, is_line: bool
 ) -> dict[str, Any]:
     """Facts: what is shipped (`outcome`), every family with its error and share, and a summary in a sentence or two.
 
-    `unit` is the scale of the target: how much of its unit a scaled error of 1 is.
+    `scale` is that of the target: how much of its unit a scaled error of 1 is.
     """
-    errors = [unit * family.rmse(targets) for family in families]
-    used = [family for family, share in zip(families, shares, strict=True) if share]
+    errors = [scale * family.rmse(targets) for family in families]
     rows = [
         {
             "candidate": family.family,
             "variant": family.variant,
-            "rmse": _short(error),
+            "rmse": short(error),
             "admitted": share > 0,
-            "share": _short(share),
+            "share": short(share),
         }
         for family, error, share in zip(families, errors, shares, strict=True)
     ]
+    used = [family for family, share in zip(families, shares, strict=True) if share]
     names = {family.family for family in used}
     if names == {AS_IS}:
         outcome = used[0].variant
     else:
         outcome = NETWORK if NETWORK in names else TREES if TREES in names else LINE if is_line else RIDGE
     network = sum(share for family, share in zip(families, shares, strict=True) if family.family == NETWORK)
-    return {
-        "outcome": outcome,
-        "selection": rows,
-        "network_share": _short(network),
-        "summary": _summarise(used, outcome),
-    }
+    others = [
+        f"{_label(one)} {error:.3g}" for one, error, share in zip(families, errors, shares, strict=True) if not share
+    ]
+    error = f"{scale * mean_rmse(families, shares, targets):.3g} {unit}".rstrip()
+    summary = f"The result is {name_mean(families, shares)}, with an RMSE of {error} on validation (cross-fitted)"
+    summary += f"; the others alone: {listed(others)}." if others else "."
+    if len(used) > 1 and outcome in (LINE, RIDGE):
+        summary += " Its parts are merged into one linear model."
+    return {"outcome": outcome, "selection": rows, "network_share": short(network), "summary": summary}
 
 
-def _summarise(used: Sequence[Fitted], outcome: str) -> str:
-    """What the result is."""
-    names = [LABELS[family.variant if family.family == AS_IS else family.family] for family in used]
-    if len(names) == 1:
-        return f"The result is {names[0]}: no other model comes close to it on validation."
-    exported = " They are merged into one linear model." if outcome in (LINE, RIDGE) else ""
-    together = f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"The result is the mean of {together}: on validation none of them is clearly worse.{exported}"
+def name_mean(families: Sequence[Fitted], shares: Sequence[float]) -> str:
+    """Name what families with these shares are together, for a sentence."""
+    labels = [_label(family) for family, share in zip(families, shares, strict=True) if share]
+    return f"{'the mean of ' if len(labels) > 1 else ''}{listed(labels)}"
 
 
-def _short(number: float) -> float:
+def _label(family: Fitted) -> str:
+    return LABELS[family.variant if family.family == AS_IS else family.family]
+
+
+def short(number: float) -> float:
     """Six significant digits."""
     return float(f"{number:.6g}")
 

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.intervals import under_covers
-from scare.calibrator.model_card import HEAD, SELECTION_FACTS, selection_summary, selection_table
+from scare.calibrator.model_card import (
+    HEAD,
+    SELECTION_FACTS,
+    cost_summary,
+    cost_table,
+    selection_summary,
+    selection_table,
+)
 from scare.data.flags import MEANINGS, Flag, count_flags
 from scare.data.quantities import display_unit
 from scare.errors import DataError
@@ -445,14 +452,17 @@ def selection(run: Run) -> list[Block]:
     """Say which model training selected, and tabulate every candidate that it tried."""
     if not (candidates := selection_table(run.card.model)):
         return [Note("The model's file does not record how simpler methods did in training.")]
-    legend = (
-        "Each candidate is tried after the one above it. It is taken if the error on readings held out from training"
-        " falls clearly, or by less but with confidence (± is a 95 % interval over blocks of time). The candidates"
-        " taken are blended. The sensor's own value is preferred if nothing is better; a network gets the blend"
-        " weight that it earned on those readings."
-    )
-    table = ReportTable("Model selection", HEAD, candidates, "words")
-    return [Note(selection_summary(run.card.model)), table, Note(legend)]
+    blocks: list[Block] = [
+        Note(selection_summary(run.card.model)),
+        ReportTable("Model selection", HEAD, candidates, "words"),
+        Note(
+            "Each candidate is fitted to training and scored on validation, block by block, with the variant that is"
+            " best on the other blocks. Those that are not clearly worse than the best have equal parts in the result."
+        ),
+    ]
+    if combinations := cost_table(run.card.model):
+        blocks += [Note(cost_summary(run.card.model)), ReportTable("Cost on a board", *combinations)]
+    return blocks
 
 
 def quality(run: Run) -> list[Block]:

@@ -23,10 +23,13 @@ from scare.models.selection import (
     Design,
     Fitted,
     Linear,
+    SelectionRules,
     choose_shares,
     cross_fit,
     fit_effects,
     fit_families,
+    mean_rmse,
+    name_mean,
 )
 from scare.training.loop import Progress, Report, Trained, Trainer
 from scare.training.recipe import Recipe
@@ -54,6 +57,26 @@ class Combination:
     start: tuple[Fitted, ...] = ()
     guarded: bool = True  # whether trees are switched off beyond the readings of training
     targets: np.ndarray = field(default_factory=lambda: np.empty(0))  # of validation, scaled
+
+    @property
+    def rmse(self) -> float:
+        """Cross-fitted error on validation, in standard deviations of the target."""
+        return mean_rmse(self.families, self.shares, self.targets)
+
+    @property
+    def label(self) -> str:
+        """What it is, for a sentence."""
+        return name_mean(self.families, self.shares) if self.families else "the network"
+
+    def smaller(self, rules: SelectionRules) -> list["Combination"]:
+        """The same without the network, without trees and without both, as far as they differ; lowest error first."""
+        shares = {self.shares: self}
+        if not self.families:
+            return []
+        for without in ((NETWORK,), (TREES,), (NETWORK, TREES)):
+            others = tuple(choose_shares(self.families, self.targets, rules, without))
+            shares.setdefault(others, replace(self, shares=others))
+        return sorted(list(shares.values())[1:], key=lambda one: one.rmse)
 
     @property
     def used(self) -> dict[str, float]:

@@ -19,8 +19,10 @@ from scare.calibrator.linear import line_weights, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.readings import Channel, Readings
+from scare.errors import UsageError
 from scare.layers.buffers import split_trainable
 from scare.models.selection import AS_IS, NETWORK, OFFSET, describe_selection
+from scare.training.budget import Weighed, choose_by_cost, describe_cost
 from scare.training.combination import Combination, combine
 from scare.training.data import hold_out, prepare_inputs, usable_rows
 from scare.training.extrapolation import flagged_outside, is_better_free, with_training_range
@@ -30,6 +32,7 @@ from scare.upkeep.drift import training_hours
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import add_devices
 from scare.windowing.training_examples import Examples, check_examples, make_examples
+from scare.words import listed
 
 GOLDEN = 64  # windows stored with their outputs
 STORED_VALIDATION = 512  # windows stored with their references
@@ -118,7 +121,7 @@ class Evaluation:
             "windows": len(examples),
             "data_sha256": examples.fingerprint(),
         }
-        return replace(
+        fitted = replace(
             fitted,
             golden=Sample(before.golden.windows, fitted.compute(before.golden.windows)),
             validation=before.validation,
@@ -126,6 +129,9 @@ class Evaluation:
             intervals=before.intervals,
             training_hours=training_hours(fitted.inputs, rows),
         )
+        if over := Weighed.of(self.combination, fitted, self.recipe.budget).over:
+            raise UsageError(f"fitted again to more rows, the result takes {listed(over)}; raise the limit a little")
+        return fitted
 
 
 def evaluate(
@@ -145,25 +151,36 @@ def evaluate(
     check_examples(held_out, validation, inputs, "validation")
     is_same_unit = same_unit(inputs.channels[0], target)
     combination = combine(recipe, examples, held_out, inputs.scaling, is_same_unit, report)
-    bare, learned = _fit_bare(combination, inputs, target, train, examples)
-    shown = held_out if bare.inputs.window == inputs.window else make_examples(validation, bare.inputs)
-    shown = shown.without_effects(bare.inputs.scaling.effects)
-    bare = replace(bare, floor=recipe.floor)
-    calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
-    free = is_better_free(calibrator, unclamped, shown)
-    calibrator = unclamped if free else calibrator
-    golden, stored = _make_samples(calibrator, shown)
-    facts = _describe(calibrator, combination, recipe, train, validation, (examples, held_out), shown)
+
+    def make(combination: Combination) -> tuple[Evaluation, Examples]:
+        """Of a combination, without facts; and validation as its plan reads it."""
+        bare, learned = _fit_bare(combination, inputs, target, train, examples)
+        shown = held_out if bare.inputs.window == inputs.window else make_examples(validation, bare.inputs)
+        shown = shown.without_effects(bare.inputs.scaling.effects)
+        bare = replace(bare, floor=recipe.floor)
+        calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
+        free = is_better_free(calibrator, unclamped, shown)
+        calibrator = unclamped if free else calibrator
+        golden, stored = _make_samples(calibrator, shown)
+        calibrator = replace(
+            calibrator,
+            golden=golden,
+            validation=stored,
+            intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
+            training_hours=training_hours(calibrator.inputs, train),
+        )
+        return Evaluation(recipe, train, validation, inputs, combination, calibrator, free), shown
+
+    evaluation, shown, cost = *make(combination), {}
+    if recipe.weighs_cost:
+        made = [(evaluation, shown), *map(make, combination.smaller(recipe.rules))]
+        weighed = [Weighed.of(one.combination, one.calibrator, recipe.budget) for one, _ in made]
+        chosen = choose_by_cost(weighed, recipe)
+        evaluation, shown = made[chosen]
+        cost = describe_cost(weighed, chosen, recipe, float(inputs.scaling.target.scale[0]))
+    facts = _describe(evaluation, (examples, held_out), shown) | cost
     facts |= {"left_out": list(left_out)} if left_out else {}
-    calibrator = replace(
-        calibrator,
-        golden=golden,
-        validation=stored,
-        facts=facts,
-        intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
-        training_hours=training_hours(calibrator.inputs, train),
-    )
-    return Evaluation(recipe, train, validation, inputs, combination, calibrator, free)
+    return replace(evaluation, calibrator=evaluation.calibrator.with_facts(**facts))
 
 
 def _fit_bare(
@@ -193,16 +210,10 @@ def _fit_bare(
     return calibrator, examples.without_effects(effects)
 
 
-def _describe(
-    calibrator: Calibrator,
-    combination: Combination,
-    recipe: Recipe,
-    train: Sequence[Readings],
-    validation: Sequence[Readings],
-    examples: tuple[Examples, Examples],
-    shown: Examples,
-) -> dict[str, Any]:
+def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown: Examples) -> dict[str, Any]:
     """Facts of recipe, data and selection; nothing that differs between two runs with one seed."""
+    recipe, combination, calibrator = evaluation.recipe, evaluation.combination, evaluation.calibrator
+    train, validation = evaluation.train, evaluation.validation
     members, unit = combination.members, float(calibrator.inputs.scaling.target.scale[0])
     facts = {
         "model": type(recipe.model).__name__.lower(),
@@ -227,7 +238,9 @@ def _describe(
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
     if combination.families:
         is_line = line_weights(calibrator.plan) is not None
-        facts |= describe_selection(combination.families, combination.shares, combination.targets, unit, is_line)
+        facts |= describe_selection(
+            combination.families, combination.shares, combination.targets, unit, calibrator.target.unit, is_line
+        )
     if facts.get("outcome", NETWORK) == NETWORK:
         trainable = [split_trainable(member.network)[0] for member in members]
         facts["parameters"] = sum(leaf.size for leaf in jax.tree.leaves(trainable))

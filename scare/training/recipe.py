@@ -19,11 +19,12 @@ from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from annotated_types import Gt, Lt
 
 from scare.baselines import MODELS
+from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.models import Architecture, Scare
@@ -32,6 +33,19 @@ from scare.records import Amount, Finite, convert, merge
 from scare.windowing.window_length import AUTO, WindowLength, checked_window, window_readings
 from scare.windowing.windows import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
 from scare.words import suggestion
+
+
+class Budget(Protocol):
+    """Limits on what a calibrator costs on a board, by the names of `COST_UNITS`; `board.budget` has them."""
+
+    def measure(self, calibrator: Calibrator) -> Mapping[str, int]:
+        """The cost of a calibrator as it is exported."""
+
+    def reasons(self, cost: Mapping[str, int]) -> Sequence[str]:
+        """Why a cost is over the limits; empty if it is not."""
+
+    def share(self, cost: Mapping[str, int]) -> float:
+        """The largest share of a limit that a cost takes."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +150,8 @@ class Recipe:
         Optimiser, length and checkpoints of training.
     rules
         Rules of model selection.
+    budget
+        What the calibrator may cost on a board.
 
     Examples
     --------
@@ -155,6 +171,7 @@ class Recipe:
     floor: float | None = None
     settings: TrainingSettings = field(default_factory=TrainingSettings)
     rules: SelectionRules = field(default_factory=SelectionRules)
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         checked_window(self.window)
@@ -168,6 +185,11 @@ class Recipe:
         """Readings in a window; a duration becomes readings in `for_readings`."""
         assert isinstance(self.window, int)
         return self.window
+
+    @property
+    def weighs_cost(self) -> bool:
+        """Whether the cost on a board has a say in what is shipped."""
+        return self.budget is not None or self.rules.smallest_within is not None
 
     @staticmethod
     def preset(name: str, window: int | str = 0, model: str = "scare", **settings: Any) -> "Recipe":

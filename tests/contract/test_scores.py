@@ -17,11 +17,10 @@ from scare.training.data import hold_out
 from scare.training.fit import Evaluation, evaluate, fit
 from scare.training.recipe import Recipe
 from scare.windowing.training_examples import make_examples
-from tests.training.small_fits import NETWORK_STAYS, make_readings
+from tests.training.small_fits import LINEAR_ONLY, NETWORK_STAYS, make_readings
 
 WINDOW = 8
 RECIPE = Recipe.preset("default", window=WINDOW, steps=20, checkpoints=2, members=1)
-LINEAR_ONLY = SelectionRules(min_gain=1.0, trees=False)
 
 
 def gas(device: str, offset: float, gain: float, seed: int, wetter: float = 0.0) -> Readings:
@@ -52,7 +51,7 @@ KINDS: dict[str, tuple[Any, SelectionRules, float | None]] = {
     "three cells apart": (cells, LINEAR_ONLY, None),
     "three cells together": (cells, LINEAR_ONLY, None),
     "humidity beyond training": (lambda: [gas("a", 200, 0.5, 1, wetter=90.0)], LINEAR_ONLY, None),
-    "trees": (lambda: [gas("a", 200, 0.5, 1)], SelectionRules(tolerance=9.0, min_gain=-1.0), 20.0),
+    "trees": (lambda: [gas("a", 200, 0.5, 1)], SelectionRules(tolerance=9.0), 20.0),
 }
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.board.boards import board
+from scare.board.budget import BoardBudget
 from scare.board.measure import measure
 from scare.data.split import split_by_time
 from scare.errors import DataError, UsageError
@@ -39,7 +40,7 @@ from scare.experiments.tuning import (
     run_search,
     write_configs,
 )
-from scare.experiments.untrained import Budget, measure_cost
+from scare.experiments.untrained import measure_cost
 from scare.export.package import export_calibrator
 from scare.records import load_toml
 from scare.training.fit import fit
@@ -51,7 +52,7 @@ from tests.training.small_fits import line_recipe, make_readings
 SPACE: SearchSpace = {"model.window": (4, 8), "training.rate": (0.01, 0.05, 0.2), "training.steps": (20, 40)}
 PRESET = {"model.window": 4, "training.rate": 0.05, "training.steps": 40}
 SETTINGS = TrialSettings(folds=2)
-SMALL = Budget("nano33ble", "float32", 1000, 5000, 20_000)
+SMALL = BoardBudget("nano33ble", "float32", 1000, 5000, 20_000)
 COST = {"instructions": 900, "ram_bytes": 4000, "flash_bytes": 9000}
 BIG = {**COST, "instructions": 2500, "flash_bytes": 30_000}
 
@@ -120,10 +121,10 @@ def test_the_front_has_only_what_is_finished_and_fits() -> None:
 def test_a_budget_says_what_is_over_and_the_boards_memory_is_the_default() -> None:
     assert SMALL.reasons(COST) == []
     assert SMALL.reasons(BIG) == ["2,500 instructions of 1,000", "30,000 B of flash of 20,000"]
-    whole = Budget.of("nano33ble", "fixed", None, None, None)
+    whole = BoardBudget.of("nano33ble", "fixed", None, None, None)
     assert (whole.instructions, whole.ram_bytes, whole.flash_bytes) == (None, 262_144, 1_048_576)
     with pytest.raises(UsageError, match="did you mean 'nano33ble'"):
-        Budget.of("nano33", "fixed", None, None, None)
+        BoardBudget.of("nano33", "fixed", None, None, None)
 
 
 @needs("board")
@@ -144,7 +145,7 @@ def test_a_network_costs_before_training_what_it_costs_after(arithmetic: str, tm
 @needs("board")
 def test_a_board_that_counts_no_instructions_has_none_in_the_cost() -> None:
     split = split_by_time([noisy()], 240.0)
-    budget = Budget.of("esp8266", "float32", None, None, None)
+    budget = BoardBudget.of("esp8266", "float32", None, None, None)
     assert measure_cost(line_recipe(), split.train, split.validation, budget).keys() == {"ram_bytes", "flash_bytes"}
 
 

@@ -147,16 +147,12 @@ def test_near_ties_are_averaged_and_others_are_left_out() -> None:
     assert choose_shares(families, targets, SelectionRules(tolerance=0.0)) == pytest.approx([1 / 2, 0, 0, 1 / 2])
 
 
-@pytest.mark.parametrize("costly", [NETWORK, TREES])
-@pytest.mark.parametrize(("error", "expected"), [(0.962, 0.0), (0.958, 0.5)])
-def test_for_a_small_board_what_is_costly_must_lower_the_error_of_the_mean(
-    costly: str, error: float, expected: float
-) -> None:
-    """The mean with a linear error of 1 is (1 + error) / 2: 2 % lower at 0.96."""
+def test_without_a_family_the_tolerance_is_of_the_best_of_the_others() -> None:
     targets = np.zeros(4)
-    families = [family(LINEAR, targets + 1.0), family(costly, targets + error)]
-    assert choose_shares(families, targets, SelectionRules(min_gain=0.02)) == [1 - expected, expected]
-    assert choose_shares(families, targets, SelectionRules()) == [0.5, 0.5]
+    errors = {LINEAR: 1.0, DRIFT: 1.1, TREES: 0.7, NETWORK: 0.5}
+    families = [family(name, targets + error) for name, error in errors.items()]
+    for without, shares in (((), [0, 0, 0, 1]), ((NETWORK,), [0, 0, 1, 0]), ((NETWORK, TREES), [0.5, 0.5, 0, 0])):
+        assert choose_shares(families, targets, USUAL, without) == shares
 
 
 def test_a_costly_family_far_better_than_all_others_is_alone() -> None:
@@ -171,27 +167,19 @@ def test_of_families_that_are_exact_the_simplest_is_all() -> None:
     assert choose_shares(families, targets, USUAL) == [0.0, 0.0, 1.0, 0.0, 0.0]
 
 
-def test_trees_that_make_a_network_needless_replace_it() -> None:
-    targets, apart = np.zeros(4), np.array([1.0, -1.0, 1.0, -1.0])
-    families = [family(LINEAR, apart), family(TREES, -apart), family(NETWORK, -apart)]
-    assert choose_shares(families, targets, SelectionRules(min_gain=0.02)) == [0.5, 0.5, 0.0]
-
-
 @settings(deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 7), tolerance=st.floats(0, 2), gain=st.floats(0, 0.5))
-def test_shares_are_equal_and_sum_to_one(seed: int, count: int, tolerance: float, gain: float) -> None:
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 7), tolerance=st.floats(0, 2))
+def test_shares_are_equal_and_sum_to_one(seed: int, count: int, tolerance: float) -> None:
     rng = np.random.default_rng(seed)
     targets = rng.normal(size=20)
     names = (LINEAR, AS_IS, INTERACTIONS, DEVICES, DRIFT, TREES, NETWORK)[-count:]
     families = [family(name, targets + rng.normal(size=20)) for name in names]
-    rules = SelectionRules(tolerance=tolerance, min_gain=gain)
+    rules = SelectionRules(tolerance=tolerance)
     shares = np.array(choose_shares(families, targets, rules))
     assert shares.sum() == pytest.approx(1.0)
     assert len(set(shares[shares > 0])) == 1
     errors = np.array([one.rmse(targets) for one in families])
-    assert (errors[shares > 0] <= (1 + tolerance) * errors.min() + 1e-12).all()
-    cheap = np.array([name not in (TREES, NETWORK) for name in names])
-    assert (shares[cheap & (errors <= (1 + tolerance) * errors.min())] > 0).all()
+    np.testing.assert_array_equal(shares > 0, errors <= (1 + tolerance) * errors.min())
 
 
 # the linear families
@@ -431,7 +419,7 @@ def test_facts_name_every_family_with_its_error_and_share() -> None:
         Fitted(LINEAR, "line", targets + 1.0),
         Fitted(NETWORK, NETWORK, targets + 0.9),
     ]
-    facts = describe_selection(families, [0.0, 0.5, 0.5], targets, unit=3.0, is_line=False)
+    facts = describe_selection(families, [0.0, 0.5, 0.5], targets, scale=3.0, unit="ppb", is_line=False)
     assert (facts["outcome"], facts["network_share"]) == (NETWORK, 0.5)
     assert facts["selection"][0] == {
         "candidate": "as is",
@@ -442,17 +430,18 @@ def test_facts_name_every_family_with_its_error_and_share() -> None:
     }
     assert facts["selection"][2]["rmse"] == pytest.approx(2.7)
     assert facts["summary"] == (
-        "The result is the mean of a linear regression and the network: on validation none of them is clearly worse."
+        "The result is the mean of a linear regression and the network, with an RMSE of 2.85 ppb on validation"
+        " (cross-fitted); the others alone: the sensor reading plus an offset 6."
     )
 
 
 @pytest.mark.parametrize(
     ("used", "is_line", "outcome", "summary"),
     [
-        ([(AS_IS, RAW)], True, RAW, "is the sensor reading as it is: no other"),
-        ([(AS_IS, OFFSET)], True, OFFSET, "is the sensor reading plus an offset: no other"),
-        ([(LINEAR, "line")], True, LINE, "is a linear regression: no other"),
-        ([(LINEAR, "history, penalty 1"), (DRIFT, DRIFT)], False, RIDGE, "drift: on validation none .* one linear"),
+        ([(AS_IS, RAW)], True, RAW, "is the sensor reading as it is, with an RMSE of"),
+        ([(AS_IS, OFFSET)], True, OFFSET, "is the sensor reading plus an offset, with"),
+        ([(LINEAR, "line")], True, LINE, "is a linear regression, with an RMSE"),
+        ([(LINEAR, "history, penalty 1"), (DRIFT, DRIFT)], False, RIDGE, "drift, with an RMSE of .* one linear"),
         ([(DRIFT, DRIFT), (TREES, TREES)], False, TREES, "mean of a regression with drift and gradient-boosted trees"),
         ([(TREES, TREES), (NETWORK, NETWORK)], False, NETWORK, "gradient-boosted trees and the network"),
     ],
@@ -461,7 +450,7 @@ def test_the_outcome_is_the_most_complex_family_used(
     used: list[tuple[str, str]], is_line: bool, outcome: str, summary: str
 ) -> None:
     families = [Fitted(name, variant, np.ones(2)) for name, variant in used]
-    facts = describe_selection(families, [1 / len(used)] * len(used), np.zeros(2), 1.0, is_line)
+    facts = describe_selection(families, [1 / len(used)] * len(used), np.zeros(2), 1.0, "", is_line)
     assert facts["outcome"] == outcome
     assert pytest.approx(facts["network_share"]) == (outcome == NETWORK) / len(used)
     assert re.search(summary, facts["summary"])

@@ -23,6 +23,7 @@ from scare.training.recipe import Recipe, TrainingSettings
 
 # the network keeps its part in the mean unless it is far worse than the other families; trees have none
 NETWORK_STAYS = SelectionRules(tolerance=1.0, trees=False)
+LINEAR_ONLY = SelectionRules(smallest_within=1e9, trees=False)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REFERENCE = Channel("no2", "ppb")
 

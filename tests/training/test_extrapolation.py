@@ -19,7 +19,6 @@ from scare.data.readings import Channel, Readings
 from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.data.split import Split
 from scare.export.lowering import Arithmetic
-from scare.models.selection import SelectionRules
 from scare.training.extrapolation import FAR, flagged_outside, is_better_free, with_training_range
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
@@ -27,7 +26,7 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_examples import make_examples
 from scare.windowing.windows import ANY, RECENT
-from tests.training.small_fits import Trained, make_readings
+from tests.training.small_fits import LINEAR_ONLY, Trained, make_readings
 
 WINDOW = 8
 CHANNELS = ("pm", "temperature")
@@ -184,7 +183,7 @@ def mirrored(readings: Readings) -> Readings:
 
 def without_a_network(readings: Readings) -> Calibrator:
     recipe = Recipe.preset("default", window=WINDOW, steps=2, checkpoints=1, members=1)
-    return fit(readings, recipe=replace(recipe, rules=SelectionRules(min_gain=1.0, trees=False)))
+    return fit(readings, recipe=replace(recipe, rules=LINEAR_ONLY))
 
 
 @pytest.fixture(scope="module")

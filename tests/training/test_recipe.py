@@ -45,10 +45,12 @@ def test_a_recipe_is_a_preset_of_a_model_and_what_differs() -> None:
 
 
 def test_what_complexity_must_earn_and_what_is_learned_from_are_keys() -> None:
-    tables = {"selection": {"min_gain": 0.1, "refit": False}, "model": {"learned_from": "recent"}}
+    tables = {"selection": {"smallest_within": 0.1, "refit": False}, "model": {"learned_from": "recent"}}
     recipe = adjust(Recipe(), tables, "r.toml")
-    assert recipe.rules == SelectionRules(min_gain=0.1, refit=False)
+    assert recipe.rules == SelectionRules(smallest_within=0.1, refit=False)
     assert (Recipe().learned_from, recipe.learned_from) == (ANY, RECENT)
+    with pytest.raises(UsageError, match=r"r.toml: min_gain in \[selection\] is now smallest_within"):
+        adjust(Recipe(), {"selection": {"min_gain": 0.02}}, "r.toml")
 
 
 def test_choices_are_named() -> None:

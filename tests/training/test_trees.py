@@ -113,7 +113,7 @@ def calibrator() -> Calibrator:
     targets = values[:, 0] + 6 * (values[:, 0] > 22) * (values[:, 1] > 50) + 0.3 * rng.normal(size=1600)
     readings = make_readings(values, targets, channels=("raw", "humidity"))
     recipe = Recipe.preset("default", window=WINDOW, steps=2, checkpoints=1, members=1)
-    return fit(readings, recipe=replace(recipe, rules=SelectionRules(min_gain=0.2, refit=False)))
+    return fit(readings, recipe=replace(recipe, rules=SelectionRules(smallest_within=0.2, refit=False)))
 
 
 def test_trees_are_shipped_where_nothing_linear_comes_close(calibrator: Calibrator) -> None:
