@@ -138,6 +138,7 @@ class LiveWindows:
             {
                 "center": np.zeros(channels),
                 "scale": np.ones(channels),
+                "mean": np.full(channels, np.nan),  # of the readings that a settled device settled on
                 "settling": np.array(KNOWN, np.int32),  # the device's place in `Settling`, SETTLED or KNOWN
                 "restarted": np.array(False),  # is the next row the first of a new history?
                 "slow": np.array(self._usual_distance),  # slow mean of the distances to training
@@ -237,14 +238,19 @@ class LiveWindows:
         return self._inputs.training_range.usual if self._inputs.training_range else 0.0
 
     def _scale(self, devices: Sequence[str], at: np.ndarray) -> None:
-        """Give devices the scaling that the calibrator has for them; those it does not know settle."""
+        """Give devices the scaling that the calibrator has for them; those it does not know settle, or have settled.
+
+        A device that settled under another fleet keeps its own mean, not the centre that followed from that fleet.
+        """
         scaling, column = self._inputs.scaling, self._scaling
         for device, index in zip(devices, at.tolist(), strict=True):
             self._effects["offset"][index], self._effects["slope"][index] = scaling.effect(device)
             known, place = scaling.known(device), column["settling"][index]
-            if place == SETTLED and known is None:
-                continue
             affine = known or scaling.fleet
+            if place == SETTLED and known is None:
+                if np.isnan(column["mean"][index]).any():  # a snapshot of an older version
+                    continue
+                affine = scaling.shifted(column["mean"][index] - scaling.fleet.center)
             column["center"][index], column["scale"][index] = affine.center, affine.scale
             if known is not None:
                 if place >= 0:
@@ -281,6 +287,7 @@ class LiveWindows:
         if done.any():
             affine = self._settling.affine(places[done])
             column["center"][at[done]], column["scale"][at[done]] = affine.center, affine.scale
+            column["mean"][at[done]] = self._settling.means(places[done])
             column["settling"][at[done]] = SETTLED
             self._settling.leave(places[done])
 

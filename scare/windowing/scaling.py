@@ -190,6 +190,10 @@ class Settling(DeviceArrays):
         self._keep(np.full(len(values), place), values)
         self["count"][place] += len(values)
 
+    def means(self, places: np.ndarray) -> np.ndarray:
+        """Means of the rows of devices that have settled [n, channels]."""
+        return self["base"][places] + self["total"][places] / self._scaling.settle
+
     def affine(self, places: np.ndarray) -> Affine:
         """Scalings of devices that have settled: center and scale [n, channels]."""
         moved = self["base"][places] - self._scaling.fleet.center

@@ -138,7 +138,8 @@ def test_a_batch_that_cannot_be_taken_changes_nothing() -> None:
 # another model in place of the one in use
 
 
-def test_a_model_that_reads_the_same_continues_as_if_it_had_always_been_there() -> None:
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_model_that_reads_the_same_continues_as_if_it_had_always_been_there(settled: bool) -> None:
     line = make_calibrator(curve_plan(5, hats=False), settle=30)
     scaling = line.inputs.scaling
     known = {"another": scaling.fleet, "box-2": scaling.devices["box-1"]}
@@ -146,10 +147,15 @@ def test_a_model_that_reads_the_same_continues_as_if_it_had_always_been_there() 
     line = replace(line, inputs=replace(line.inputs, scaling=scaling))
     batches = drawn_batches(3, 80, ("other", "another", "box-2"))
     fleet = Fleet(CALIBRATORS, ROUTES)
-    for batch in batches[:20]:
+    before = 60 if settled else 20
+    for batch in batches[:before]:
         fleet.push(*batch)
+    restored = Fleet({**CALIBRATORS, "line": line}, ROUTES)
+    restored.restore(fleet.state())
     fleet.replace("line", line)
-    assert_same([fleet.push(*batch) for batch in batches[20:]], push_live({**CALIBRATORS, "line": line}, batches)[20:])
+    for one in (fleet, restored):
+        pushed = [one.push(*batch) for batch in batches[before:]]
+        assert_same(pushed, push_live({**CALIBRATORS, "line": line}, batches)[before:])
 
 
 def test_a_model_that_reads_differently_begins_new_histories_and_flags_it() -> None:
