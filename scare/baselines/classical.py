@@ -50,24 +50,42 @@ class Predictor(Protocol):
         ...
 
 
-Baseline = Callable[[Sequence[Readings], Sequence[Readings], Inputs, Channel], Predictor]
+class Baseline(Protocol):
+    """Fits a method; with `refit`, what was chosen on validation is fitted to training and validation together."""
+
+    def __call__(
+        self,
+        train: Sequence[Readings],
+        validation: Sequence[Readings],
+        inputs: Inputs,
+        target: Channel,
+        refit: bool = True,
+    ) -> Predictor:
+        """Fit to these readings."""
+        ...
 
 
-def _raw(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
+def _raw(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
+) -> Calibrator:
     first = inputs.channels[0]
     if not same_unit(first, target):
         raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
     return raw_reading(inputs, target)
 
 
-def _linear(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
-    return linear_regression((*train, *validation), inputs, target)
+def _linear(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
+) -> Calibrator:
+    return linear_regression((*train, *validation) if refit else train, inputs, target)
 
 
-def _multiple(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Calibrator:
+def _multiple(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
+) -> Calibrator:
     if len(inputs.channels) < 2:
         raise NotApplicableError(f"needs a second channel, such as T or RH; there is only {inputs.channels[0].name}")
-    calibrator = linear_regression((*train, *validation), inputs, target, len(inputs.channels))
+    calibrator = linear_regression((*train, *validation) if refit else train, inputs, target, len(inputs.channels))
     return calibrator.with_facts(model="multiple-linear")
 
 
@@ -90,13 +108,13 @@ def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Chan
 
 
 def window_ridge(
-    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
     """Ridge regression on all readings of the window, its penalty chosen on validation.
 
     A closed form: no linear network should score worse.
     """
-    examples, held_out, everything = make_all(train, validation, inputs)
+    examples, held_out, everything = make_all(train, validation, inputs, refit)
     size = inputs.window * len(inputs.channels)
 
     def moments(part: Examples) -> Moments:
@@ -150,22 +168,26 @@ class Boosted:
         return self.inputs.scaling.target.invert(scaled[:, None])[:, 0]
 
 
-def boosted(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel) -> Boosted:
+def boosted(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
+) -> Boosted:
     """Gradient-boosted trees on newest value, lags and rolling means."""
-    return _fit(train, validation, inputs, with_ridge=False)
+    return _fit(train, validation, inputs, refit, with_ridge=False)
 
 
 def ridge_and_boosted(
-    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Boosted:
     """Ridge regression on the features, chosen on validation, and gradient-boosted trees on its residuals."""
-    return _fit(train, validation, inputs, with_ridge=True)
+    return _fit(train, validation, inputs, refit, with_ridge=True)
 
 
-def _fit(train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, with_ridge: bool) -> Boosted:
+def _fit(
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, refit: bool, with_ridge: bool
+) -> Boosted:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    examples, held_out, everything = make_all(train, validation, inputs)
+    examples, held_out, everything = make_all(train, validation, inputs, refit)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
     learned = design_matrix(everything, basis)
     targets, flat = learned.targets, learned.features.reshape(len(learned.targets), -1)
@@ -219,7 +241,7 @@ class Persistence:
 
 
 def persistence(
-    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Persistence:
     """The reference one window ago; nothing is fitted."""
     fitted = Persistence(inputs.window * inputs.step_seconds, {"model": "persistence", "parameters": 0, "bytes": 0})
@@ -236,6 +258,7 @@ def _published(
     validation: Sequence[Readings],
     inputs: Inputs,
     target: Channel,
+    refit: bool = True,
 ) -> Calibrator:
     """Make a published correction a baseline: nothing is fitted, channels are recognised by name."""
     if not is_called(target.name, correction.quantity):
@@ -245,17 +268,18 @@ def _published(
 
 
 def make_all(
-    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs
+    train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, refit: bool = True
 ) -> tuple[Examples, Examples, Examples]:
-    """Make examples of training, of validation, and of both together; raise if training or validation has none.
+    """Make examples of training, of validation, and of both together (without `refit`, of training again).
 
+    Raises if training or validation has none.
     Short windows are included, except in validation.
     """
     learning = replace(inputs, policy=ANY)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
     check_examples(examples, train, learning, "training")
     check_examples(held_out, validation, inputs, "validation")
-    return examples, held_out, make_examples((*train, *validation), learning)
+    return examples, held_out, make_examples((*train, *validation), learning) if refit else examples
 
 
 def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -112,8 +112,7 @@ def train(
         evaluation = evaluate_with_progress(parts.train, parts.validation, recipe)
         calibrator = evaluation.fitted
         name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
-        learned = (*parts.train, *parts.validation) if evaluation.is_refitted else parts.train
-        scores = score_against_baselines(recorded, parts, learned, name, recipe, baselines)
+        scores = score_against_baselines(recorded, parts, name, recipe, evaluation.is_refitted, baselines)
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
         facts |= {"test_period": require_training().period_of(parts.test)}
@@ -232,20 +231,21 @@ class RecordedPredictor:
 def score_against_baselines(
     predictor: RecordedPredictor,
     split: Split,
-    learned: Sequence[Readings],
     name: str,
     recipe: Any,
+    refit: bool,
     baselines: Sequence[str] = (),
 ) -> dict[str, Accuracy]:
     """Accuracy of the raw reading, linear regression, further baselines and the calibrator on the same test rows.
 
-    Regressions are fitted to `learned`, the rows that the calibrator was fitted to.
+    With `refit` they are fitted to training and validation, as the calibrator is.
     """
     from scare.baselines.classical import BASELINES, linear_regression, raw_reading
     from scare.experiments.study import compare
     from scare.training.data import prepare_inputs
 
     inputs, target = predictor.calibrator.inputs, predictor.calibrator.target
+    learned = (*split.train, *split.validation) if refit else split.train
     methods: dict[str, Any] = {"raw": raw_reading(inputs, target)}
     methods["linear"] = linear_regression(learned, inputs, target)
     if len(inputs.channels) > 1:
@@ -254,7 +254,7 @@ def score_against_baselines(
         note(f"Fitting {baseline}.")
         windows, reference = prepare_inputs(split.train, split.validation, recipe)
         try:
-            methods[baseline] = BASELINES[baseline](split.train, split.validation, windows, reference)
+            methods[baseline] = BASELINES[baseline](split.train, split.validation, windows, reference, refit)
         except NotApplicableError as error:
             note(f"{baseline} {error}")
     return compare({**methods, name: predictor}, split.test)

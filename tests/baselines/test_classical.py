@@ -318,3 +318,14 @@ def test_without_validation_windows_a_fit_is_refused() -> None:
     for name in ("ridge", "boosting"):
         with pytest.raises(DataError, match="validation"):
             BASELINES[name](BOXES, nothing, inputs_of(BOXES, per_device=True), TARGET)
+
+
+@pytest.mark.usefixtures("few_rounds")
+@pytest.mark.parametrize("name", ["linear", "multiple-linear", "ridge", "boosting"])
+def test_without_a_refit_nothing_is_learned_from_validation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classical, "PENALTIES", (0.1,))  # nothing to choose
+    inputs, train, validation = inputs_of(BOXES, per_device=True), BOXES[:2], BOXES[2:]
+    alone, refitted = (BASELINES[name](train, validation, inputs, TARGET, refit=refit) for refit in (False, True))
+    expected = BASELINES[name](train, train, inputs, TARGET, refit=False)
+    np.testing.assert_array_equal(values_of(alone, BOXES[0]), values_of(expected, BOXES[0]))
+    assert not np.allclose(values_of(alone, BOXES[0]), values_of(refitted, BOXES[0]), rtol=1e-4, equal_nan=True)
