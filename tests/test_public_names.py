@@ -58,6 +58,12 @@ def test_every_name_has_a_numpydoc_page_with_an_example(name: str) -> None:
     assert [parameter for parameter in parameters if parameter not in described] == []
 
 
+def test_importing_scare_loads_nothing_large() -> None:
+    large = {"jax", "numpy", "pandas", "polars", "sklearn"}
+    code = f"import sys, scare; print(sorted({large} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
 def test_importing_scare_needs_no_jax() -> None:
     program = (
         "import sys; sys.modules['jax'] = None; import scare; scare.Calibrator, scare.read_readings, scare.simulate"

@@ -17,6 +17,7 @@ from scare.calibrator.intervals import Intervals, derive_intervals
 from scare.calibrator.passes import fold, with_effect
 from scare.calibrator.plan import Plan, deep_share, run
 from scare.data.flags import NO_VALUE, Flag
+from scare.data.frames import ONLY_DEVICE, as_polars, read_frame, with_columns
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
@@ -24,6 +25,7 @@ from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.live_windows import LiveWindows
 from scare.windowing.scaling import NO_EFFECT
 from scare.windowing.windows import Grid
+from scare.words import duration
 
 # offset and slope of a `DeviceEffect`, of one device or of each row's
 Effect = tuple[float | np.ndarray, float | np.ndarray]
@@ -31,12 +33,15 @@ CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
 ROW = " row"  # no name in a header begins with a space
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample:
     """Scaled windows as the plan sees them [n, window, channels], each with a number in the target's unit [n]."""
 
     windows: np.ndarray
     numbers: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Sample({len(self.windows):,} windows {self.windows.shape[1:]})"
 
 
 class CalibratedReading(NamedTuple):
@@ -62,7 +67,7 @@ class CalibratedRows(NamedTuple):
         return [*(pl.Series(name, array).fill_nan(None) for name, array in numbers), pl.Series(FLAGS, self.flags)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Calibrator:
     """A trained calibration: a plan, the inputs it reads and its prediction intervals.
 
@@ -111,35 +116,76 @@ class Calibrator:
     intervals: Intervals | None = None
     training_hours: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        unit = f" in {self.target.unit}" if self.target.unit else ""
+        channels = ", ".join(channel.name for channel in self.inputs.channels)
+        return (
+            f"Calibrator of {self.target.name}{unit} by {self.facts.get('model', 'a plan')}\n"
+            f"  from {channels}\n"
+            f"  a reading every {duration(self.inputs.step_seconds)}, {self.window:,} in a window"
+        )
+
     @property
     def window(self) -> int:
         """Rows in a window."""
         return self.inputs.window
 
-    def predict(self, readings: Readings | pl.DataFrame, device: str = "") -> pl.DataFrame:
-        """Calibrate the rows of one device.
+    def predict(
+        self, readings: Readings | Any, device: str = ONLY_DEVICE, time: str = TIME, device_column: str = ""
+    ) -> Any:
+        """Calibrate readings, or the rows of a table.
 
         Parameters
         ----------
         readings
-            Readings, or a plain frame with a `time` column and the calibrator's channels.
+            Readings, or a table of pandas or Polars, or a dict of columns, with the calibrator's channels, in any
+            order of rows.
         device
-            Name of a plain frame's device, whose scaling is used if it was in training.
+            Device of a table that does not name it; its scaling is used if it was in training.
+        time
+            Column of times: datetimes, text or seconds since 1970, UTC if they have no zone. The index of a pandas
+            table if it has no such column.
+        device_column
+            Column that names the device of each row, for a table of several.
 
         Returns
         -------
-        polars.DataFrame
-            The rows with `calibrated`, its interval from `low` to `high` (null where there is none) and `flags`.
+        polars.DataFrame or pandas.DataFrame
+            The rows with `calibrated`, its interval from `low` to `high` (null where there is none) and `flags`; for
+            a table of pandas, one of pandas.
 
         Raises
         ------
+        UsageError
+            If the table has no times.
         DataError
-            If a channel is missing or times do not increase.
+            If a channel is missing, a time cannot be read, or a device has two rows at one time.
+
+        Examples
+        --------
+        >>> from scare.calibrator.corrections import bind, find_correction
+        >>> correction = find_correction("barkjohn-2021")
+        >>> calibrator = bind(correction, {role.name: role.channel for role in correction.roles}, step_seconds=60.0)
+        >>> table = {"time": ["2026-01-01 00:00", "2026-01-01 00:01"], "pm": [20.0, None], "humidity": [50.0, 51.0]}
+        >>> calibrator.predict(table)["calibrated"].round(2).to_list()
+        [11.92, None]
         """
-        if isinstance(readings, pl.DataFrame):
-            readings = Readings(device, readings, self.inputs.channels)
-        rows = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
-        return readings.frame.with_columns(rows._replace(flags=readings.flags | rows.flags).columns())
+        if isinstance(readings, Readings):
+            rows = self.stream(readings.device).push(readings.times, self.inputs.select(readings))
+            return readings.frame.with_columns(rows._replace(flags=readings.flags | rows.flags).columns())
+        parts = read_frame(readings, self.inputs.channels, None, time, device_column, device)
+        frame = as_polars(readings, time)
+        values, low, high = np.full((3, frame.height), np.nan)
+        flags = (
+            frame[FLAGS].cast(pl.UInt32).to_numpy().copy() if FLAGS in frame.columns else np.zeros(frame.height, "u4")
+        )
+        calibrated = CalibratedRows(values, low, high, flags)
+        for part in parts:
+            own = self.stream(part.readings.device).push(part.readings.times, part.readings.values)
+            for column, numbers in zip(calibrated[:3], own[:3], strict=True):
+                column[part.numbers] = numbers
+            flags[part.numbers] |= own.flags
+        return with_columns(readings, calibrated.columns(), time)
 
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
         """Calibrate the newest row of one raw window.

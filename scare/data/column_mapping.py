@@ -142,7 +142,7 @@ def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
 
 
 def iterate_tables(
-    path: Path | str, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
+    path: Path | str | TableFile, mapping: ColumnMapping, rows: int = ROWS, device: str = "", probed: bool = False
 ) -> Iterator[pl.DataFrame]:
     """Yield a file's rows in order, as frames of `device`, `time`, the channels and, if the file has it, `reference`.
 

@@ -44,7 +44,7 @@ class Channel:
     high: float = inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Readings:
     """One device's rows: `time` (UTC, strictly increasing), its channels, `reference` (if any) and `flags`.
 
@@ -115,6 +115,14 @@ class Readings:
 
     def __len__(self) -> int:
         return self.frame.height
+
+    def __repr__(self) -> str:
+        names = ", ".join(channel.name for channel in self.channels)
+        beside = f" beside {self.reference.name}" if self.reference else ""
+        ends = (
+            f", {self.frame[TIME][0]:%Y-%m-%d %H:%M} to {self.frame[TIME][-1]:%Y-%m-%d %H:%M} UTC" if len(self) else ""
+        )
+        return f"Readings of '{self.device}': {len(self):,} rows of {names}{beside}{ends}"
 
     @cached_property
     def times(self) -> np.ndarray:

@@ -205,11 +205,14 @@ class TableFile:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
 
-def open_table(path: Path | str, options: TableOptions = AS_FOUND, probed: bool = False) -> TableFile:
+def open_table(path: Path | str | TableFile, options: TableOptions = AS_FOUND, probed: bool = False) -> TableFile:
     """Find the columns of a Parquet or (gzipped) CSV file, and the delimiter and decimal sign from its first lines.
 
-    A child process first checks that a Parquet file can be read, unless it was `probed` before.
+    A child process first checks that a Parquet file can be read, unless it was `probed` before. A table that is open
+    stays as it is.
     """
+    if isinstance(path, TableFile):
+        return path
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")

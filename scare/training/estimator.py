@@ -1,29 +1,45 @@
 """`SensorCalibrator`: `fit` as a scikit-learn estimator, tables in and arrays out."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 
-from scare.calibrator.calibrator import Calibrator
-from scare.data.readings import CALIBRATED, REFERENCE, TIME, Channel, Readings
+from scare.baselines import MODELS
+from scare.baselines.classical import Predictor
+from scare.data.frames import as_polars, read_frame
+from scare.data.readings import CALIBRATED, TIME, Channel
 from scare.errors import UsageError
-from scare.training.fit import fit
+from scare.training.fit import fit, fit_baseline
 from scare.training.recipe import Recipe
 from scare.windowing.window_length import AUTO
 
+TARGET = " target"  # no name in a header begins with a space
+
+
+class NotTrainedError(UsageError, NotFittedError):
+    """`predict` was called before `fit`."""
+
 
 class SensorCalibrator(RegressorMixin, BaseEstimator):
-    """Calibrate one device's table: `fit(X, y)`, `predict(X)`, `score(X, y)`.
+    """Calibrate the table of one device or of several: `fit(X, y)`, `predict(X)`, `score(X, y)`.
 
-    X is a table (polars, pandas or a dict of columns) with a `time` column and one column a channel, rows in
-    time order; y the reference at each row, NaN where unknown. `predict` gives NaN where there is no value.
+    X is a table of pandas or Polars, or a dict of columns: times (a column, or the index of a pandas table) and one
+    column of numbers a channel, first the one to calibrate. y is the reference at each row, NaN where unknown. Rows
+    may be in any order.
+
+    `predict` gives a number for every row, as scikit-learn's scorers and cross-validation need it. A row that cannot
+    be calibrated, because a reading is missing or its window has too little history, gets the **fallback**: a straight
+    line through the reading of the first channel, fitted to the same rows; without that reading, the mean of y. With
+    `fallback=False` it is NaN. Parts of a cross-validation begin without history, so their first rows fall back.
 
     Parameters
     ----------
     window
-        Length of a window: readings, a duration such as `1h`, or `auto`, which follows the data.
+        Length of a window: readings, a duration such as `1h`, or `auto`.
     preset
         `default` or `paper`.
     steps
@@ -32,6 +48,19 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         The same seed gives the same result.
     time
         Name of the time column.
+    model
+        Name of a model (`scare`, `tesla` …) or of a baseline (`linear`, `ridge`, `boosting`, `barkjohn-2021` …).
+    device_column
+        Column that names the device of each row, for a table of several.
+    fallback
+        Whether a row without a calibrated value gets the fallback.
+
+    Attributes
+    ----------
+    calibrator_
+        What was fitted: a `Calibrator`, except for `boosting`, `ridge-boosting` and `persistence`.
+    fallback_
+        Slope and intercept of the line, and the mean of y.
 
     Examples
     --------
@@ -49,21 +78,51 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         steps: int | None = None,
         seed: int = 0,
         time: str = TIME,
+        model: str = "scare",
+        device_column: str = "",
+        fallback: bool = True,
     ) -> None:
         self.window, self.preset, self.steps, self.seed, self.time = window, preset, steps, seed, time
+        self.model, self.device_column, self.fallback = model, device_column, fallback
 
     def fit(self, X: Any, y: Any) -> "SensorCalibrator":
         """Train on a table and its references [rows]."""
         length: dict[str, Any] = {} if self.steps is None else {"steps": self.steps}
-        recipe = Recipe.preset(self.preset, self.window, seed=self.seed, **length)
-        self.calibrator_: Calibrator = fit(self._readings(X, y), recipe=recipe)
+        network = self.model if self.model in MODELS else "scare"
+        recipe = Recipe.preset(self.preset, self.window, network, seed=self.seed, **length)
+        frame, targets = as_polars(X, self.time), np.asarray(y, float)
+        if targets.shape != (frame.height,):
+            raise UsageError(
+                f"y has the shape {targets.shape}; it needs one number for each of the {frame.height:,} rows"
+            )
+        parts = read_frame(frame.with_columns(pl.Series(TARGET, targets)), (), TARGET, self.time, self.device_column)
+        readings = [replace(part.readings, reference=Channel("target")) for part in parts]
+        self.channels_ = readings[0].channels
+        self.calibrator_: Predictor = (
+            fit(readings, recipe=recipe) if self.model in MODELS else fit_baseline(self.model, readings, recipe=recipe)
+        )
+        first = np.concatenate([one.values[:, 0] for one in readings])
+        wanted = np.concatenate([one.targets for one in readings])
+        known = np.isfinite(first) & np.isfinite(wanted)
+        mean, spread = float(wanted[known].mean()), float(np.square(first[known] - first[known].mean()).sum())
+        slope = float((first[known] - first[known].mean()) @ wanted[known] / spread) if spread else 0.0
+        self.fallback_ = slope, mean - slope * float(first[known].mean()), mean
+        self.feature_names_in_ = np.array(frame.columns, object)
+        self.n_features_in_ = frame.width
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Calibrated values [rows], NaN where there is none."""
+        """Calibrated values [rows], in the order of the table; the fallback, or NaN, where there is none."""
         if not hasattr(self, "calibrator_"):
-            raise UsageError("this calibrator is not trained yet; call fit first")
-        return self.calibrator_.predict(self._readings(X))[CALIBRATED].fill_null(np.nan).to_numpy()
+            raise NotTrainedError("this SensorCalibrator is not trained yet; call fit first")
+        values = np.full(as_polars(X, self.time).height, np.nan)
+        slope, intercept, mean = self.fallback_
+        for part in read_frame(X, self.channels_, None, self.time, self.device_column):
+            own = self.calibrator_.predict(part.readings)[CALIBRATED].fill_null(np.nan).to_numpy()
+            if self.fallback:
+                own = np.where(np.isnan(own), slope * part.readings.values[:, 0] + intercept, own)
+            values[part.numbers] = own
+        return np.where(np.isnan(values), mean, values) if self.fallback else values
 
     def score(self, X: Any, y: Any) -> float:
         """R² over the rows that have a value and a reference."""
@@ -74,21 +133,8 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         spread = np.square(targets[known] - targets[known].mean()).sum()
         return float(1 - np.square(values[known] - targets[known]).sum() / spread)
 
-    def _readings(self, table: Any, references: Any = None) -> Readings:
-        names = list(table.keys() if isinstance(table, dict) else table.columns)
-        if self.time not in names:
-            raise UsageError(f"no column '{self.time}' in the table; name the time column with time=")
-        channels = [name for name in names if name != self.time]
-        frame = pl.DataFrame([self._times(table), *(pl.Series(c, np.asarray(table[c], float)) for c in channels)])
-        if references is None:
-            return Readings("device", frame, tuple(Channel(name) for name in channels))
-        frame = frame.with_columns(pl.Series(REFERENCE, np.asarray(references, float)))
-        return Readings("device", frame, tuple(Channel(name) for name in channels), Channel("target"))
-
-    def _times(self, table: Any) -> pl.Series:
-        """The time column; times without a zone are UTC."""
-        given = np.asarray(table[self.time])
-        times = pl.Series(TIME, given.tolist() if given.dtype == object else given)
-        if not times.dtype.is_temporal():
-            raise UsageError(f"the column '{self.time}' does not hold times; give it as datetimes")
-        return times.cast(pl.Datetime("us", getattr(times.dtype, "time_zone", None) or "UTC"))
+    def __sklearn_tags__(self) -> Any:
+        """Say that a missing number may be NaN."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

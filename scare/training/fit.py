@@ -12,13 +12,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from scare.baselines import MODELS
+from scare.baselines.classical import BASELINES, Predictor
 from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
 from scare.calibrator.intervals import CalibrationErrors, Intervals, fit_intervals
 from scare.calibrator.linear import line_weights, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
-from scare.data.readings import Channel, Readings
+from scare.data.frames import read_frame
+from scare.data.readings import TIME, Channel, Readings
 from scare.errors import UsageError
 from scare.layers.buffers import split_trainable
 from scare.models.selection import AS_IS, NETWORK, OFFSET, describe_selection
@@ -32,7 +35,7 @@ from scare.upkeep.drift import training_hours
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import add_devices
 from scare.windowing.training_examples import Examples, check_examples, make_examples
-from scare.words import listed
+from scare.words import listed, suggestion
 
 GOLDEN = 64  # windows stored with their outputs
 STORED_VALIDATION = 512  # windows stored with their references
@@ -41,23 +44,39 @@ NEW_DEVICE = ""  # a name that no device has
 
 
 def fit(
-    readings: Readings | Sequence[Readings],
-    validation: Sequence[Readings] = (),
-    recipe: Recipe | None = None,
+    readings: Readings | Sequence[Readings] | Any,
+    validation: Sequence[Readings] | Any = (),
+    recipe: Recipe | str | None = None,
     report: Report | None = None,
+    *,
+    reference: Channel | str | None = None,
+    channels: Sequence[Channel | str] = (),
+    time: str = TIME,
+    device_column: str = "",
 ) -> Calibrator:
     """Train a calibrator on readings with a reference.
 
     Parameters
     ----------
     readings
-        Readings of one device, or of several with the same channels.
+        Readings of one device, or of several with the same channels; or a table of pandas or Polars, or a dict of
+        columns.
     validation
-        Readings to select on. Without any, the last 15 % of `readings` in time are held out.
+        Readings, or a table, to select on. Without any, the last 15 % of `readings` in time are held out.
     recipe
-        Model, window and settings of training; the preset `default` if not given.
+        Model, window and settings of training; the preset `default` if not given. Or the name of a model (`scare`,
+        `tesla` …) or of a baseline (`linear`, `ridge`, `barkjohn-2021` …).
     report
         Called with a `Progress` after each round.
+    reference
+        Column of the reference instrument in a table.
+    channels
+        Columns that the model reads, first the one to calibrate; without any, all columns of numbers.
+    time
+        Column of times: datetimes, text or seconds since 1970, UTC if they have no zone. The index of a pandas table
+        if it has no such column.
+    device_column
+        Column that names the device of each row, for a table of several.
 
     Returns
     -------
@@ -68,6 +87,8 @@ def fit(
 
     Raises
     ------
+    UsageError
+        If a table has no times or its reference is not named, or no model has the given name.
     DataError
         If nothing can be learned from the readings, or training diverges.
 
@@ -78,8 +99,45 @@ def fit(
     >>> calibrator = fit(boxes, recipe=Recipe.preset("default", window=8, steps=10))
     >>> calibrator.window, calibrator.facts["training_windows"]
     (8, 237)
+
+    A table, and a straight line:
+
+    >>> table = {"when": 1.8e9 + 600 * np.arange(300), "raw": np.arange(300) % 7.0, "truth": 2 * (np.arange(300) % 7.0)}
+    >>> fit(table, recipe="linear", reference="truth", time="when")
+    Calibrator of truth by linear
+      from raw
+      a reading every 10 minutes, 1 in a window
     """
-    return evaluate(readings, validation, recipe, report).fitted
+
+    def as_readings(given: Any) -> Sequence[Readings]:
+        if isinstance(given, Readings):
+            return [given]
+        if isinstance(given, Sequence) and all(isinstance(one, Readings) for one in given):
+            return given
+        if reference is None:
+            raise UsageError("name the column of the reference in the table: reference='…'")
+        return [one.readings for one in read_frame(given, channels, reference, time, device_column)]
+
+    train, held_out = as_readings(readings), as_readings(validation)
+    if not isinstance(recipe, str) or recipe in MODELS:
+        chosen = Recipe.preset("default", model=recipe) if isinstance(recipe, str) else recipe
+        return evaluate(train, held_out, chosen, report).fitted
+    found = fit_baseline(recipe, train, held_out)
+    if not isinstance(found, Calibrator):
+        raise UsageError(f"'{recipe}' is no calibrator that can be saved; use SensorCalibrator(model='{recipe}')")
+    return found
+
+
+def fit_baseline(
+    name: str, readings: Sequence[Readings], validation: Sequence[Readings] = (), recipe: Recipe | None = None
+) -> Predictor:
+    """Fit a baseline by name; the window is the recipe's."""
+    if name not in BASELINES:
+        raise UsageError(f"no model called '{name}'{suggestion(name, [*MODELS, *BASELINES])}")
+    recipe = (recipe or Recipe()).for_readings(readings)
+    train, held_out, _ = _drop_unusable(readings, validation, recipe)
+    inputs, target = prepare_inputs(train, held_out, recipe)
+    return BASELINES[name](train, held_out, inputs, target)
 
 
 @dataclass(frozen=True)

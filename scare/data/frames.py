@@ -1,0 +1,152 @@
+"""Tables in memory as readings: pandas, Polars or a dict of columns, by the rules that files are read by.
+
+Rows are numbered, so that what is computed by device and in the order of time can be given back in the order of the
+table. pandas is never imported here: a table of pandas is recognised by its type.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from scare.data.column_mapping import ColumnMapping, iterate_tables
+from scare.data.readings import DEVICE, RESERVED, TIME, Channel, Readings
+from scare.data.tables import LINE, READABLE, TableFile
+from scare.errors import DataError, UsageError
+
+ROW = " row"  # no name in a header begins with a space
+ONLY_DEVICE = "device"  # the name of the device in a table that names none
+NAME = Path("the table")  # in messages, where a file has its name
+
+
+@dataclass(frozen=True)
+class TableInMemory(TableFile):
+    """A table whose rows are in a frame."""
+
+    rows: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
+        numbered = self.rows.with_row_index(LINE, 1)
+        yield from (numbered.slice(start, rows).lazy() for start in range(0, self.rows.height, rows))
+
+
+@dataclass(frozen=True)
+class DeviceRows:
+    """The readings of one device, and for each of them the number of its row in the table [rows]."""
+
+    readings: Readings
+    numbers: np.ndarray
+
+
+def read_frame(
+    table: Any,
+    channels: Sequence[Channel | str] = (),
+    reference: Channel | str | None = None,
+    time: str = TIME,
+    device_column: str = "",
+    device: str = ONLY_DEVICE,
+) -> list[DeviceRows]:
+    """The readings of each device in a table, in the order of time.
+
+    Without `channels` every column of numbers is one, except the reference. Without a device column all rows belong
+    to `device`.
+    """
+    frame = as_polars(table, time)
+    target = Channel(reference) if isinstance(reference, str) else reference
+    if not channels:
+        labels = {time, device_column, *RESERVED} | ({target.name} if target else set())
+        channels = [name for name in cs.expand_selector(frame, cs.numeric()) if name not in labels]
+    named = tuple(Channel(one) if isinstance(one, str) else one for one in channels)
+    if not named:
+        raise UsageError(f"the table has no column of numbers besides {', '.join(frame.columns)}; name the channels")
+    known = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=_temporal(frame), rows=frame)
+    known.require(
+        [time, *(one.name for one in named), *([target.name] if target else []), *filter(None, [device_column])]
+    )
+    mapping = ColumnMapping((time,), (*named, Channel(ROW)), target, device_column)
+    numbered = replace(known, columns=(*known.columns, ROW), rows=frame.with_row_index(ROW))
+    rows = pl.concat(list(iterate_tables(numbered, mapping, device=device)))
+    return [_device_rows(part, named, target) for part in rows.partition_by(DEVICE, maintain_order=True)]
+
+
+def _device_rows(rows: pl.DataFrame, channels: tuple[Channel, ...], reference: Channel | None) -> DeviceRows:
+    device, ordered = str(rows[DEVICE][0]), rows.sort(TIME, maintain_order=True)
+    repeated = ordered.filter(~pl.col(TIME).is_first_distinct())
+    if repeated.height:
+        number, time = int(repeated[ROW][0]) + 1, repeated[TIME][0]
+        raise DataError(
+            f"row {number} of the table: {time:%Y-%m-%d %H:%M:%S} is there twice for '{device}'; name the column of"
+            " the device (device_column), or drop one of the rows"
+        )
+    readings = Readings(device, ordered.drop(DEVICE, ROW), channels, reference)
+    return DeviceRows(readings, ordered[ROW].to_numpy().astype(int))
+
+
+def as_polars(table: Any, time: str = TIME) -> pl.DataFrame:
+    """A table as a Polars frame; the index of a pandas table becomes the column `time` if it has none.
+
+    >>> as_polars({"time": [1.8e9], "pm25": [None]}).columns
+    ['time', 'pm25']
+    """
+    if isinstance(table, pl.LazyFrame):
+        table = table.collect()
+    if is_pandas(table):
+        if not table.columns.is_unique:
+            twice = ", ".join(map(str, table.columns[table.columns.duplicated()]))
+            raise UsageError(f"the table has two columns called {twice}; rename one of them")
+        columns = {str(name): _from_pandas(table[name]) for name in table.columns}
+        index = table.index.to_timestamp() if hasattr(table.index, "to_timestamp") else table.index
+        if time not in columns and (index.dtype.kind == "M" or index.name == time):
+            columns = {time: _from_pandas(index.to_series()), **columns}
+    elif isinstance(table, Mapping):
+        columns = {str(name): _as_series(values) for name, values in table.items()}
+    elif isinstance(table, pl.DataFrame):
+        columns = {one.name: one for one in table}
+    else:
+        raise UsageError(
+            f"a {type(table).__name__} has no names of columns and no times; give a table of pandas or Polars, or a"
+            f" dict of columns, with the column '{time}'"
+        )
+    if time not in columns:
+        index_too = ", nor are they its index" if is_pandas(table) else ""
+        raise UsageError(f"the table has no column '{time}'{index_too}; name the column of times with time=")
+    frame = pl.DataFrame([one.alias(name) for name, one in columns.items()])
+    return frame.with_columns(cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String))
+
+
+def is_pandas(table: Any) -> bool:
+    """Whether this is a table of pandas, which is imported already if it is."""
+    return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
+
+
+def with_columns(table: Any, columns: Sequence[pl.Series], time: str = TIME) -> Any:
+    """A table with more columns [rows]: of pandas if it is one, otherwise of Polars."""
+    if is_pandas(table):
+        return table.assign(**{one.name: one.to_numpy() for one in columns})
+    return as_polars(table, time).with_columns(columns)
+
+
+def _from_pandas(column: Any) -> pl.Series:
+    """A column of pandas without its libraries for text, which Polars would ask for; missing values are null."""
+    kind = column.dtype.kind
+    if kind == "M":  # in UTC, if there is a zone
+        times = pl.Series(np.asarray(column, "datetime64[us]"))
+        return times if getattr(column.dtype, "tz", None) is None else times.dt.replace_time_zone("UTC")
+    if kind in "iufb":
+        return pl.Series(column.to_numpy(float, na_value=np.nan)).fill_nan(None)
+    return pl.Series(column.astype(object).where(column.notna(), None).tolist(), strict=False)
+
+
+def _as_series(values: Any) -> pl.Series:
+    if isinstance(values, pl.Series):
+        return values
+    array = np.asarray(values)
+    return pl.Series(array.tolist() if array.dtype == object else array, strict=False)
+
+
+def _temporal(frame: pl.DataFrame) -> tuple[str, ...]:
+    return cs.expand_selector(frame, cs.date() | cs.datetime())
