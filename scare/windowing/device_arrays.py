@@ -5,11 +5,11 @@ from mmap import mmap
 
 import numpy as np
 
-LARGE = 1 << 16  # bytes from which memory comes from mmap
+LARGE = 1 << 16  # bytes: arrays of at least this size get their memory from mmap
 
 
 class DeviceArrays:
-    """Named arrays with a row for each device; `new` holds the initial row of a new device, by name.
+    """Named arrays with one row per device; `new` maps each name to the initial row of a new device.
 
     >>> arrays = DeviceArrays({"time": np.array(np.nan), "count": np.array(0)})
     >>> arrays.add(2), len(arrays)
@@ -31,7 +31,7 @@ class DeviceArrays:
         return self._arrays[name]
 
     def add(self, count: int) -> np.ndarray:
-        """Add rows for `count` new devices and return their numbers [count]."""
+        """Add rows for `count` new devices and return their row indices [count]."""
         added = np.arange(self._count, self._count + count)
         self._count += count
         for name, array in self._arrays.items():
@@ -42,16 +42,19 @@ class DeviceArrays:
         return added
 
     def clear(self, at: np.ndarray) -> None:
-        """Reset the rows of the devices `at` to those of new devices."""
+        """Reset the rows with the indices `at` to the initial row of a new device."""
         for name, row in self._new.items():
             self._arrays[name][at] = row
 
     def state(self) -> dict[str, np.ndarray]:
-        """A copy of the rows in use, by name."""
+        """Copy the rows in use, without the spare ones, by name."""
         return {name: array[: self._count].copy() for name, array in self._arrays.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Replace all rows by those of `state`; an array that it lacks, as from an older version, starts as if new."""
+        """Replace all rows by those of `state`.
+
+        An array that an older version did not save yet gets the initial row of a new device in every row.
+        """
         self._count = len(next(iter(state.values())))
         new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
         self._arrays = {name: np.array(state.get(name, rows), rows.dtype) for name, rows in new.items()}

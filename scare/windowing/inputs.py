@@ -3,7 +3,8 @@
     readings → unusable values as missing → quality rules → grid (chunks) or ring (live) → the device's scaling
              → whether the newest row is inside the training range
 
-All flags of a row are set here. State of earlier rows is carried from chunk to chunk.
+All flags of a row are set here. State of earlier rows is carried from chunk to chunk. A *real* row was measured and has
+a usable value in every channel; a hole in the grid repeats the row before it.
 """
 
 from collections.abc import Mapping
@@ -20,27 +21,27 @@ from scare.windowing.training_range import TrainingRange, slow_means
 from scare.windowing.windows import GapPolicy, Grid, history_starts, make_grid, row_flags
 
 BLOCK = 4096  # rows flagged at once: few enough to stay in a core's cache
-GRID_STATE = ("values", "real", "age", "last_time")  # fields of the history in a stream's state
+GRID_STATE = ("values", "real", "age", "last_time")  # the fields of a `Grid` that are saved with a stream's state
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a calibrator reads: channels, their scaling, the time step, and when a window may be used."""
+    """What a calibrator reads: channels and their scaling, the time step and window, and when a window may be used."""
 
     channels: tuple[Channel, ...]
     scaling: Scaling
     step_seconds: float
-    window: int
+    window: int  # rows
     policy: GapPolicy
     quality: QualitySettings
     training_range: TrainingRange | None = None  # None: unknown, as in older files
 
     def flagging(self) -> RowFlagger:
-        """Start the quality rules for a new device."""
+        """Start the quality rules (stuck values, spikes, warm-up …) for a device without earlier rows."""
         return RowFlagger(self.channels, self.step_seconds, self.quality)
 
     def select(self, readings: Readings) -> np.ndarray:
-        """Select the values of these channels, in this order, [rows, channels]."""
+        """Select the values of these channels from readings, in the order of these channels: [rows, channels]."""
         names = [channel.name for channel in readings.channels]
         missing = [channel.name for channel in self.channels if channel.name not in names]
         if missing:
@@ -48,25 +49,25 @@ class Inputs:
         return readings.values[:, [names.index(channel.name) for channel in self.channels]]
 
     def usable(self, readings: Readings) -> np.ndarray:
-        """Select the values of these channels [rows, channels], with NaN for unusable ones."""
+        """Like `select`, with NaN in place of unusable values, such as those out of a channel's physical range."""
         return self.usable_rows(self.select(readings))[0]
 
     def usable_rows(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Copy `values` [..., channels] with NaN for unusable ones; returns the copy and row flags, uint32 [...]."""
+        """Copy `values` [..., channels] with NaN in place of unusable ones.
+
+        Returns the copy and, for each row, the flags that say why a value is unusable: uint32 [...].
+        """
         return usable_values(values, self.channels, self.quality)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that share one scaling: the scaled grid, the slots their windows end in, and their row numbers.
+    """Rows of one device that share one scaling and have a usable window."""
 
-    `history` counts the restarts of the device before them.
-    """
-
-    grid: Grid
-    ends: np.ndarray
-    rows: np.ndarray
-    history: int
+    grid: Grid  # scaled
+    ends: np.ndarray  # [n] slots of the grid in which the windows end
+    rows: np.ndarray  # [n] row numbers in what the stream was given
+    history: int  # how often the device's clock had gone back and its history begun anew before these rows
 
 
 class WindowStream:
@@ -75,12 +76,15 @@ class WindowStream:
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._device = inputs, device
         self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
-        self._outside = RangeMonitor(inputs)
-        self._before: Grid | None = None
-        self._histories = 0
+        self._range_monitor = RangeMonitor(inputs)
+        self._past: Grid | None = None  # the newest `window - 1` slots of earlier chunks
+        self._restarts = 0
 
     def take(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
-        """Take rows at `times` (seconds) with `values` [rows, channels]; returns scaled segments and flags [rows]."""
+        """Take the next rows at `times` (seconds) [rows], with `values` [rows, channels], oldest first.
+
+        Returns the segments of rows with a usable window, and all flags of every row, uint32 [rows].
+        """
         check_rows(self._inputs, self._device, times, values)
         usable, flags = self._inputs.usable_rows(values)
         starts = self._starts(times)
@@ -91,8 +95,8 @@ class WindowStream:
             for start in range(part.start, part.stop, BLOCK):
                 block = slice(start, min(start + BLOCK, part.stop))
                 flags[block] |= self._flagging.push(times[block, None], usable[block, None])[:, 0]
-        segments, reasons = self._cut(times, usable, starts)
-        return segments, flags | reasons
+        segments, window_flags = self._cut(times, usable, starts)
+        return segments, flags | window_flags
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
         """Like `take`, without flags: skips the quality rules."""
@@ -101,24 +105,25 @@ class WindowStream:
 
     def state(self) -> dict[str, np.ndarray]:
         """Return what later rows need to know of earlier ones, as plain arrays by name."""
-        before = {name: np.array(getattr(self._before, name)) for name in GRID_STATE} if self._before else {}
-        parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": before}
+        grid = {name: np.array(getattr(self._past, name)) for name in GRID_STATE} if self._past else {}
+        parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": grid}
         state = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
-        return {"histories": np.array(self._histories), "slow": np.array(self._outside.slow), **state}
+        return {"histories": np.array(self._restarts), "slow": np.array(self._range_monitor.slow), **state}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from the state of another stream of the same inputs and device."""
-        self._histories, self._outside.slow = int(state["histories"]), float(state["slow"])
-        self._scaling.restore(_under("scaling", state))
-        self._flagging.past = FlagState(**_under("past", state))
-        self._before = None
-        if before := _under("before", state):
-            values, real, age, last_time = (before[name] for name in GRID_STATE)
-            none = np.empty(0, np.int64)
-            self._before = Grid(self._inputs.window, values, real, age, none, float(last_time))
+        self._restarts, self._range_monitor.slow = int(state["histories"]), float(state["slow"])
+        self._scaling.restore(_part_of_state(state, "scaling"))
+        self._flagging.past = FlagState(**_part_of_state(state, "past"))
+        self._past = None
+        if grid := _part_of_state(state, "before"):
+            values, real, age, last_time = (grid[name] for name in GRID_STATE)
+            no_rows = np.empty(0, np.int64)
+            self._past = Grid(self._inputs.window, values, real, age, no_rows, float(last_time))
 
     def _starts(self, times: np.ndarray) -> list[int]:
-        last_time = self._before.last_time if self._before else np.nan
+        """Find the rows at which the device's clock goes back by more than a window: each begins a new history."""
+        last_time = self._past.last_time if self._past else np.nan
         return history_starts(times, self._inputs.step_seconds, self._inputs.window, last_time)
 
     def _cut(self, times: np.ndarray, values: np.ndarray, starts: list[int]) -> tuple[list[Segment], np.ndarray]:
@@ -126,36 +131,39 @@ class WindowStream:
         segments, flags = [], np.zeros(len(times), np.uint32)
         for part in _parts(starts, len(times)):
             if part.start in starts:
-                self._before, self._histories = None, self._histories + 1
-                self._outside = RangeMonitor(self._inputs)
-            own, flags[part] = self._cut_history(times[part], values[part])
-            segments += [replace(segment, rows=segment.rows + part.start) for segment in own]
+                self._past, self._restarts = None, self._restarts + 1
+                self._range_monitor = RangeMonitor(self._inputs)
+            part_segments, flags[part] = self._cut_history(times[part], values[part])
+            segments += [replace(segment, rows=segment.rows + part.start) for segment in part_segments]
         return segments, flags
 
     def _cut_history(self, times: np.ndarray, values: np.ndarray) -> tuple[list[Segment], np.ndarray]:
         """Like `_cut`, for rows that continue the current history."""
         inputs = self._inputs
-        grid = make_grid(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._before)
-        self._before = grid.tail()
+        grid = make_grid(times, values, inputs.step_seconds, inputs.window, inputs.policy, self._past)
+        self._past = grid.tail()
         usable = grid.usable(inputs.policy)
         flags = row_flags(grid, usable)
-        real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))
-        border = self._scaling.see(values[real], real, len(times))
-        for part, affine in self._scaled_by(real, border):
-            flags[part] |= self._outside.take(affine.apply(values[part]))
-        rows = real[usable[grid.slots[real]]]
-        flags[rows[rows < border]] |= np.uint32(Flag.UNSETTLED)
+        real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))  # row numbers
+        settled = self._scaling.update(values[real], real, len(times))
+        for rows, affine in self._with_scaling(real, settled):
+            flags[rows] |= self._range_monitor.take(affine.apply(values[rows]))
+        has_window = real[usable[grid.slots[real]]]
+        flags[has_window[has_window < settled]] |= np.uint32(Flag.UNSETTLED)
         segments = []
-        for part, affine in self._scaled_by(rows, border):
+        for rows, affine in self._with_scaling(has_window, settled):
             scaled = replace(grid, values=affine.apply(grid.values).astype(np.float32))
-            segments.append(Segment(scaled, grid.slots[part], part, self._histories))
+            segments.append(Segment(scaled, grid.slots[rows], rows, self._restarts))
         return segments, flags
 
-    def _scaled_by(self, rows: np.ndarray, border: int) -> list[tuple[np.ndarray, Affine]]:
-        """Split row numbers at the row where the device's own scaling begins; each part comes with its scaling."""
+    def _with_scaling(self, rows: np.ndarray, settled: int) -> list[tuple[np.ndarray, Affine]]:
+        """Split row numbers at row `settled`, from which the device has its own scaling; pair each part with its own.
+
+        Empty parts are left out.
+        """
         pairs = (
-            (rows[rows < border], self._inputs.scaling.fleet),
-            (rows[rows >= border], self._scaling.affine),
+            (rows[rows < settled], self._inputs.scaling.fleet),
+            (rows[rows >= settled], self._scaling.affine),
         )
         return [(part, affine) for part, affine in pairs if len(part) and affine is not None]
 
@@ -165,6 +173,7 @@ class RangeMonitor:
 
     def __init__(self, inputs: Inputs) -> None:
         self._training_range, self._window = inputs.training_range, inputs.window
+        # Moving average of the squared Mahalanobis distances of the rows so far.
         self.slow = self._training_range.usual if self._training_range else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
@@ -182,21 +191,24 @@ class RangeMonitor:
 
 
 class _DeviceScaling:
-    """Scaling of one device: known from training, or its own after its first `settle` real rows."""
+    """Scaling of one device: known from training, or its own after its first `settle` real rows.
+
+    `affine` is None until it is known.
+    """
 
     def __init__(self, scaling: Scaling, device: str) -> None:
         self._settling, self.affine = Settling(scaling), scaling.known(device)
-        self._settling.enter(1)
+        self._settling.allocate(1)
 
-    def see(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
+    def update(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:
         """Take real rows [n, channels] with row numbers [n]; returns the first row with the device's own scaling.
 
-        That is `end` if it has not settled yet.
+        That is 0 for a device that is known already, and `end` for one that still needs more rows.
         """
         if self.affine is not None:
             return 0
-        missing = self._settling.missing(0)
-        self._settling.see_all(0, values[:missing])
+        missing = self._settling.rows_missing(0)
+        self._settling.update_one(0, values[:missing])
         if len(values) < missing:
             return end
         own = self._settling.affine(np.zeros(1, np.int64))
@@ -204,7 +216,7 @@ class _DeviceScaling:
         return int(rows[missing - 1])
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the sums or samples of the first rows, and the resulting scaling."""
+        """Return the sums over the first rows and, once there is one, the resulting scaling."""
         return {**self._settling.state(), **({} if self.affine is None else vars(self.affine))}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -226,11 +238,12 @@ def check_rows(inputs: Inputs, device: str, times: np.ndarray, values: np.ndarra
         )
 
 
-def _under(part: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Select the arrays of one part of a state, without its prefix."""
+def _part_of_state(state: Mapping[str, np.ndarray], part: str) -> dict[str, np.ndarray]:
+    """Select the arrays called "part.name" and return them by name."""
     return {name.removeprefix(f"{part}."): array for name, array in state.items() if name.startswith(f"{part}.")}
 
 
 def _parts(starts: list[int], end: int) -> list[slice]:
-    """Slice rows by history: from each start to the next."""
-    return [slice(*borders) for borders in pairwise([*([0] if 0 not in starts else []), *starts, end])]
+    """Slice rows 0 … end − 1 by history: the rows before the first start, then from each start to the next."""
+    first = [] if 0 in starts else [0]
+    return [slice(start, stop) for start, stop in pairwise([*first, *starts, end])]

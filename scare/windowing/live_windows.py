@@ -1,10 +1,11 @@
-"""Live windows: the windows and flags of `grid` and `inputs`, one reading of each device at a time, in fixed memory.
+"""Live windows: the windows and flags of `windows` and `inputs`, one reading per device at a time, in fixed memory.
 
     reading → unusable values as missing → ring buffer (gap rule) → quality rules → device's scaling → training range
 
 The state machine is the same for one device (`Calibrator.live`) and for all devices of a calibrator (`live/fleet`):
-every array has one row per device, and a push takes at most one reading of each. It must agree to the bit with
-`grid.make_grid` and `inputs.WindowStream`, which do the same for a table.
+every array has one row per device, and a push takes at most one reading of each. `at` are always the indices of these
+rows [n]. The results must agree to the bit with `windows.make_grid` and `inputs.WindowStream`, which do the same for a
+table; as there, a *real* row was measured and is complete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,12 @@ from scare.windowing.scaling import Affine, Settling
 from scare.windowing.training_range import update_slow_mean
 from scare.windowing.windows import GapPolicy
 
-# Instead of a place in `Settling`: the device has its own scaling, or one that the calibrator knows.
-SETTLED, KNOWN = -1, -2
-ONLY = np.zeros(1, np.int64)  # index of the only device
+# In "settling", in place of an index into `Settling`:
+SETTLED, KNOWN = -1, -2  # a new device that has its own scaling by now; a device whose scaling the calibrator knows
+ONLY = np.zeros(1, np.int64)  # the indices `at` where there is one device
 
 EARLY, MISSING, HISTORY, RESTART, OUTSIDE, UNSETTLED, NO_WINDOW, NOT_REAL = map(
-    np.uint32,  # an operation of an array with a Flag takes several times as long
+    np.uint32,  # NumPy takes several times as long to combine an array with a member of Flag
     (
         Flag.EARLY,
         Flag.MISSING,
@@ -38,7 +39,7 @@ EARLY, MISSING, HISTORY, RESTART, OUTSIDE, UNSETTLED, NO_WINDOW, NOT_REAL = map(
 
 
 class RingBuffer(DeviceArrays):
-    """The newest `window` slots of each device, under the gap rule of `grid`.
+    """The newest `window` slots of each device, under the gap rule of `windows`.
 
     >>> from scare.windowing.windows import STRICT
     >>> ring = RingBuffer(2, 1, 60.0, STRICT)
@@ -56,9 +57,9 @@ class RingBuffer(DeviceArrays):
         super().__init__(
             {
                 "rows": np.full((window, channels), np.nan),
-                "checked": np.zeros(policy.rows_checked(window), bool),  # was each of the newest rows real?
-                "next": zero,  # the slot of the next row: the oldest one
-                "next_checked": zero,
+                "checked": np.zeros(policy.rows_checked(window), bool),  # was each of the newest rows real? a ring, too
+                "next": zero,  # the slot of the next row, which overwrites the oldest one
+                "next_checked": zero,  # the same in the ring "checked"
                 "age": zero + policy.hold + 1,  # steps since the last real row
                 "since_broken": zero,  # slots since a row was repeated for longer than the policy allows
                 "filled": np.array(False),  # has there been a real row?
@@ -67,19 +68,24 @@ class RingBuffer(DeviceArrays):
         )
 
     def push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Take a row [n, channels] of each device `at`: EARLY, MISSING, HISTORY or 0, and RESTART; uint32 [n]."""
+        """Take a row [n, channels], with NaN for missing values, at `times` (seconds) [n] of each device `at`.
+
+        Returns flags, uint32 [n]: EARLY, MISSING or HISTORY if the row has no window, and RESTART if the clock went
+        back by more than a window.
+        """
         flags, last = np.zeros(len(at), np.uint32), self["last_time"][at]
         went_back = times < last - self._window * self._step_seconds
         if np.count_nonzero(went_back):
             self.clear(at[went_back])
             flags[went_back], last[went_back] = RESTART, np.nan
-        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)
+        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)  # slots to go, rounded below
         used, real = jumps >= 1, np.isfinite(rows).all(axis=1)
         if np.count_nonzero(used & real & (jumps < 2)) == len(at):  # the usual case needs no masks
             return flags | self._take(at, times, rows)
         flags[~used] |= EARLY
         flags[used & ~real] |= MISSING
         self["last_time"][at[used]] = times[used]
+        # Slots to fill with the row before: all but the last of a jump, which the row itself takes if it is real.
         holes = np.minimum(jumps, self._policy.longest_jump(self._window)).astype(np.int64) - real
         for hole in range(holes[used].max(initial=0)):
             self._repeat(at[used & (holes > hole)])
@@ -88,13 +94,16 @@ class RingBuffer(DeviceArrays):
         return flags
 
     def windows(self, at: np.ndarray) -> np.ndarray:
-        """Copy the window of each device, oldest row first, [n, window, channels]."""
+        """Copy the window of each device `at`, oldest row first: [n, window, channels]."""
         order = (self["next"][at, None] + self._order) % self._window
         rows = self["rows"]
         return rows.reshape(-1, rows.shape[2]).take(order + self._window * at[:, None], axis=0)
 
     def _take(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Put a real row into the next slot of each device; returns HISTORY if there is no window yet, else 0 [n]."""
+        """Put a real row [n, channels] into the next slot of each device.
+
+        Returns HISTORY where the gap policy does not allow the window, else 0: uint32 [n].
+        """
         first = ~self["filled"][at]
         if np.count_nonzero(first):  # the first row fills the window
             self["rows"][at[first]] = rows[first, None]
@@ -117,7 +126,10 @@ class RingBuffer(DeviceArrays):
         self._advance(at, slot, False)
 
     def _advance(self, at: np.ndarray, slot: np.ndarray, real: bool) -> np.ndarray:
-        """Go to the next slot; returns which of the rows that the policy checks are real [n, checked]."""
+        """Move on from `slot` [n], now filled with a real row or a repeated one.
+
+        Returns which of the newest rows, those that the gap policy checks, are real: bool [n, checked].
+        """
         self["next"][at] = (slot + 1) % self._window
         checked, slot = self["checked"], self["next_checked"][at]
         checked[at, slot] = real
@@ -126,7 +138,10 @@ class RingBuffer(DeviceArrays):
 
 
 class LiveWindows:
-    """Scaled windows and flags of any number of devices, as their readings arrive."""
+    """Scaled windows and flags of any number of devices, as their readings arrive.
+
+    `devices` maps names to the indices of their rows in every array.
+    """
 
     def __init__(self, inputs: Inputs, devices: Sequence[str] = ()) -> None:
         channels = len(inputs.channels)
@@ -144,12 +159,12 @@ class LiveWindows:
                 "slow": np.array(self._usual_distance),  # slow mean of the distances to training
             }
         )
-        # what devices add to the output: derived from the inputs, so no part of the state
+        # `DeviceEffect` of each device: derived from the inputs, so no part of the saved state.
         self._effects = DeviceArrays({"offset": np.array(0.0), "slope": np.array(0.0)})
         self.find(devices)
 
     def find(self, devices: Sequence[str]) -> np.ndarray:
-        """Look up the indices of these devices [n]; new devices are added."""
+        """Look up the indices of these devices [n]; devices not seen before are added."""
         new = [device for device in devices if device not in self.devices]
         if new:
             at = self._ring.add(len(new))
@@ -157,7 +172,7 @@ class LiveWindows:
             self._scaling.add(len(new))
             self._effects.add(len(new))
             self.devices.update(zip(new, at.tolist(), strict=True))
-            self._scale(new, at)
+            self._assign_scaling(new, at)
         return np.fromiter((self.devices[device] for device in devices), np.int64, len(devices))
 
     def push(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -173,10 +188,10 @@ class LiveWindows:
             reasons[restarted] |= RESTART
             scaling["restarted"][at] = False
         if np.count_nonzero(reasons & RESTART):  # only the scaling stays
-            begun = at[(reasons & RESTART) > 0]
-            self._past.clear(begun)
-            scaling["slow"][begun] = self._usual_distance
-        flags |= reasons | self._judge_quality(at, times, usable)
+            restarting = at[(reasons & RESTART) > 0]
+            self._past.clear(restarting)
+            scaling["slow"][restarting] = self._usual_distance
+        flags |= reasons | self._quality_flags(at, times, usable)
         if not np.count_nonzero(reasons & NO_WINDOW):  # the usual case needs no masks
             flags |= self._compare_with_training(at, usable)
             flags[scaling["settling"][at] >= 0] |= UNSETTLED
@@ -187,7 +202,10 @@ class LiveWindows:
         return self._scaled_windows(at[has_window]), flags, usable
 
     def push_one(self, time: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Like `push`, for a row [channels] of the only device: windows [0 or 1, window, channels] and flags [1]."""
+        """Like `push`, for a row [channels] of the only device.
+
+        Returns its window, if it has one, [0 or 1, window, channels], and its flags [1].
+        """
         times, rows = np.full(1, time), np.asarray(row, float)[None]
         (device,) = self.devices
         check_rows(self._inputs, device, times, rows)
@@ -195,7 +213,10 @@ class LiveWindows:
         return windows, flags
 
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
-        """Scale rows [n, channels] as training did; devices that were not in training by the fleet's scaling."""
+        """Scale rows [n, channels] as training did: a device that was not in training has the fleet's scaling.
+
+        Unlike the windows, it leaves out what a new device's first rows changed.
+        """
         fleet = self._inputs.scaling.fleet
         own = (self._scaling["settling"][at] == KNOWN)[:, None]
         center = np.where(own, self._scaling["center"][at], fleet.center)
@@ -206,14 +227,14 @@ class LiveWindows:
         return self._effects["offset"][at], self._effects["slope"][at]
 
     def restart(self, at: np.ndarray) -> None:
-        """Give the next row of these new devices the flag RESTART."""
+        """Flag the next row of these new devices with RESTART: a device whose model was replaced begins anew."""
         self._scaling["restarted"][at] = True
 
     def replace_inputs(self, inputs: Inputs) -> None:
         """Continue with inputs that differ only in their scaling and training range."""
         self._inputs = inputs
-        self._settling.follow(inputs.scaling)
-        self._scale(list(self.devices), np.arange(len(self.devices)))
+        self._settling.replace_scaling(inputs.scaling)
+        self._assign_scaling(list(self.devices), np.arange(len(self.devices)))
 
     def state(self) -> dict[str, np.ndarray]:
         """Copy the state of all devices, as plain arrays by name."""
@@ -226,41 +247,41 @@ class LiveWindows:
             arrays.restore({name.partition(".")[2]: one for name, one in state.items() if name.startswith(f"{part}.")})
         self.devices = {device: index for index, device in enumerate(devices)}
         self._effects.add(len(devices) - len(self._effects))
-        self._scale(devices, np.arange(len(devices)))
+        self._assign_scaling(devices, np.arange(len(devices)))
 
     @property
     def _parts(self) -> dict[str, DeviceArrays]:
-        """The arrays of all devices, by their names in snapshots."""
+        """The saved arrays, by the prefix of their names in `state`."""
         return {"ring": self._ring, "past": self._past, "settling": self._settling, "device": self._scaling}
 
     @property
     def _usual_distance(self) -> float:
         return self._inputs.training_range.usual if self._inputs.training_range else 0.0
 
-    def _scale(self, devices: Sequence[str], at: np.ndarray) -> None:
-        """Give devices the scaling that the calibrator has for them; those it does not know settle, or have settled.
+    def _assign_scaling(self, devices: Sequence[str], at: np.ndarray) -> None:
+        """Give devices the scaling that the calibrator has for them; a device unknown to it begins to settle.
 
         A device that settled under another fleet keeps its own mean, not the centre that followed from that fleet.
         """
-        scaling, column = self._inputs.scaling, self._scaling
+        scaling, current = self._inputs.scaling, self._scaling
         for device, index in zip(devices, at.tolist(), strict=True):
             self._effects["offset"][index], self._effects["slope"][index] = scaling.effect(device)
-            known, place = scaling.known(device), column["settling"][index]
+            known, place = scaling.known(device), current["settling"][index]
             affine = known or scaling.fleet
             if place == SETTLED and known is None:
-                if np.isnan(column["mean"][index]).any():  # a snapshot of an older version
+                if np.isnan(current["mean"][index]).any():  # a snapshot of an older version
                     continue
-                affine = scaling.shifted(column["mean"][index] - scaling.fleet.center)
-            column["center"][index], column["scale"][index] = affine.center, affine.scale
+                affine = scaling.shifted(current["mean"][index] - scaling.fleet.center)
+            current["center"][index], current["scale"][index] = affine.center, affine.scale
             if known is not None:
                 if place >= 0:
-                    self._settling.leave(np.array([place]))
-                column["settling"][index] = KNOWN
+                    self._settling.release(np.array([place]))
+                current["settling"][index] = KNOWN
             elif place == KNOWN:
-                column["settling"][index] = self._settling.enter(1)[0]
+                current["settling"][index] = self._settling.allocate(1)[0]
 
-    def _judge_quality(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
-        """Flags of the quality rules for a row of each device, uint32 [n]."""
+    def _quality_flags(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+        """Apply the quality rules, which remember each device's past, to a row of each device: uint32 [n]."""
         past = self._past
         self._quality.past = FlagState(**{name: past[name][at] for name in vars(self._quality.past)})
         flags = self._quality.push(times[None], usable[None])[0]
@@ -270,28 +291,30 @@ class LiveWindows:
 
     def _compare_with_training(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
         """Update settling and the slow mean with a real row of each device; returns OUTSIDE or 0, uint32 [n]."""
-        column, training_range = self._scaling, self._inputs.training_range
-        unsettled = column["settling"][at] >= 0
+        scaling, training_range = self._scaling, self._inputs.training_range
+        unsettled = scaling["settling"][at] >= 0
         if np.count_nonzero(unsettled):
             self._settle(at[unsettled], real[unsettled])
         if training_range is None:
             return np.zeros(len(at), np.uint32)
-        rows = Affine(column["center"][at], column["scale"][at]).apply(real).astype(np.float32)
+        rows = Affine(scaling["center"][at], scaling["scale"][at]).apply(real).astype(np.float32)
         distances = training_range.distances(rows)
-        slow = column["slow"][at] = update_slow_mean(column["slow"][at], distances, self._inputs.window)
+        slow = scaling["slow"][at] = update_slow_mean(scaling["slow"][at], distances, self._inputs.window)
         return OUTSIDE * training_range.outside(rows, distances, slow)
 
     def _settle(self, at: np.ndarray, real: np.ndarray) -> None:
-        column, places = self._scaling, self._scaling["settling"][at]
-        done = self._settling.see(places, real)
+        """Count a real row of each unsettled device; one that has enough of them gets its own scaling."""
+        scaling, places = self._scaling, self._scaling["settling"][at]
+        done = self._settling.update(places, real)
         if done.any():
             affine = self._settling.affine(places[done])
-            column["center"][at[done]], column["scale"][at[done]] = affine.center, affine.scale
-            column["mean"][at[done]] = self._settling.means(places[done])
-            column["settling"][at[done]] = SETTLED
-            self._settling.leave(places[done])
+            scaling["center"][at[done]], scaling["scale"][at[done]] = affine.center, affine.scale
+            scaling["mean"][at[done]] = self._settling.means(places[done])
+            scaling["settling"][at[done]] = SETTLED
+            self._settling.release(places[done])
 
     def _scaled_windows(self, at: np.ndarray) -> np.ndarray:
+        """The windows of the devices `at`, each with its device's scaling: float32 [n, window, channels]."""
         windows, center, scale = self._ring.windows(at), self._scaling["center"][at], self._scaling["scale"][at]
         scaled = np.empty(windows.shape, np.float32)
         for channel in range(windows.shape[2]):  # per channel, NumPy's inner loops are long and fast

@@ -16,7 +16,7 @@ import numpy as np
 from scare.errors import DataError
 from scare.windowing.device_arrays import DeviceArrays
 
-FREE = -1  # row count of a place that no device has
+FREE = -1  # the row count of a place in `Settling` that no device has
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Affine:
 
 
 def constant(values: np.ndarray, factor: float = 300.0) -> Affine:
-    """Divide by a constant whatever the data, as the paper does (300)."""
+    """Divide by the same factor whatever the data, as the paper does (by 300)."""
     return Affine(np.zeros_like(values[..., 0, :]), np.full_like(values[..., 0, :], factor))
 
 
@@ -56,7 +56,7 @@ def robust(values: np.ndarray) -> Affine:
     return Affine(middle, nonzero((high - low) / 1.349))
 
 
-# functions of rows [..., rows, channels]
+# Each fits center and scale [..., channels] to rows [..., rows, channels].
 METHODS: dict[str, Callable[[np.ndarray], Affine]] = {"constant": constant, "standard": standard, "robust": robust}
 
 
@@ -74,17 +74,17 @@ NO_EFFECT = DeviceEffect(0.0, 0.0)
 class Scaling:
     """Scaling of each device's channels and of the target; part of the calibrator."""
 
-    method: str
-    fleet: Affine
-    target: Affine
-    devices: Mapping[str, Affine] = field(default_factory=dict)
+    method: str  # a key of METHODS
+    fleet: Affine  # of all training devices together
+    target: Affine  # of the reference
+    devices: Mapping[str, Affine] = field(default_factory=dict)  # of the training devices that have their own
     settle: int = 0  # real readings until a new device has its own scaling; 0 = it keeps the fleet's
     effects: Mapping[str, DeviceEffect] = field(default_factory=dict)
-    # of a channel's centre, from the fleet's (0) to a new device's own mean (1) [channels]; None: all 0
-    own_share: np.ndarray | None = None
+    # How far the centre of a new device's channel moves from the fleet's (0) to the device's own mean (1): [channels].
+    own_share: np.ndarray | None = None  # None: all 0
 
     def effect(self, device: str) -> DeviceEffect:
-        """Look up what a device adds to the output; nothing if it was not in training."""
+        """Look up what a device adds to the output: `NO_EFFECT` if it was not in training."""
         return self.effects.get(device, NO_EFFECT)
 
     def own(self, rows: np.ndarray) -> Affine:
@@ -92,7 +92,7 @@ class Scaling:
         return self.shifted(rows.mean(axis=0) - self.fleet.center)
 
     def shifted(self, differences: np.ndarray) -> Affine:
-        """The scaling of devices whose means differ so much from the fleet's centre [..., channels]."""
+        """The scaling of devices whose means differ from the fleet's centre by `differences` [..., channels]."""
         share = np.zeros(len(self.fleet.center)) if self.own_share is None else self.own_share
         center = self.fleet.center + share * differences
         return Affine(center, np.broadcast_to(self.fleet.scale, center.shape))
@@ -133,7 +133,10 @@ def fit_scaling(
 
 
 def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
-    """Scale devices that training did not have by their rows [rows, channels], as those of training are scaled."""
+    """Fit the scaling of devices that it lacks to their rows [rows, channels], by the rule for devices of training.
+
+    Returns `scaling` itself if all devices share the fleet's.
+    """
     if not scaling.devices:
         return scaling
     fit = METHODS[scaling.method] if scaling.own_share is None else scaling.own
@@ -149,8 +152,8 @@ def nonzero(scale: np.ndarray) -> np.ndarray:
 class Settling(DeviceArrays):
     """Means of the first `settle` real rows of new devices, in fixed memory.
 
-    Sums are of differences to `base`, the fleet's centre when they began, which keeps their digits; another scaling may
-    follow. Each device has a place, which is reused once the device has settled.
+    To keep precision it sums the differences to `base`, the fleet's centre when a device began: the scaling may be
+    replaced meanwhile. Each device has a place (a row of the arrays), which is reused once the device has settled.
     """
 
     def __init__(self, scaling: Scaling) -> None:
@@ -159,35 +162,35 @@ class Settling(DeviceArrays):
         super().__init__({"count": np.array(0), "total": np.zeros(len(center)), "base": center})
         self._free: list[int] = []
 
-    def enter(self, devices: int) -> np.ndarray:
-        """Assign a place, a row of the arrays, to each of `devices` new devices, freed places first [devices]."""
-        again = np.array(self._free[:devices], np.int64)
-        del self._free[:devices]
-        self.clear(again)
-        return np.concatenate([again, self.add(devices - len(again))])
+    def allocate(self, count: int) -> np.ndarray:
+        """Give each of `count` new devices a place, released ones first; returns the places [count]."""
+        reused = np.array(self._free[:count], np.int64)
+        del self._free[:count]
+        self.clear(reused)
+        return np.concatenate([reused, self.add(count - len(reused))])
 
-    def leave(self, places: np.ndarray) -> None:
+    def release(self, places: np.ndarray) -> None:
         """Free these places for other devices."""
         self["count"][places] = FREE
         self._free += places.tolist()
 
-    def follow(self, scaling: Scaling) -> None:
-        """Continue for another scaling of the same method and `settle`."""
+    def replace_scaling(self, scaling: Scaling) -> None:
+        """Continue with another scaling of the same method and `settle`."""
         self._scaling = scaling
 
-    def missing(self, place: int) -> int:
+    def rows_missing(self, place: int) -> int:
         """Count the rows that the device in this place still needs."""
         return self._scaling.settle - int(self["count"][place])
 
-    def see(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Take a real row [n, channels] of each device; returns whether each has settled now, bool [n]."""
-        self._keep(places, values)
+    def update(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Take one real row [n, channels] of each of n devices; returns whether each has settled now, bool [n]."""
+        self._add_to_totals(places, values)
         self["count"][places] += 1
         return self["count"][places] == self._scaling.settle
 
-    def see_all(self, place: int, values: np.ndarray) -> None:
-        """Take real rows [n, channels] of one device, at most as many as are missing."""
-        self._keep(np.full(len(values), place), values)
+    def update_one(self, place: int, values: np.ndarray) -> None:
+        """Take real rows [n, channels] of a single device, at most as many as `rows_missing`."""
+        self._add_to_totals(np.full(len(values), place), values)
         self["count"][place] += len(values)
 
     def means(self, places: np.ndarray) -> np.ndarray:
@@ -196,11 +199,11 @@ class Settling(DeviceArrays):
 
     def affine(self, places: np.ndarray) -> Affine:
         """Scalings of devices that have settled: center and scale [n, channels]."""
-        moved = self["base"][places] - self._scaling.fleet.center
-        return self._scaling.shifted(self["total"][places] / self._scaling.settle + moved)
+        base_difference = self["base"][places] - self._scaling.fleet.center
+        return self._scaling.shifted(self["total"][places] / self._scaling.settle + base_difference)
 
-    def _keep(self, places: np.ndarray, values: np.ndarray) -> None:
-        np.add.at(self["total"], places, values - self["base"][places])
+    def _add_to_totals(self, places: np.ndarray, values: np.ndarray) -> None:
+        np.add.at(self["total"], places, values - self["base"][places])  # `+=` would count a repeated place once
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace the state by that of another `Settling`."""

@@ -19,40 +19,40 @@ from scare.windowing.scaling import NO_EFFECT, DeviceEffect
 from scare.windowing.windows import longest_run, make_grid
 from scare.words import plural
 
-STORED_BYTES = 1 << 30
+STORED_BYTES = 1 << 30  # most memory for features computed in advance
 ROWS = 8192  # windows turned into features at once
 
 
 @dataclass(frozen=True)
 class Examples:
-    """`series` [slots, channels] scaled, `ends` [n] newest slots, `targets` [n] scaled.
+    """n windows with targets. Window i is rows ends[i] − window + 1 … ends[i] of `series`."""
 
-    `times` are in seconds [n], `devices` [n] are numbers of `names`.
-    """
-
-    window: int
-    series: np.ndarray
-    ends: np.ndarray
-    targets: np.ndarray
-    times: np.ndarray
-    devices: np.ndarray
+    window: int  # rows
+    series: np.ndarray  # [slots, channels], scaled: the grids of all devices one after another
+    ends: np.ndarray  # [n] the newest slot of each window
+    targets: np.ndarray  # [n], scaled
+    times: np.ndarray  # [n] seconds
+    devices: np.ndarray  # [n] indices into `names`
     names: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def windows(self, which: np.ndarray) -> np.ndarray:
-        """Scaled windows [len(which), window, channels]."""
+        """Gather the scaled windows with the indices `which`: [len(which), window, channels]."""
         return self.series[self.ends[which][:, None] + np.arange(1 - self.window, 1)]
 
     def without_effects(self, effects: Mapping[str, DeviceEffect]) -> "Examples":
-        """The same windows with targets that lack what their devices add: a plan sees no device."""
-        offset, slope = np.array([effects.get(name, NO_EFFECT) for name in self.names]).reshape(-1, 2)[self.devices].T
+        """Subtract each device's effect from its targets, because a plan does not know the device of a window."""
+        if not effects:
+            return self
+        by_name = np.array([effects.get(name, NO_EFFECT) for name in self.names]).reshape(-1, 2)
+        offset, slope = by_name[self.devices].T
         added = offset + slope * self.series[self.ends, 0]
-        return replace(self, targets=(self.targets - added).astype(np.float32)) if effects else self
+        return replace(self, targets=(self.targets - added).astype(np.float32))
 
     def spread(self, count: int) -> np.ndarray:
-        """Indices of at most `count` examples, evenly spread."""
+        """Indices of at most `count` examples, evenly spread over all of them."""
         return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int))
 
     def fingerprint(self) -> str:
@@ -65,30 +65,37 @@ class Examples:
 
 def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """Collect the usable windows of these readings whose newest row has a reference."""
-    series, parts, start = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))], 0
+    series, parts = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))]
+    start = 0  # slots of the series so far
     names = tuple(dict.fromkeys(device.device for device in readings))
     for device in readings:
         values = inputs.select(device)
         for segment in WindowStream(inputs, device.device).segments(device.times, values):
-            wanted = np.isfinite(device.targets[segment.rows])
-            rows = segment.rows[wanted]
+            has_target = np.isfinite(device.targets[segment.rows])
+            rows = segment.rows[has_target]
             series.append(segment.grid.values)
-            ends, targets, times = segment.ends[wanted] + start, device.targets[rows], device.times[rows]
+            ends, targets, times = segment.ends[has_target] + start, device.targets[rows], device.times[rows]
             parts.append(np.stack([ends, targets, times, np.full(len(rows), names.index(device.device))]))
             start += len(segment.grid.values)
     ends, targets, times, devices = np.concatenate(parts, axis=1)
-    scaled = inputs.scaling.target.apply(targets[:, None])[:, 0].astype(np.float32)
-    numbers = ends.astype(np.int64), scaled, times, devices.astype(np.int64)
-    return Examples(inputs.window, np.concatenate(series), *numbers, names)
+    return Examples(
+        inputs.window,
+        np.concatenate(series),
+        ends.astype(np.int64),
+        inputs.scaling.target.apply(targets[:, None])[:, 0].astype(np.float32),
+        times,
+        devices.astype(np.int64),
+        names,
+    )
 
 
 class DesignMatrix(NamedTuple):
     """Features and targets for a closed-form fit (ridge regression) or for its selection."""
 
-    features: np.ndarray  # [n, rows, channels]
+    features: np.ndarray  # [n, rows, channels]: rows of a window, or its projections onto a basis
     targets: np.ndarray  # [n], scaled
     times: np.ndarray  # [n] seconds
-    devices: np.ndarray  # [n] numbers of `names`
+    devices: np.ndarray  # [n] indices into `names`
     names: tuple[str, ...]
 
 
@@ -100,7 +107,10 @@ def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None
 
 
 def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
-    """Compute a network's inputs [n, rows, channels]: windows, or their projections onto a basis [window, rows]."""
+    """Compute a network's inputs for the examples `which` [n]: [n, rows, channels].
+
+    They are the windows or, with a `basis` [window, rows], the projections of the windows onto it.
+    """
     if basis is None:
         return examples.windows(which)
     matrix = basis.T.astype(np.float32)
@@ -111,13 +121,13 @@ def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) ->
 
 
 def storable(examples: Examples, basis: np.ndarray | None) -> int:
-    """Count the examples whose features fit in `STORED_BYTES`."""
+    """Count the examples whose float32 features, as of `features`, fit in `STORED_BYTES`."""
     rows = examples.window if basis is None else basis.shape[1]
     return STORED_BYTES // (4 * rows * examples.series.shape[1])
 
 
 def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inputs, part: str) -> None:
-    """Raise a DataError with the reason if a part of the data has no window."""
+    """Raise a DataError that says why `part` of the data, such as "validation", has no usable window."""
     if len(examples):
         return
     rows, longest = sum(map(len, readings)), 0  # the longest run of steps with a usable row

@@ -52,8 +52,8 @@ class TrainingRange:
     clamp_high: Row
     mean: Row
     whitening: tuple[Row, ...]
-    limit: Amount  # of a row's squared distance
-    slow_limit: Amount  # of its slow mean
+    limit: Amount  # largest squared distance of a row that counts as inside
+    slow_limit: Amount  # largest slow mean of these distances that counts as inside
     slope: Finite = 0.0  # negative if the target falls with the first channel
     lower_bound: Finite | None = None
 
@@ -69,11 +69,14 @@ class TrainingRange:
         return float(len(self.mean))
 
     def clamp(self, scaled: np.ndarray) -> np.ndarray:
-        """Clamp scaled rows [..., channels] to what a plan may see."""
+        """Clamp scaled rows [..., channels] to the range that a plan is computed for."""
         return np.clip(scaled, *self._clamp)
 
     def extrapolate(self, outputs: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """Extend outputs for clamped windows [n] linearly; `first` is the unclamped newest value of channel 0 [n]."""
+        """Bound a plan's outputs for clamped windows [n] from below and continue them linearly beyond the clamp.
+
+        `first` is the newest value of channel 0 before clamping [n].
+        """
         lower_bound = -inf if self.lower_bound is None else self.lower_bound
         bounded = np.where(first >= np.float32(self.mean[0]), np.maximum(outputs, lower_bound), outputs)
         clamped = np.clip(first, self._clamp[0][0], self._clamp[1][0])
@@ -84,12 +87,18 @@ class TrainingRange:
 
         Summed channel by channel, and not by a matrix product, so that every batch size gives the same bits.
         """
-        columns = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T
-        parts = [sum(weight * column for weight, column in zip(line, columns, strict=True)) for line in self.whitening]
-        return np.asarray(sum(np.square(part) for part in parts))
+        channels = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T
+        whitened = [
+            sum(weight * channel for weight, channel in zip(weights, channels, strict=True))
+            for weights in self.whitening
+        ]
+        return np.asarray(sum(np.square(number) for number in whitened))
 
     def outside(self, rows: np.ndarray, distances: np.ndarray, slow: np.ndarray) -> np.ndarray:
-        """Whether scaled rows [n, channels] lie outside, bool [n]; `slow` is the slow mean after each row."""
+        """Whether scaled rows [n, channels] lie outside the training range, bool [n].
+
+        `distances` [n] are those of `distances(rows)`, `slow` [n] their slow mean after each row.
+        """
         low, high = self._range
         beyond = ((rows < low) | (rows > high)).any(axis=-1)
         return np.asarray(beyond | (distances > self.limit) | (slow > self.slow_limit))

@@ -3,7 +3,7 @@
     rows      r0 r1 .. r3 r4 r5          (r2 never came)
     slots     |  |  .  |  |  |           one slot a step; a hole repeats the row before it
     history h h                          window-1 slots before the start repeat the first row
-    windows   [h  h  r0]
+    windows   [h  h  r0]                 of 3 slots each
                  [h  r0 r1]
                     [r0 r1 r1]           ends in a hole: no value for it
                        [r1 r1 r3] …      newest row last
@@ -31,8 +31,8 @@ NEVER = 1 << 40  # the age of a slot before the first real row
 class GapPolicy:
     """When a window with holes may still be used.
 
-    Of the newest `checked` rows (0 = the whole window), the last must be real, at least `percent` must be real, and
-    none may repeat a row more than `hold` steps old. Older rows may repeat without limit.
+    Of the newest `checked` rows (0 = the whole window), the last must be real (measured, not a hole), at least
+    `percent` must be real, and none may repeat a row more than `hold` steps old. Older rows may repeat without limit.
     """
 
     name: Name
@@ -56,7 +56,7 @@ class GapPolicy:
         return -(-self.rows_checked(window) * self.percent // 100)  # rounded up
 
     def longest_jump(self, window: int) -> int:
-        """Longest gap, in slots, that needs to be laid out: a longer one gives the same windows."""
+        """Longest gap, in slots, that needs to be filled: a longer one gives the same windows."""
         return window + self.hold + 1
 
 
@@ -64,23 +64,19 @@ STRICT = GapPolicy("strict")
 RECENT = GapPolicy("recent", checked=60)
 ANY = GapPolicy("any", checked=1)  # for training: one real row is enough
 POLICIES = {policy.name: policy for policy in (RECENT, STRICT)}
-LEARNED_FROM = {ANY.name: ANY, **POLICIES}  # policies of windows that training may use
+LEARNED_FROM = {ANY.name: ANY, **POLICIES}  # by name: which windows training may learn from
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows laid on a regular grid, after `window - 1` slots of history.
+    """Rows laid on a regular grid, after `window - 1` slots of history."""
 
-    `values` [slots, channels] with holes filled, `real` and `age` (steps since the last real row) [slots],
-    `slots` [rows]: where each input row lies, -1 for a row not used; `last_time` of the newest row used.
-    """
-
-    window: int
-    values: np.ndarray
-    real: np.ndarray
-    age: np.ndarray
-    slots: np.ndarray
-    last_time: float
+    window: int  # slots
+    values: np.ndarray  # [slots, channels], with holes filled
+    real: np.ndarray  # bool [slots]: whether the slot has a row with all its values, not a repeated one
+    age: np.ndarray  # [slots] steps since the last real slot
+    slots: np.ndarray  # [rows] the slot of each input row, -1 for a row not used
+    last_time: float  # seconds: the time of the newest row used
 
     def tail(self) -> "Grid":
         """Return the last `window - 1` slots, which are the history of the rows to come."""
@@ -89,7 +85,7 @@ class Grid:
         return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], no_rows, self.last_time)
 
     def usable(self, policy: GapPolicy) -> np.ndarray:
-        """Whether the window that ends in each slot may be used, bool [slots]; always false in the history."""
+        """Whether `policy` allows the window that ends in each slot, bool [slots]; always false in the history."""
         checked = policy.rows_checked(self.window)
         enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
         recent = _moving_sum(self.age > policy.hold, checked) == 0  # no row repeats one that is too old
@@ -136,7 +132,10 @@ def make_grid(
 
 
 def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
-    """Flag rows that have no window with the reason: EARLY, MISSING or HISTORY, uint32 [rows]."""
+    """Flag the rows of a grid whose window is not `usable` [slots] with the reason, uint32 [rows].
+
+    EARLY: too soon after the row before, so not used; MISSING: without all its values; HISTORY: not enough rows before.
+    """
     flags = np.full(len(grid.slots), Flag.EARLY, np.uint32)
     used = grid.slots >= 0
     slots = grid.slots[used]
@@ -146,7 +145,7 @@ def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
 
 
 def longest_run(usable: np.ndarray) -> int:
-    """The length of the longest run of true values.
+    """Length of the longest run of consecutive true values.
 
     >>> longest_run(np.array([True, False, True, True]))
     2
@@ -161,7 +160,7 @@ def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
 
 
 def history_starts(times: np.ndarray, step_seconds: float, window: int, last_time: float) -> list[int]:
-    """Find rows more than a window before the last row used: each begins a new history.
+    """Find rows whose time is more than a window before that of the last row used: each begins a new history.
 
     `last_time` is NaN if there was no row before.
 
@@ -184,7 +183,7 @@ def history_starts(times: np.ndarray, step_seconds: float, window: int, last_tim
 
 
 def steps_in(hours: float, step_seconds: float) -> int:
-    """Count the steps in `hours`, rounded up; at least one."""
+    """Convert hours to a number of time steps, rounded up; at least one."""
     return max(1, ceil(hours * 3600 / step_seconds))
 
 
@@ -209,18 +208,18 @@ def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np
 def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Count steps since the last real slot [slots]; the first slots are the history, whose ages are `before`."""
     index = np.arange(len(real))
-    last = np.maximum.accumulate(np.where(real, index, -1))
+    last_real = np.maximum.accumulate(np.where(real, index, -1))
     # Until the first real slot, ages go on from the last one of the history.
     start = before[-1] + 1 - len(before) if len(before) else NEVER
-    age = np.where(last >= 0, index - last, index + start)
+    age = np.where(last_real >= 0, index - last_real, index + start)
     age[: len(before)] = before
     return age
 
 
 def _fill_holes(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
-    """Fill holes with the row before; before the first real row, with that row.
+    """Fill the holes of `laid` [slots, channels] with the row before; those before the first real row, with that row.
 
-    The first `lead` slots are history, whose holes were filled before.
+    The first `lead` slots are history, whose holes were filled already.
     """
     filled = real.copy()
     filled[:lead] = np.isfinite(laid[:lead]).all(axis=1)

@@ -137,8 +137,8 @@ def make_settling(settle: int) -> Settling:
 
 def settle_one(rows: np.ndarray) -> Affine:
     settling = make_settling(len(rows))
-    place = settling.enter(1)
-    done = [bool(settling.see(place, row[None])[0]) for row in rows]
+    place = settling.allocate(1)
+    done = [bool(settling.update(place, row[None])[0]) for row in rows]
     assert done == [False] * (len(rows) - 1) + [True]
     return settling.affine(place)
 
@@ -161,16 +161,16 @@ def test_running_sums_give_the_scaling_of_all_rows(seed: int, count: int, level:
 def test_many_devices_settle_as_one_does_and_give_their_places_on() -> None:
     rows = np.random.default_rng(2).normal(20, 5, (3, 7, 2))
     settling = make_settling(7)
-    places = settling.enter(3)
+    places = settling.allocate(3)
     for step in range(7):
-        done = settling.see(places, rows[:, step])
+        done = settling.update(places, rows[:, step])
     assert done.all()
     found = settling.affine(places)
-    settling.leave(places[1:])
-    again = settling.enter(3)
+    settling.release(places[1:])
+    again = settling.allocate(3)
     assert set(again[:2]) == set(places[1:])
     assert len(settling) == 4
-    settling.see_all(int(again[0]), rows[0])
+    settling.update_one(int(again[0]), rows[0])
     for index, place in [*enumerate(places.tolist()[:1]), (0, int(again[0]))]:
         assert_array_equal(settling.affine(np.array([place])).center, settle_one(rows[index]).center)
     for index in range(3):
@@ -179,33 +179,33 @@ def test_many_devices_settle_as_one_does_and_give_their_places_on() -> None:
 
 def test_settling_goes_on_from_a_state() -> None:
     rows, settling, other = np.random.default_rng(3).normal(20, 5, (7, 2)), make_settling(7), make_settling(7)
-    place = settling.enter(2)[:1]
-    settling.leave(np.array([1]))
-    settling.see_all(0, rows[:4])
+    place = settling.allocate(2)[:1]
+    settling.release(np.array([1]))
+    settling.update_one(0, rows[:4])
     other.restore(settling.state())
-    assert other.missing(0) == settling.missing(0) == 3
-    assert other.enter(1).tolist() == [1]
-    other.see_all(0, rows[4:])
+    assert other.rows_missing(0) == settling.rows_missing(0) == 3
+    assert other.allocate(1).tolist() == [1]
+    other.update_one(0, rows[4:])
     assert_array_equal(other.affine(place).center, settle_one(rows).center)
 
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_settling_goes_on_for_a_scaling_with_another_centre(restored: bool) -> None:
     rows, settling = np.random.default_rng(4).normal(20, 5, (7, 2)), make_settling(7)
-    place = settling.enter(1)
-    settling.see_all(0, rows[:4])
+    place = settling.allocate(1)
+    settling.update_one(0, rows[:4])
     other = Scaling("standard", Affine(np.array([-50.0, 7.0]), np.array([3.0, 9.0])), FLEET, {}, 7, own_share=SHARE)
     if restored:
         state, settling = settling.state(), Settling(other)
         settling.restore(state)
     else:
-        settling.follow(other)
-    settling.see_all(0, rows[4:])
+        settling.replace_scaling(other)
+    settling.update_one(0, rows[4:])
     assert_allclose(settling.affine(place).center[0], other.own(rows).center, rtol=1e-12)
 
 
 def test_a_device_takes_so_many_bytes_however_long_it_settles() -> None:
     settling = make_settling(96 * 3600)
-    settling.enter(1)
-    settling.see_all(0, np.ones((5000, 2)))
+    settling.allocate(1)
+    settling.update_one(0, np.ones((5000, 2)))
     assert sum(array.nbytes for array in settling.state().values()) < 100
