@@ -56,9 +56,9 @@ from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Count, Positive
 
-BIAS = Annotated[int, Ge(1), Le(1 << 20)]
-SCORES = 1 << 20  # weights that softmax attention computes at once, so that they stay in a CPU cache
-MOST_HALVINGS = 31 << 16  # a softmax weight is 2^−power; at this power (Q16) it is zero
+BIAS = Annotated[int, Ge(1), Le(1 << 20)]  # added to the similarity of two codes, so that all weights are positive
+SCORES = 1 << 20  # scores that softmax attention computes at once, so that they stay in a CPU cache
+MOST_HALVINGS = 31 << 16  # a fixed-point softmax weight is 2^−power; from this power (in Q16) on it is zero
 POWER_BITS = 13  # fractional bits of the fixed-point softmax weights
 POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
 KERNEL_ERROR = 1e-4  # most error of the hash kernel's polynomial, as a share of the kernel's range
@@ -101,11 +101,12 @@ def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
+    """Scratch numbers: the kernel values with all supports and the activation of each bit, for every row."""
     return x[0] * sum(weights["projection"])
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Length and unit vector, dot product and exponential with each support, projection."""
+    """Per row: length and unit vector, a dot product and an exponential for each support, then the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     return Operations(
         multiply_adds=tokens * (2 * width + supports * width + supports * bits),
@@ -118,8 +119,8 @@ def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Hash the rows of words x [L, D] to binary codes: [L].
 
-    The RBF kernel is a polynomial of a quarter of the cosine between row and support, highest power first; its constant
-    part is in the bias.
+    The RBF kernel is approximated by a polynomial in c / 4, where c is the cosine between row and support. Its
+    `coefficients` start with the highest power; its constant term is part of the `bias`.
     """
     signs = hash_activations_q(x, weights, settings) >= 0
     return (signs.astype(np.uint32) << np.arange(signs.shape[-1], dtype=np.uint32)).sum(axis=-1, dtype=np.uint32)
@@ -137,7 +138,7 @@ def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> n
 
 
 def _unit_rows(x: np.ndarray) -> np.ndarray:
-    """Divide words x [..., D] by the length of their row; the result is Q15."""
+    """Divide words x [..., D] by the length of their row: unit vectors in Q15."""
     rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
     root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
     return multiply_half(root << (17 - half), rows)  # rows · root · 2^(−14 − half), in Q15
@@ -152,12 +153,12 @@ def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Return zero as both bound and unit, because codes have neither."""
+    """Bound and unit of hash codes: zero for both, because codes are bit patterns and have neither."""
     return np.zeros(())
 
 
 def _quantise_hash(q: QuantisationState, step: Step) -> Step:
-    """Make `hash_codes_q`: only signs matter, so the kernel and each bit's projection are scaled to use their words."""
+    """Make `hash_codes_q`: only signs matter, so the kernel and each bit's projection may be scaled to use all bits."""
     sharpness = step.settings["sharpness"]
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
@@ -219,10 +220,14 @@ def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hash_codes_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_hash_codes_q(codes, x, support, coefficients, projection, rows, width, supports, bits, degree)`.
+
+    The usual sizes have a specialised function, `scare_hash_codes_8_16_q`, without the sizes.
+    """
     weights, (rows, width) = placed.step.weights, placed.shapes[0]
     supports, bits = weights["projection"].shape
     for what, size in (("width", width), ("supports", supports)):
-        checked_size(what, size)  # only for its error
+        checked_size(what, size)  # raises if it is too large
     tables = (
         table_q(pad_axis(pad_axis(weights["supports"], -1, 8), 0, 8), "supports"),
         table_q(weights["coefficients"], "kernel polynomial"),
@@ -244,19 +249,19 @@ def _tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 
 
 def raw_hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """`hash_codes` without unit vectors: the paper's literal form."""
+    """Like `hash_codes`, for rows of any length instead of unit vectors: the formula exactly as the paper prints it."""
     return _packed(raw_hash_activations(x, weights, settings) >= 0)
 
 
 def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """`hash_activations` of vectors of any length, against `supports` of any length: exp(−‖x − s‖² / 2σ)."""
+    """Like `hash_activations`, for rows x and supports s of any length: the kernel is exp(−‖x − s‖² / 2σ)."""
     number, supports = x.dtype.type, weights["supports"]
     distance = row_sums(x, x) - number(2) * one_product(x, supports.T) + row_sums(supports, supports)[:, 0]
     return one_product(np.exp(distance * number(-settings["sharpness"] / 2)), weights["projection"])
 
 
 def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Length, dot product, distance and exponential with each support, projection."""
+    """Per row: its length; a dot product, a distance and an exponential for each support; then the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     kernel = tokens * supports
     return Operations(tokens * width + kernel * (width + 1 + bits), 2 * kernel, exponentials=kernel)
@@ -288,7 +293,7 @@ def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 def bitwise_attention_q(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """Attention with weights bias + bits − 2·popcount(q XOR k) for words v [L, D]: [L, D], in the unit of v."""
+    """Fixed-point version of `bitwise_attention` for codes q, k [L] and words v [L, D]: [L, D], in the unit of v."""
     unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
     similar = settings["bias"] + settings["bits"] - 2 * unlike
     keys, largest = k.shape[1], settings["bias"] + settings["bits"]
@@ -303,7 +308,8 @@ def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, 
 
     `headroom` bits of the sums are unused: shifting by them first makes the multiplication by 2^31 / total precise.
     """
-    mean = multiply_wide(sums << headroom, 0x7FFFFFFF // total)  # times 2^(headroom − 1)
+    reciprocal = 0x7FFFFFFF // total  # 2^31 / total
+    mean = multiply_wide(sums << headroom, reciprocal)  # sums / total · 2^(headroom − 1)
     return to_word((mean << (32 - bits - headroom)) >> spare)
 
 
@@ -313,34 +319,40 @@ def value_bits(keys: int, largest: int) -> int:
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """Bits of a word that the sum of `value_bits` leaves unused."""
+    """Bits of a word that a weighted sum of values of `value_bits` bits leaves unused."""
     return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
 
 
 def _value_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The bound of the values: weights are positive and sum to one, so no mean exceeds it."""
+    """Bound of an attention's output: that of its values (input 2), because it is a weighted mean of them."""
     return np.full(q.shapes[step.output], q.bounds[step.inputs[2]].max())
 
 
 def _value_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """Unit of an attention's output: that of its values (input 2)."""
     return np.asarray(q.unit(step.inputs[2]))
 
 
 def _quantise_bitwise(q: QuantisationState, step: Step) -> Step:
+    """Make `bitwise_attention_q`, which has the same settings and no weights."""
     return Step("bitwise_attention_q", step.inputs, step.output, settings=step.settings)
 
 
 def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
-    """Memory attention, too, goes pair by pair in C: for the single query of our models that costs less."""
+    """C call: `scare_bitwise_attention_f32(out, q, k, v, queries, keys, width, bits, bias)`, or `memory_attention`.
+
+    C computes memory attention pair by pair, too: for the single query of our models that costs less than a memory.
+    """
     (keys, width), settings = placed.shapes[2], placed.step.settings
     sizes = prod(placed.shapes[0]), keys, width, int(settings["bits"]), int(settings["bias"])
     return CForm(sizes, work=keys, function="memory_attention" if settings.get("own") else "bitwise_attention")
 
 
 def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_bitwise_attention_q(out, queries, keys, values, rows, width, most, headroom)`."""
     (rows, width), settings = placed.shapes[2], placed.step.settings
     for what, size in (("tokens", rows), ("value pairs", (rows + 1) // 2 * width), ("bits", settings["bits"])):
-        checked_size(what, size)  # only for its error
+        checked_size(what, size)  # raises if it is too large
     largest = settings["bits"] + settings["bias"]
     return CForm((rows, width, largest, headroom_bits(rows, largest)))
 
@@ -359,14 +371,15 @@ def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weigh
     """
     rows = q if q.ndim == 2 else q[:, None]
     queries, keys = (_signs(words, settings["bits"], v.dtype) for words in (rows, k))
-    favoured = v[:, v.shape[1] - queries.shape[1] :] if settings["own"] else v.sum(axis=1, keepdims=True)
-    read = queries @ (keys.swapaxes(1, 2) @ v) + settings["bias"] * favoured
-    mixed = read / (queries @ keys.sum(axis=1)[:, :, None] + settings["bias"] * v.shape[1])
+    biased = v[:, v.shape[1] - queries.shape[1] :] if settings["own"] else v.sum(axis=1, keepdims=True)
+    numerator = queries @ (keys.swapaxes(1, 2) @ v) + settings["bias"] * biased
+    denominator = queries @ keys.sum(axis=1)[:, :, None] + settings["bias"] * v.shape[1]
+    mixed = numerator / denominator
     return mixed if q.ndim == 2 else mixed[:, 0]
 
 
 def _signs(words: np.ndarray, bits: int, number: np.dtype) -> np.ndarray:
-    """Unpack codes to ±1: [..., bits]."""
+    """Unpack codes, one word each, to signs ±1 of the type `number`: [..., bits]."""
     set_bits = words[..., None] >> np.arange(bits, dtype=np.uint32) & 1
     return 2 * set_bits.astype(number) - 1
 
@@ -379,7 +392,7 @@ def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 
 
 def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Signed additions to write keys and to read queries; products of bias and values; one division per query."""
+    """Signed additions to fill the memory and to read it; products of bias and values; one division per query."""
     (keys, width), queries, bits = v, prod(q), settings["bits"]
     additions = (keys + queries) * bits * (width + 1)
     return Operations(
@@ -392,16 +405,16 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
 def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Codes are signs here, as in `_tensor_bitwise_attention`; a single query becomes one row."""
     keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
-    favoured = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
-    read = rows @ (k.transposed @ v) + favoured * settings["bias"]
-    mixed = read / (rows @ k.sum(0).transposed + settings["bias"] * keys)
+    biased = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
+    numerator = rows @ (k.transposed @ v) + biased * settings["bias"]
+    mixed = numerator / (rows @ k.sum(0).transposed + settings["bias"] * keys)
     return mixed if len(q.shape) == 2 else mixed.reshape(v.shape[1])
 
 
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
     count = settings["heads"]
-    at_once = max(1, SCORES // (count * q.shape[1] * k.shape[1]))  # windows
+    at_once = max(1, SCORES // (count * q.shape[1] * k.shape[1]))  # windows of the batch
     if len(q) > at_once:
         parts = [slice(start, start + at_once) for start in range(0, len(q), at_once)]
         return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
@@ -434,12 +447,13 @@ def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 def softmax_attention_q(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """Multi-head attention for words q, k [L, heads·width] and v [L, heads·values], in the unit of v.
+    """Fixed-point version of `softmax_attention` for words q, k [L, heads·width] and v [L, heads·values].
 
-    `sharpness` · 2^(`bits` − 32 − spare bits of both) turns a score into a power of two in Q16.
+    The result [L, heads·values] is in the unit of v. A weight is 2^−power; multiplying a score's distance to the
+    largest score by `sharpness` · 2^(`bits` − 32 − spare bits of q and k) gives its power in Q16.
     """
     count = settings["heads"]
-    bits, keys, largest = score_bits(q.shape[2] // count), k.shape[1], 1 << POWER_BITS
+    bits, keys, largest = score_bits(q.shape[2] // count), k.shape[1], 1 << POWER_BITS  # largest weight
     spares, heads = [], []  # of queries, keys and values
     for x, top in ((q, bits), (k, bits), (v, value_bits(keys, largest))):
         spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
@@ -450,7 +464,7 @@ def softmax_attention_q(
     down = (spares[0] + spares[1] - settings["bits"])[:, None]  # right shift to Q16; if negative, a shift left, `up`
     up = np.clip(-down, 0, 20)
     power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
-    shares = power_of_two(power)
+    shares = power_of_two(power)  # the weights before they are divided by their sum
     sums, total, spare = shares @ heads[2], shares.sum(axis=-1, keepdims=True), spares[2][:, None]
     mixed = _average(sums, total, spare, value_bits(keys, largest), headroom_bits(keys, largest))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
@@ -485,12 +499,18 @@ def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_softmax_attention_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_softmax_attention_f32(out, q, k, v, queries, keys, heads, width, values, factor)`."""
     (queries, width), (keys, values), heads = placed.shapes[0], placed.shapes[2], placed.step.settings["heads"]
     sizes = queries, keys, heads, width // heads, values // heads
     return CForm((*sizes, 1 / sqrt(width // heads)), work=keys)
 
 
 def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_softmax_attention_q`.
+
+    Its arguments are (out, queries, keys, values, rows, heads, width, value_width, sharpness, bits, score_bits,
+    value_bits, headroom).
+    """
     settings, rows, largest = placed.step.settings, placed.out[0], 1 << POWER_BITS
     width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
     sizes = checked_size("tokens", rows), settings["heads"], width, values
@@ -505,7 +525,7 @@ def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights,
 
 
 def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Dot products, head by head, of q [L, heads·width] with k [M, heads·width]: [heads, L, M]."""
+    """Dot products of queries q [L, heads·width] with keys k [M, heads·width], head by head: [heads, L, M]."""
     count = settings["heads"]
     heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k)]
     return heads[0] @ heads[1].swapaxes(2, 3)
@@ -522,6 +542,7 @@ def _scores_cost(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Ope
 
 
 def _c_attention_scores_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_attention_scores_f32(out, q, k, queries, keys, heads, width)`."""
     heads, queries, keys = placed.out
     return CForm((queries, keys, heads, placed.shapes[0][1] // heads))
 
@@ -557,6 +578,7 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
 
 
 def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_softmax_mix_f32(out, score, v, queries, keys, heads, values)`."""
     heads, queries, keys = placed.shapes[0]
     return CForm((queries, keys, heads, placed.out[1] // heads), work=keys)
 
@@ -566,7 +588,7 @@ def _tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: S
     return mixed.permute(1, 0, 2).reshape(mixed.shape[1], mixed.shape[0] * mixed.shape[2])
 
 
-ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # by hash kernel
+ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # whose signs are the codes
 
 
 FLOAT_KERNELS = {

@@ -20,9 +20,11 @@ WINDOW_NAME = "window"  # the name of the input, which is not in scratch memory
 BLOCK = 4  # columns that a float32 kernel computes side by side
 CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a time
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
-# Largest sizes that the fixed-point kernels take: the lengths of their arrays in scare_fixed.h.
+# Largest sizes that the fixed-point kernels take, checked by `checked_size`: the lengths of their arrays in
+# scare_fixed.h.
 LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}
-BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}  # by C type
+# Size of a number by C type.
+BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class CValue:
     """An array in scratch memory.
 
     A view has no memory of its own: it is the value `view_of` from element `start` on. `over` names inputs whose memory
-    the value may reuse after their last reader. A `kept` value stays readable after the run.
+    the value may reuse, if no later call reads them. A `kept` value stays readable after the run.
     """
 
     name: str
@@ -56,7 +58,7 @@ class CValue:
 
 
 def codes_name(output: str) -> str:
-    """Name of the codes that a call leaves beside the output of this name."""
+    """Name of the codes (the kernel's decisions) that a call leaves in memory after the output of this name."""
     return f"{output}.codes"
 
 
@@ -65,9 +67,9 @@ Argument = CValue | CTable | int | float  # an int prints as a whole number, a f
 
 @dataclass(frozen=True)
 class CCall:
-    """One call, `function(arguments…)`: the output is among the arguments, every other value is read.
+    """One C call, `function(arguments…)`: the output is among the arguments, every other value is read.
 
-    `codes` are a view of the output's memory that no call reads.
+    `codes` is a view of the output's memory with the kernel's decisions; no call reads it, tests do.
     """
 
     function: str
@@ -211,7 +213,10 @@ def pad_axis(array: np.ndarray, axis: int, multiple: int, value: float = 0.0) ->
 
 
 def blocks_f32(*matrices: np.ndarray) -> np.ndarray:
-    """Stack matrices row by row, then lay out their columns four at a time, the remaining ones one at a time."""
+    """Stack matrices on top of each other and lay out their columns in blocks of four; flat, as C reads them.
+
+    A block [rows, 4] is stored row by row; columns left over are stored one at a time.
+    """
     matrix = np.concatenate(matrices)
     in_blocks = matrix.shape[1] // BLOCK * BLOCK  # columns
     blocks = [matrix[:, column : column + BLOCK] for column in range(0, in_blocks, BLOCK)]
@@ -224,9 +229,11 @@ def chunks_f32(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
 
     A kernel that computes 16 hidden numbers at a time reads its weights in this order.
     """
-    starts = range(0, len(outer), CHUNK)
-    pieces = [(blocks_f32(inner[:, at : at + CHUNK]), blocks_f32(outer[at : at + CHUNK])) for at in starts]
-    return np.concatenate([part for piece in pieces for part in piece])
+    parts = []
+    for start in range(0, len(outer), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        parts += [blocks_f32(inner[:, chunk]), blocks_f32(outer[chunk])]
+    return np.concatenate(parts)
 
 
 def blocks_q(weight: np.ndarray) -> np.ndarray:
@@ -236,5 +243,9 @@ def blocks_q(weight: np.ndarray) -> np.ndarray:
 
 
 def bias_then_weights(bias: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Lay out for each output of weights [I, O] its bias as two half-words, then its weights, padded to eight."""
-    return np.concatenate([bias.astype("<i4").view("<i2").reshape(-1, 2), pad_axis(weight.T, -1, 8)], axis=1)
+    """Lay out, for each output of int16 weights [I, O], its int32 bias as two int16, then its weights: [O, 2 + I].
+
+    The weights are padded with zeros to a multiple of eight.
+    """
+    split_bias = bias.astype("<i4").view("<i2").reshape(-1, 2)
+    return np.concatenate([split_bias, pad_axis(weight.T, -1, 8)], axis=1)

@@ -91,6 +91,7 @@ def _leaky_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_leaky_relu_f32(out, x, count, slope)`."""
     return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
 
 
@@ -120,6 +121,7 @@ def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_sigmoid_mean_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_sigmoid_mean_f32(out, x, rows, width)`."""
     return CForm(placed.shapes[0])
 
 

@@ -56,11 +56,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Codes:
-    """The decisions of a kernel as whole numbers, which runtimes share unless one was made at a tie.
+    """The decisions of a kernel, such as hash bits or paths in trees, as integers.
 
-    `read(x, weights, settings)` gives the codes of a batch [n, tokens], `margins` how far what decides each of their
-    bits is from a tie, of either sign: [n, tokens, bits], infinite for a bit that a token does not have. In a `path` a
-    bit decides what the lower ones mean: of two codes that differ only the highest bit tells why.
+    All runtimes must make the same decisions, except where rounding decides a near tie. `read(x, weights, settings)`
+    returns the codes of a batch [n, tokens]; `margins` takes the same arguments and returns how far each bit's deciding
+    number was from a tie, of either sign: [n, tokens, bits], infinite for a bit that a token does not have. If the code
+    is a `path` in a tree, a bit decides what the lower ones mean: only the highest bit in which two codes differ tells
+    where they parted.
     """
 
     read: Callable[..., np.ndarray]
@@ -85,7 +87,7 @@ class Step:
 
 
 def expect(condition: bool, what: str) -> None:
-    """Raise ValueError unless the condition is true; `what` names the shapes that do not fit."""
+    """Raise ValueError unless the condition is true; `what` names the kernel or weight whose shapes do not fit."""
     if not condition:
         raise ValueError(f"the shapes of {what} do not fit")
 
@@ -134,7 +136,7 @@ def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class KernelTable(ChainMap[str, Form]):
-    """One form of every kernel, such as the NumPy bodies; looking up a missing one says which file to add it to.
+    """Maps kernel names to one form, such as the NumPy bodies; looking up a missing one says which file to add it to.
 
     `form` is the name of the form in that error; `families` are the kernels by file, such as "attention".
     `reference` is the table of another form of the same kernels, to find the family of a kernel that this one lacks.

@@ -2,10 +2,11 @@
 
     window int16 → project, hats, bins → int32 words, each value with a unit → … → one word → float
 
-A unit is the real number that 1 stands for: a power of two, on the window's side divided by the channel's quantum.
-Units come from exact bounds, so that no window, whatever it holds, can make a sum overflow. Weights of the window are
-int8 (int16 for the newest rows), all others int16. Where a product needs half-words, a row is first shifted to the top
-of its word by its own spare bits, so that no input is too large or too small.
+A word is an int32, a half-word an int16. A unit is the real number that the integer 1 stands for: a power of two, in
+values of one channel divided by the channel's quantum. Units come from exact bounds, so that no window, whatever it
+holds, can make a sum overflow. Weights of the window are int8 (int16 for the newest rows), all others int16. Where a
+product needs half-words, a row is first shifted to the top of its word by its own spare bits, so that no input is too
+large or too small.
 
 NumPy computes in int64; in C every result fits a word (32 bits) unless stated otherwise. Each family of `kernels` has
 its quantisation rules beside its fixed-point kernels; `export/quantise.py` applies them. The int8 matrices of
@@ -23,7 +24,7 @@ from scare.kernels.contract import INPUT, Shape, Step
 
 ROOT = (716907464, -1763628704, 1759230083)  # 1/√x ≈ c₀ + c₁x + c₂x² on [¼, 1] within 2.5 %: c in Q28, Q29, Q30
 FULL = 32767  # the largest magnitude of an int16 that is symmetric about zero
-FULL_INT8 = 127
+FULL_INT8 = 127  # likewise of an int8
 LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum of two fits as well
 LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
 MOST_SUM = 65000  # largest sum of |weights| whose products with 16-bit numbers add up to a word
@@ -67,17 +68,17 @@ def spare_bits(a: np.ndarray) -> np.ndarray:
 
 
 def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
-    """Use all of `bits` bits: shift left by the spare bits, then right so that the magnitude fits."""
+    """Scale words to `bits` bits and a sign: shift left by their `spare` bits, then right, dropping the lowest bits."""
     return (a << spare) >> (31 - bits)
 
 
 def row_bits(width: int) -> int:
-    """Bits to which a row of this width is shifted, so that the sum of its squares fits a word."""
+    """Bits to which `to_top` may shift a row of this width, so that the sum of its squares fits a word."""
     return (32 - int(width).bit_length()) // 2
 
 
 def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """1/√square = root · 2^(−14 − half) for 2^26 ≤ square < 2^32; root fits a half-word, half is 13 to 16.
+    """Compute 1/√square for 2^26 ≤ square < 2^32 as root · 2^(−14 − half); root fits a half-word, half is 13 to 16.
 
     >>> root, half = inverse_root(np.array([1 << 30]))
     >>> float(root[0] * 2.0 ** (-14 - half[0])) * 2**15
@@ -93,12 +94,12 @@ def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_word(a: np.ndarray) -> np.ndarray:
-    """Store as int32, which C calls a word here."""
+    """Store as int32, the word of the C kernels."""
     return a.astype(np.int32)
 
 
 def to_int64(sums: np.ndarray) -> np.ndarray:
-    """Convert integers below 2^53 that were summed as doubles: exact, and BLAS is fast with doubles only."""
+    """Convert integers that were summed as doubles, because BLAS is fast with doubles only: exact below 2^53."""
     return sums.astype(np.int64)
 
 
@@ -149,6 +150,7 @@ class QuantisationState:
 
 
 def _expect_common_unit(is_common: np.bool_, name: str) -> None:
+    """Raise NotApplicableError for the value `name` unless its numbers have a common unit."""
     if not is_common:
         raise NotApplicableError(f"float32 only: the numbers of '{name}' have no unit in common")
 
@@ -169,7 +171,7 @@ class QuantisationRule:
 
 
 def _view(q: QuantisationState, step: Step, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Read the bounds or units of a step's input in the shape of its output."""
+    """Read the bounds or units (`arrays`) of a step's input in the shape of its output, from `start` on."""
     shape, start = q.shapes[step.output], step.settings.get("start", 0)
     return arrays[step.inputs[0]].reshape(-1)[start : start + prod(shape)].reshape(shape)
 
@@ -197,7 +199,7 @@ def word_unit(bound: np.ndarray) -> np.ndarray:
 
 
 def output_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """One unit for all numbers of a step's output: the smallest in which they fit a word."""
+    """Choose one unit for all numbers of a step's output: the smallest in which they fit a word."""
     return word_unit(q.bounds[step.output].max())
 
 
@@ -233,16 +235,16 @@ def to_int32(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
 
 
 def weight_scales(weights: np.ndarray, most: int) -> np.ndarray:
-    """Smallest scale of each projection of weights [T, C, R], by which they are divided before rounding: [R].
+    """Smallest number by which to divide the weights [T, C, R] of each projection before rounding: [R].
 
-    The quotients fit ±most, and their products with an int16 window sum to a word.
+    The quotients are within ±most, and the sum of their products with an int16 window fits a word.
     """
     largest, total = np.abs(weights).max(axis=(0, 1), initial=0.0), np.abs(weights).sum(axis=(0, 1))
     return np.maximum(np.maximum(largest / most, total / MOST_SUM), TINY)
 
 
 def error_diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quantise weights [T, C, R] to int8 by `round_along_time`: the steps, and the scale of each projection [R]."""
+    """Quantise weights [T, C, R] to int8 by `round_along_time`; returns them and the scale of each projection [R]."""
     scale = weight_scales(weights, FULL_INT8)
     return round_along_time(weights / scale, FULL_INT8).astype(np.int8), scale
 
@@ -250,7 +252,8 @@ def error_diffused(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def round_along_time(weights: np.ndarray, most: int) -> np.ndarray:
     """Round weights [T, ...] to integers within ±most, passing each row's rounding error on to the next row.
 
-    Neighbouring readings are alike, so errors that cancel between rows hardly change a sum over the window.
+    This is error diffusion: neighbouring readings are alike, so errors that cancel between rows hardly change a sum
+    over the window.
     """
     error, rounded = np.zeros(weights.shape[1:]), np.empty(weights.shape)
     for row, exact in enumerate(weights):

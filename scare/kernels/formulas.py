@@ -29,14 +29,15 @@ from scare.kernels.tensor import MakeTensor, Tensor, concatenate
 from scare.records import Positive
 
 TERMS = 4096  # most terms of a polynomial
-MOST_FACTOR = 28000  # largest factor of a product: half of its square is below LARGEST
+MOST_FACTOR = 28000  # largest factor of a fixed-point product: half of its square is below 2^29 (`fixed_point.LARGEST`)
 
 
 def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Polynomials of x [C], one per column of weight [M, O]: Σ_m weight[m] · Π_c x[c]^powers[m][c] (+ bias): [O]."""
+    """O polynomials of x [C] with the same M terms: Σ_m weight[m, o] · Π_c x[c]^powers[m][c] (+ bias[o]): [O]."""
     terms = []
     for powers in settings["powers"]:  # never all zero: the shape function rejects a constant term, which is the bias
-        terms.append(reduce(np.multiply, [x[:, at] for at, power in enumerate(powers) for _ in range(power)]))
+        factors = [x[:, channel] for channel, power in enumerate(powers) for _ in range(power)]
+        terms.append(reduce(np.multiply, factors))
     mixed = one_product(np.stack(terms, axis=-1), weights["weight"])
     return mixed + weights["bias"] if "bias" in weights else mixed
 
@@ -57,6 +58,7 @@ def _polynomial_cost(x: Shape, weights: Shapes, settings: Settings) -> Operation
 
 
 def _c_polynomial_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_polynomial_f32(out, x, powers, weight, terms, inputs, outputs)`."""
     powers = np.array(placed.step.settings["powers"], np.uint8)
     weight = np.concatenate([placed.bias(1, *placed.out), placed.weight("weight")])
     terms = CTable(powers.ravel(), "powers")
@@ -73,7 +75,10 @@ def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 
 
 def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """All products of two numbers of x [C], each clamped at ±limit, in the order of triu_indices: [C(C+1)/2]."""
+    """All products of two numbers of x [C], squares among them, each number clamped at ±limit: [C(C+1)/2].
+
+    In the order of `np.triu_indices`: 0·0, 0·1, … 1·1, 1·2 …
+    """
     limit = x.dtype.type(settings["limit"])
     clamped = np.clip(x, -limit, limit)
     first, second = np.triu_indices(x.shape[1])
@@ -90,9 +95,9 @@ def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Half of each product of two numbers of x [C], in the order of `products`: [C(C+1)/2].
+    """Fixed-point version of `products` for words x [C], with half of each product: [C(C+1)/2].
 
-    Words x are converted to 16-bit factors first: multiplied by `factor` / 2^32 and clamped at ±top.
+    The words are converted to 16-bit factors first: multiplied by `factor` / 2^32 and clamped at ±top.
     """
     factors = rounding_shift(x.astype(np.int64) * weights["factor"], 32)
     clamped = np.clip(factors, -settings["top"], settings["top"])
@@ -106,6 +111,7 @@ def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _products_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The square of the limit at which both factors are clamped."""
     return np.asarray(step.settings["limit"] ** 2)
 
 
@@ -120,6 +126,7 @@ def _factor_bits(step: Step) -> int:
 
 
 def _quantise_products(q: QuantisationState, step: Step) -> Step:
+    """Make `products_q`, whose `factor` converts each word to a 16-bit number with `_factor_bits` fractional bits."""
     limit, bits = step.settings["limit"], _factor_bits(step)
     factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
     if factor.max() >= 2.0**31:  # too large for an int32
@@ -131,10 +138,12 @@ def _quantise_products(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_products_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_products_f32(out, x, count, limit)`."""
     return CForm((*placed.shapes[0], float(placed.step.settings["limit"])))
 
 
 def _c_products_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_products_q(out, x, factors, count, top)`."""
     factor = placed.step.weights["factor"]
     return CForm((table_q(factor, f"{placed.step.output} factors"), len(factor), placed.step.settings["top"]))
 
@@ -149,10 +158,10 @@ def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Blend K formulas [K] piecewise by the first number of x [C]: [1].
+    """Pass from each of K formulas [K] to the next one as the first number of x [C] grows: [1].
 
-    Passage k leads from formula k to k + 1: the share of the later one is 0 below low[k], 1 from high[k] on, and
-    slope[k] · x + offset[k] between them. Passages follow each other: high[k] ≤ low[k + 1].
+    From formula k to k + 1: the share of k + 1 is 0 below low[k], 1 from high[k] on, and slope[k] · x + offset[k]
+    between them. These passages do not overlap: high[k] ≤ low[k + 1].
     """
     first = x[:, :1]
     share = first * weights["slope"] + weights["offset"]
@@ -173,6 +182,7 @@ def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) 
 
 
 def _c_blend_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_blend_f32(out, formulas, x, passages, count)`."""
     passages = np.stack([placed.weight(name) for name in ("low", "high", "slope", "offset")], axis=1)
     return CForm((table_f32(passages, "low, high, slope, offset"), len(passages)))
 

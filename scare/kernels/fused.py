@@ -1,4 +1,7 @@
-"""Fused kernels: several steps in one, so that their intermediate values need no memory. `fuse` inserts them."""
+"""Fused kernels: several steps in one, so that their intermediate values need no memory.
+
+`fuse` of `calibrator/passes.py` puts them into a plan before it is exported.
+"""
 
 from math import floor, log2, prod
 from typing import Annotated, Literal
@@ -60,7 +63,9 @@ MOST_OUTER_SUM = 43000  # largest sum of |weights| of an output: with 15-bit hid
 
 
 def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Tokens from the inputs of each and a shared vector: seen·local + bias + share ⊗ (shared·mix): [L, O].
+    """Compute L tokens, each from its own inputs and a vector that all share: [L, O].
+
+    seen·local + bias + share ⊗ (shared·mix)
 
     For seen [L, C], shared [D], local [C, O], bias [L, O], share [L] and mix [D, O]; without `mix`, shared is [O].
     """
@@ -91,24 +96,26 @@ def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, setting
 
 
 def _tokens_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """Largest magnitude of each output for inputs within their bounds: [L, O]."""
     rows = product_bound(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
     return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
 
 
 def _mixed_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The bound of the shared vector after `mix`."""
+    """The bound of the shared vector after its product with `mix` [O]; without `mix`, before."""
     shared = q.bounds[step.inputs[1]]
     return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
 
 
 def _tokens_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """One unit for all tokens: the smallest in which they fit a word, and `local` and `share` fit int16."""
     local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
     share = step.weights["share"] * _mixed_unit(q, step)
     return np.max([word_unit(q.bounds[step.output].max()), finest_unit(local).max(), *finest_unit(share[:, None])])
 
 
 def _mixed_unit(q: QuantisationState, step: Step) -> float:
-    """The unit of the shared vector after `mix`."""
+    """The unit of the shared vector after its product with `mix`; without `mix`, its own."""
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit
@@ -116,6 +123,7 @@ def _mixed_unit(q: QuantisationState, step: Step) -> float:
 
 
 def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
+    """Make `token_rows_q`: each weight is multiplied by the unit of what it reads and divided by that of its result."""
     unit, mixed = q.unit(step.output), _mixed_unit(q, step)
     weights = {
         "local": to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
@@ -128,6 +136,7 @@ def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_token_rows_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_token_rows_f32(out, seen, shared, share, table, rows, channels, inputs, outputs)`."""
     (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
     mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
     rest = table_f32(blocks_f32(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
@@ -135,6 +144,7 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`."""
     weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
     local, outputs = weights["local"], placed.out[1]
     if outputs % 4:
@@ -185,8 +195,9 @@ def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Fixed-point version of `feed_forward` with ReLU, for words x [L, D]: [L, D].
 
-    A row is shifted left by its spare bits, at most `most`, then to 15 bits. `inner_bias` is given for `most` spare
-    bits. Output sums are shifted right by `bits` plus the spare bits used.
+    A row is shifted left by its spare bits, at most `most`, then right to 15 bits. `inner_bias` is scaled for a row
+    with `most` spare bits, so it is shifted right for a row with fewer. The sums of the outer layer are shifted right
+    by `bits` plus the row's spare bits.
     """
     wide = x.astype(np.int64)
     spare = np.minimum(spare_bits(wide), settings["most"])
@@ -216,7 +227,7 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
-    """Scale each hidden number so that it uses its 16 bits, and all of them so that every bias fits a word."""
+    """Make `feed_forward_q`: scale each hidden number to use its 16 bits, and all of them so that biases fit a word."""
     unit = q.unit(step.inputs[0])
     scales = MOST_INNER_SUM / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), TINY)
     bias_scales = scales / unit / 65536  # for a row without spare bits, which `to_top` shifts right by 16
@@ -238,13 +249,16 @@ def _quantise_feed(q: QuantisationState, step: Step) -> Step:
 
 
 def _without_relu(step: Step) -> str:
-    """What lacks a fixed-point form: every activation but ReLU; empty for ReLU."""
+    """`lacks` of the quantisation rule: every activation but ReLU has no fixed-point form; empty for ReLU."""
     activation = step.settings["activation"]
     return "" if activation == "relu" else f"feed_forward with {activation}"
 
 
 def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
-    """C computes ReLU as x + |x|, twice its value, so `outer` is halved here; padded hidden numbers are zero."""
+    """C call: `scare_feed_forward_f32(out, x, table, rows, width, hidden, outputs)`, or `…_8` or `…_gelu`.
+
+    C computes ReLU as x + |x|, twice its value, so `outer` is halved here. Padded hidden numbers have zero weights.
+    """
     relu = placed.step.settings["activation"] == "relu"
     inner = np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")])
     outer = placed.weight("outer") * (0.5 if relu else 1.0)
@@ -259,6 +273,7 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`."""
     weights, settings, name, (rows, width) = placed.step.weights, placed.step.settings, placed.step.output, placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
     outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, F]
@@ -281,7 +296,7 @@ def _tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Ten
 
 
 def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Read numbers of x [I], from `start` on, in the given `shape`."""
+    """View numbers of x [I], from number `start` on, as an array of the given `shape`."""
     shape = tuple(settings["shape"])
     return x[:, settings["start"] : settings["start"] + prod(shape)].reshape(len(x), *shape)
 

@@ -70,7 +70,7 @@ def _dense_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mix features: (x · weight + bias) >> shift, with a shift for each output, for words x [..., I]: [..., O]."""
+    """Fixed-point version of `dense`: (x · weight + bias) >> shift for words x [..., I] and shift [O]: [..., O]."""
     return to_word((matmul_half(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
 
 
@@ -80,6 +80,7 @@ def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """Largest magnitude of each output for inputs within their bounds: [..., O]."""
     if step.inputs[0] == INPUT:
         raise NotApplicableError("float32 only: a token for each reading has no fixed-point form")
     if step.weights.get("bias", np.empty(0)).ndim > 1:
@@ -109,6 +110,10 @@ def _sum_units(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_dense(q: QuantisationState, step: Step) -> Step:
+    """Make `project_q` for a dense layer over the window, `dense_q` for one over computed values.
+
+    `dense_q` sums in the fine unit of `_sum_units`, then shifts to the unit of the output.
+    """
     weight, units = step.weights["weight"], q.feature_units(step.output)
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
@@ -125,6 +130,7 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_dense_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_dense_f32(out, x, weight, bias, rows, inputs, outputs, step)`."""
     rows, inputs = placed.rows_and_width
     outputs = placed.out[-1]
     row_biases = "bias" in placed.step.weights and placed.step.weights["bias"].ndim > 1
@@ -135,6 +141,7 @@ def _c_dense_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_dense_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_dense_q(out, x, weights, bias, shifts, rows, inputs, outputs)`."""
     weight, bias, shift = (placed.step.weights[name] for name in ("weight", "bias", "shift"))
     (rows, inputs), outputs, name = placed.rows_and_width, placed.out[-1], placed.step.output
     if rows == outputs == 1:
@@ -156,7 +163,7 @@ def tensor_mix_features(x: Tensor, weight: np.ndarray, bias: np.ndarray | None) 
 
 
 def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Add share[l] · g to row l of z [L, D], for g [D] and share [L]: [L, D]."""
+    """Add share[l] · g to each row l of z [L, D], for g [D] and weights share [L]: [L, D]."""
     return z + weights["share"][:, None] * g[:, None, :]
 
 
@@ -166,6 +173,7 @@ def _add_outer_shape(z: Shape, g: Shape, weights: Shapes, settings: Settings) ->
 
 
 def _c_add_outer_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_add_outer_f32(out, z, g, share, rows, width)`."""
     return CForm((*tables_f32(placed, "share"), *placed.out), in_place=(0,))
 
 

@@ -11,13 +11,16 @@ from scare.records import Count, Positive
 
 
 def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Cut x [T, C] into patches every `stride` rows, the newest row repeated `stride` times: [patches, patch·C]."""
+    """Cut x [T, C] into patches of `patch` rows, one every `stride` rows: [patches, patch·C].
+
+    The newest row is repeated `stride` times at the end, as PatchTST pads.
+    """
     rows = patch_rows(x.shape[1], settings["patch"], settings["stride"])
     return x[:, rows].reshape(len(x), len(rows), rows.shape[1] * x.shape[2])
 
 
 def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
-    """Row index of each element of each patch, [patches, patch]; past the end that of the newest row."""
+    """Index of the window's row at each place of each patch, [patches, patch]; past the end, of the newest row."""
     first = stride * np.arange(count_patches(rows, patch, stride))
     return np.minimum(first[:, None] + np.arange(patch), rows - 1)
 
@@ -38,6 +41,7 @@ def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _c_patches_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_patches_f32(out, x, rows, channels, count, patch, stride)`."""
     rows, patch, stride = placed.shapes[0][0], placed.step.settings["patch"], placed.step.settings["stride"]
     return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
 
@@ -49,7 +53,7 @@ def _tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def affine(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multiply x [..., D] by `scale` and add `shift`, for each feature."""
+    """Multiply each feature of x [..., D] by its `scale` [D] and add its `shift` [D]."""
     return x * weights["scale"] + weights["shift"]
 
 
@@ -59,6 +63,7 @@ def _affine_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _c_affine_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_affine_f32(out, x, scale, shift, rows, width)`."""
     return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
 
 
@@ -84,6 +89,7 @@ def _moments_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_window_moments_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_window_moments_f32(moments, x, rows, channels, epsilon)`."""
     return CForm((*placed.shapes[0], float(placed.step.settings["epsilon"])))
 
 
@@ -111,6 +117,7 @@ def _standardize_cost(x: Shape, moments: Shape, weights: Shapes, settings: Setti
 
 
 def _c_standardize_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_standardize_f32(out, x, moments, rows, channels)`."""
     return CForm(placed.out, in_place=(0,))
 
 
@@ -129,6 +136,7 @@ def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings
 
 
 def _c_restore_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_restore_f32(out, y, moments, channels)`."""
     return CForm((placed.shapes[1][1],), in_place=(0,))
 
 

@@ -1,7 +1,7 @@
 """Pointwise kernels: sums, activations, layer norm, the newest row, and views of the same numbers.
 
-Also both ends of a fixed-point plan: `window_q` quantises scaled readings (on a board `quantise` in scare.c, as they
-come), `result_q` converts the last word to a float.
+Also both ends of a fixed-point plan: `window_q` quantises the window of scaled readings (on a board `quantise` in
+scare.c does so as each reading arrives), `result_q` converts the last word to a float.
 """
 
 from math import floor, log2, pi, prod, sqrt
@@ -59,7 +59,7 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.records import Positive
 
-# x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division
+# GELU as C computes it, x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division.
 GELU_COST = per_number(multiply_adds=3, additions=1, exponentials=1, divisions=1)
 NEWEST_BITS = 14  # left shift that turns an int16 reading into a word
 
@@ -95,12 +95,14 @@ def _add_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_add(q: QuantisationState, step: Step) -> Step:
+    """Make `add_q`, which reads the input with the coarser unit first and shifts the other to that unit."""
     coarse, fine = sorted(step.inputs, key=q.unit, reverse=True)
     shift = int(bits_between(q.unit(coarse), q.unit(fine)))
     return Step("add_q", (coarse, fine), step.output, settings={"shift": shift})
 
 
 def _c_add_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_add_q(out, a, b, count, shift)`."""
     return CForm((prod(placed.out), placed.step.settings["shift"]), in_place=(0, 1))
 
 
@@ -121,7 +123,7 @@ def _tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def flatten(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Read [L, D] as [L·D]."""
+    """View x [L, D] as one row [L·D]."""
     return x.reshape(len(x), prod(x.shape[1:]))  # not -1: a batch may be empty
 
 
@@ -140,10 +142,12 @@ def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _newest_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The bounds of the window's newest row [C]."""
     return q.bounds[INPUT][-1]
 
 
 def _newest_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """The unit of a reading, 1 / quantum of its channel, after the left shift by `NEWEST_BITS`: [C]."""
     return 2.0**-NEWEST_BITS / q.quanta
 
 
@@ -165,6 +169,7 @@ def c_newest_f32(placed: PlacedStep) -> CForm | CView:
 
 
 def _c_newest_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_newest_q(out, window, stride, rows, channels)`."""
     window, channels = placed.shapes[0]
     return CForm((window, window, channels))
 
@@ -192,9 +197,10 @@ def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `layer_norm` for words x [L, D]; √D is part of the gain.
+    """Fixed-point version of `layer_norm` for words x [L, D]: [L, D].
 
-    `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε in the unit of the sum of squares.
+    Rows are divided by √(sum of squares), so √D is part of the gain. `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε
+    in the unit of that sum.
     """
     wide, width = x.astype(np.int64), x.shape[-1]
     spare = spare_bits(wide)
@@ -210,13 +216,13 @@ def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """A number of a row of variance 1 is at most √width."""
+    """|gain| · √width + |bias| of each feature: in a row of variance 1 no number exceeds √width."""
     width = q.shapes[step.output][-1]
     return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
 
 
 def _quantise_norm(q: QuantisationState, step: Step) -> Step:
-    """Convert ε to the unit of the sum of squares of `layer_norm_q` for a row without spare bits."""
+    """Make `layer_norm_q`, with ε in the unit that the sum of squares has for a row without spare bits."""
     unit, width = q.unit(step.output), q.shapes[step.output][-1]
     # Factor by which both `to_top` of `layer_norm_q` scale an input; it sums squares of width times the differences.
     factor = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
@@ -231,6 +237,7 @@ def _quantise_norm(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_layer_norm_f32(out, x, gain, bias, rows, width, epsilon)`."""
     scales, (rows, width) = tables_f32(placed, "gain", "bias"), placed.rows_and_width
     epsilon = float(placed.step.settings["epsilon"])
     if width == SPECIALISED_WIDTH:
@@ -239,6 +246,7 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_layer_norm_q(out, x, scales, rows, width, epsilon, epsilon_bits)`."""
     weights, settings, (rows, width) = placed.step.weights, placed.step.settings, placed.out
     pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
     scales = table_q(pairs, f"{placed.step.output} gain and bias")
@@ -266,6 +274,7 @@ def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _c_result_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_result_q(out, x, unit)`."""
     return CForm((float(placed.step.settings["unit"]),), kind="float")
 
 

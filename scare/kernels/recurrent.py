@@ -9,19 +9,19 @@ from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 
 
 def lstm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The last hidden state of a long short-term memory over x [T, C], from zero: [H].
+    """Run an LSTM (long short-term memory) over the rows of x [T, C] from a zero state: the last hidden state [H].
 
     Gates i, f, g, o side by side in the columns of `input` [C, 4H], `hidden` [H, 4H] and `bias` [4H]:
     c ← σ(f) c + σ(i) tanh(g), h ← σ(o) tanh(c).
     """
     size = weights["hidden"].shape[0]
-    state = memory = np.zeros((len(x), size), x.dtype)
+    hidden = cell = np.zeros((len(x), size), x.dtype)
     for row in range(x.shape[1]):
-        gates = x[:, row] @ weights["input"] + weights["bias"] + state @ weights["hidden"]
-        write, keep, _, show = np.split(sigmoid(gates), 4, axis=1)  # i, f, o; g takes tanh in place of σ
-        memory = keep * memory + write * np.tanh(gates[:, 2 * size : 3 * size])
-        state = show * np.tanh(memory)
-    return state
+        gates = x[:, row] @ weights["input"] + weights["bias"] + hidden @ weights["hidden"]
+        input_gate, forget_gate, _, output_gate = np.split(sigmoid(gates), 4, axis=1)  # g takes tanh in place of σ
+        cell = forget_gate * cell + input_gate * np.tanh(gates[:, 2 * size : 3 * size])
+        hidden = output_gate * np.tanh(cell)
+    return hidden
 
 
 def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -32,7 +32,10 @@ def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Both products, three more per unit; an exponential for each of three sigmoids (+ 1) and two tanh (± 1)."""
+    """Per row and unit: both matrix products and three more; an exponential for each of 3 sigmoids and 2 tanh.
+
+    A sigmoid takes one addition, a tanh two; both take one division.
+    """
     (rows, channels), size = x, weights["hidden"][0]
     units = rows * size
     return Operations(
@@ -44,7 +47,10 @@ def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_lstm_f32(placed: PlacedStep) -> CForm:
-    """Lay out the weights unit by unit, with the four gates of a unit side by side."""
+    """C call: `scare_lstm_f32(out, x, table, rows, channels, size)`.
+
+    The table has the weights unit by unit, with the four gates of a unit side by side.
+    """
     (size,) = placed.out
     gates = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])
     units = gates.reshape(len(gates), 4, size).transpose(2, 0, 1)
@@ -52,7 +58,7 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """A single operation, which each format writes in its own way."""
+    """One operation of the graph, which each format writes in its own way."""
     size = weights["hidden"].shape[0]
     return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
 

@@ -36,6 +36,7 @@ def _rms_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_rms_norm_f32(out, x, rows, width, epsilon)`."""
     return CForm((*placed.rows_and_width, float(placed.step.settings["epsilon"])), in_place=(0,))
 
 
@@ -69,7 +70,10 @@ def _tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tens
 
 
 def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Convolve each feature of x [T, F] with its own taps [k, F], the last for the row itself, zeros before: [T, F]."""
+    """Convolve each feature of x [T, F] along time with its own taps [k, F]: [T, F].
+
+    The last tap is for the row itself, those before it for earlier rows; before the first row there are zeros.
+    """
     taps, rows = weights["taps"], x.shape[1]
     mixed = x * taps[-1] + weights["bias"]
     for lag in range(1, min(len(taps), rows)):
@@ -87,6 +91,7 @@ def _convolution_cost(x: Shape, weights: Shapes, settings: Settings) -> Operatio
 
 
 def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_causal_convolution_f32(out, x, taps, bias, rows, features, lags)`."""
     return CForm((*tables_f32(placed, "taps", "bias"), *placed.out, len(placed.step.weights["taps"])), in_place=(0,))
 
 
@@ -107,9 +112,9 @@ def state_space(
     The recurrence h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ b_t, y = h c + D x with Δ = softplus(dt), A = `decay` < 0 and
     D = `direct` of each head, read at the last row only: Σ_s exp(A Σ_{r>s} Δ_r) (c·b_s) Δ_s x_s + D x_T.
     """
-    step = np.logaddexp(dt, dt.dtype.type(0))
-    later = np.zeros_like(step)
-    later[:, :-1] = np.cumsum(step[:, :0:-1], axis=1)[:, ::-1]  # from the newest back: no difference of long sums
+    step = np.logaddexp(dt, dt.dtype.type(0))  # softplus
+    later = np.zeros_like(step)  # Σ_{r>s} Δ_r, summed from the newest row back: exact where differences would not be
+    later[:, :-1] = np.cumsum(step[:, :0:-1], axis=1)[:, ::-1]
     share = np.exp(weights["decay"] * later) * step * (b @ c[:, :, None])
     heads = x.reshape(*x.shape[:2], dt.shape[2], x.shape[2] // dt.shape[2])
     mixed = np.einsum("bth,bthp->bhp", share, heads) + weights["direct"][:, None] * heads[:, -1]
@@ -123,7 +128,7 @@ def _state_shape(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, setti
 
 
 def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """c·b; softplus (an exponential, a logarithm), sum, decay and share of each head and row; weighted sum."""
+    """Per row c·b; per row and head softplus (exponential, logarithm), sum, decay and share; then the weighted sum."""
     (rows, inner), steps = x, prod(dt)
     return Operations(
         multiply_adds=prod(b) + 3 * steps + rows * inner + inner,
@@ -133,6 +138,7 @@ def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settin
 
 
 def _c_state_space_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_state_space_f32(out, x, b, c, dt, decay, direct, rows, heads, states, width)`."""
     (rows, inner), (states,), heads = placed.shapes[0], placed.shapes[2], placed.shapes[3][1]
     return CForm((*tables_f32(placed, "decay", "direct"), rows, heads, states, inner // heads), work=heads)
 

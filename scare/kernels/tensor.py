@@ -22,7 +22,10 @@ MakeTensor = Callable[..., "Tensor"]  # (*inputs, weights, settings): a kernel a
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A node of the graph: an operation, the tensors it reads, and the shape of its result."""
+    """A node of the graph: an operation, the tensors it reads, and the shape of its result, without the batch.
+
+    Operators and methods do not compute anything: they return a new node.
+    """
 
     operation: str
     inputs: tuple[Tensor, ...]
@@ -49,7 +52,7 @@ class Tensor:
 
     @property
     def transposed(self) -> Tensor:
-        """Exchange the last two axes; a reshape, which costs nothing, where one of them has length 1."""
+        """Exchange the last two axes; if one of them has length 1 by a reshape, which costs nothing at run time."""
         *front, rows, columns = self.shape
         if 1 in (rows, columns):
             return self.reshape(*front, columns, rows)
@@ -92,7 +95,7 @@ class Tensor:
         return _pointwise("at_least", self, other)
 
     def choose(self, true: Tensor | Number, false: Tensor | Number) -> Tensor:
-        """Select `true` where self is true, else `false`."""
+        """Select elementwise: `true` where this tensor, a comparison, holds, else `false`."""
         parts = (self, as_tensor(true), as_tensor(false))
         return Tensor("choose", parts, np.broadcast_shapes(*(part.shape for part in parts)))
 
@@ -119,7 +122,7 @@ def window(rows: int, channels: int) -> Tensor:
 
 
 def as_tensor(value: Tensor | Number) -> Tensor:
-    """Make numbers a constant; leave a tensor as it is."""
+    """Turn numbers into a float32 constant; return a tensor as it is."""
     if isinstance(value, Tensor):
         return value
     constant = np.asarray(value, np.float32)
@@ -157,5 +160,6 @@ def size(tensor: Tensor) -> int:
 
 
 def _pointwise(operation: str, a: Tensor, b: Tensor | Number) -> Tensor:
+    """Make the node of an elementwise operation with NumPy's broadcasting."""
     b = as_tensor(b)
     return Tensor(operation, (a, b), np.broadcast_shapes(a.shape, b.shape))

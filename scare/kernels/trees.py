@@ -30,7 +30,7 @@ from scare.kernels.fixed_point import (
 )
 from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 
-DEEPEST = 6  # comparisons on the way to a leaf
+DEEPEST = 6  # greatest depth: comparisons on the way to a leaf
 MOST_INPUTS = 1 << 16  # numbers that trees may choose from, so that an index fits uint16
 NARROW_INPUTS = 1 << 8  # most numbers for which an index fits uint8
 MOST_TREES = 1 << 14  # in fixed point, so that the sum of their leaves fits a word
@@ -50,7 +50,7 @@ def trees(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _reached(leaf: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """The leaves at the ends of the paths: [n, T]."""
+    """The numbers of `leaf` [T, 2^d] at the ends of the paths `codes` [n, T + 1]: [n, T]."""
     count, width = leaf.shape
     return leaf[np.arange(count), codes[:, :-1] - np.uint32(width)]
 
@@ -65,7 +65,7 @@ def tree_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _codes(x: np.ndarray, feature: np.ndarray, threshold: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """`tree_codes` for real numbers or words: all trees go down one level at a time."""
+    """Compute `tree_codes` for floats or integers x [n, F]: all trees go down one level at a time."""
     if feature.min() < 0 or feature.max() >= x.shape[1]:
         raise ValueError(f"trees compare number {feature.min()} or {feature.max()} of {x.shape[1]} inputs, from 0 on")
     rows, tree = np.arange(len(x))[:, None], np.arange(len(feature))
@@ -126,7 +126,10 @@ def _trees_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def trees_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sum leaves · 2^up for words x [F] or the window [T, C] in steps; thresholds are in units of 2^shift: [1]."""
+    """Fixed-point version of `trees`, for words x [F] or the int16 window [T, C]: [1].
+
+    Thresholds are int16 in units of 2^shift; the sum of the leaves is multiplied by 2^up.
+    """
     codes = tree_codes_q(x, weights, settings)
     total = _reached(weights["leaf"].astype(np.int64), codes).sum(axis=1, keepdims=True) << settings["up"]
     return to_word(np.where(codes[:, -1:] == 1, total, 0))
@@ -149,12 +152,15 @@ def _trees_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _trees_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The sum of each tree's largest leaf."""
+    """The sum over all trees of the largest |leaf|."""
     return np.abs(step.weights["leaf"]).max(axis=1).sum()
 
 
 def _leaf_unit(step: Step) -> np.ndarray:
-    """The smallest unit in which all leaves fit int16; never finer than the unit of a sum of up to `MOST_TREES`."""
+    """The smallest unit in which all leaves fit int16.
+
+    It is never finer than the unit of the output, because that fits a sum of up to `MOST_TREES` leaves into a word.
+    """
     return power_of_two_above(np.abs(step.weights["leaf"]).max() / FULL)
 
 
@@ -166,7 +172,7 @@ def _quantise_trees(q: QuantisationState, step: Step) -> Step:
         raise NotApplicableError(
             "float32 only: the inputs of trees are too large or the trees too many for fixed point"
         )
-    feature, words, leaf = _without_idle(
+    feature, words, leaf = _without_idle_nodes(
         feature, step.weights["threshold"] / units[feature], step.weights["leaf"], reach[feature]
     )
     words = np.floor(words)  # a whole number is above a threshold if it is above the whole number below it
@@ -183,21 +189,22 @@ def _quantise_trees(q: QuantisationState, step: Step) -> Step:
     return Step("trees_q", (WINDOW if q.is_window(source) else source,), step.output, weights, settings)
 
 
-def _without_idle(
+def _without_idle_nodes(
     feature: np.ndarray, words: np.ndarray, leaf: np.ndarray, reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Replace comparisons that always go the same way, because their thresholds may be too large for int16.
 
-    No word exceeds ±`reach`. The subtree that is never reached becomes a copy of the other, and the threshold 0. Goes
-    from the last node to the root, so that copied subtrees are clean already.
+    `words` are the thresholds in units of their inputs; no input exceeds ±`reach`, both [T, 2^d − 1] like `feature`.
+    The subtree that is never reached becomes a copy of the other, and the threshold 0. Works from the last node to the
+    root, so that a subtree to be copied has no idle nodes left.
     """
     feature, words, leaf = feature.copy(), words.copy(), leaf.copy()
     nodes = feature.shape[1]
     idle = {True: words >= reach, False: words < -reach}  # nodes that always go to the first child, or to the second
     for node in range(nodes - 1, -1, -1):
-        for first, which in idle.items():
+        for to_first_child, which in idle.items():
             tree = np.flatnonzero(which[:, node])
-            kept, lost = (2 * node + 1, 2 * node + 2) if first else (2 * node + 2, 2 * node + 1)
+            kept, lost = (2 * node + 1, 2 * node + 2) if to_first_child else (2 * node + 2, 2 * node + 1)
             width = 1  # nodes of the subtree in this level
             while kept < nodes:
                 for table in (feature, words):
@@ -210,6 +217,7 @@ def _without_idle(
 
 
 def _c_trees_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_trees_f32(out, x, features, table, guard, trees, depth, guarded)`."""
     weights, inputs = placed.step.weights, placed.shapes[0][0]
     index, wide = _index_table(weights["feature"], inputs)
     numbers = _one_based(placed.weight("threshold"), placed.weight("leaf"))
@@ -220,7 +228,10 @@ def _c_trees_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_trees_q(placed: PlacedStep) -> CForm:
-    """Choose the C function by what the trees read: the window, many inputs, or few with a usual or another depth."""
+    """C call: `scare_trees_q(out, x, features, table, guard, trees, depth, guarded, shift, up)` or one of its variants.
+
+    `trees_window` reads the window itself, `trees_wide` more than 256 inputs, `trees_3` is for trees of depth 3.
+    """
     weights, settings, shape = placed.step.weights, placed.step.settings, placed.shapes[0]
     feature, count, depth = weights["feature"], len(weights["feature"]), _depth(weights["feature"].shape)
     guard = np.stack([weights["low"], weights["high"]], axis=1)
@@ -257,10 +268,10 @@ def _one_based(*parts: np.ndarray) -> np.ndarray:
 
 
 def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """From the leaves to the roots: every level takes, node by node, one of its two children's numbers.
+    """Evaluate all nodes, from the leaves to the roots: each node takes the number of one of its two children.
 
-    Nodes of a level come in the order of their reversed paths, so that first and second children are two halves. There
-    is no `>`: a number above a threshold is at least the next float32.
+    The nodes of a level are in the order of their reversed bits, so that the first children of the level above are the
+    first half of them and the second children the other. Tensors have no `>`: x > threshold is x ≥ the next float32.
     """
     feature, threshold, leaf, low, high = (weights[name] for name in ("feature", "threshold", "leaf", "low", "high"))
     depth, count = _depth(feature.shape), len(feature)

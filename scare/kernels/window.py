@@ -46,7 +46,7 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 
 HAT_COST = per_number(multiply_adds=1, additions=2)  # t = f·x and its sum, then x − t and its sum
-NEWEST = 8  # least number of newest rows whose weights have 16 bits
+NEWEST = 8  # at least so many of the newest rows have 16-bit weights
 SHORT = 16  # windows of at most this many rows have only 16-bit weights
 
 
@@ -56,7 +56,10 @@ def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
 
 
 def hat_fractions(lags: int, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower knot index and share of the upper knot for lag 0 … lags − 1, on the axis log2(lag + 1): [lags] each."""
+    """Find the two hats over each lag 0 … lags − 1: the index of the lower knot, and the upper knot's share.
+
+    `knots` are positions on the axis log2(lag + 1). Both results are [lags]; the lower knot's share is the rest to 1.
+    """
     position = np.log2(np.arange(lags) + 1.0)
     lower = np.clip(np.searchsorted(knots, position, side="right") - 1, 0, len(knots) - 2)
     return lower, (position - knots[lower]) / (knots[lower + 1] - knots[lower])
@@ -73,7 +76,7 @@ def hat_matrix(knot: np.ndarray, fraction: np.ndarray, knots: int) -> np.ndarray
 
 
 def _time_mix(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """matrixᵀ x for x [batch, T, C] and matrix [T, L]: [batch, L, C]."""
+    """Compute matrixᵀ x for x [batch, T, C] and matrix [T, L]: [batch, L, C]."""
     if x.shape[2] == 1:  # one product for the whole batch is faster
         return (x[:, :, 0] @ matrix)[:, :, None]
     return matrix.T @ x
@@ -85,7 +88,10 @@ def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Project the window x [T, C] onto the hats; `shares` [T, 2] are each row's weights in its two hats: [knots, C]."""
+    """Fixed-point version of `hat_basis` for the int16 window x [T, C]: words [knots, C].
+
+    `shares` [T, 2] are each row's weights in its two hats.
+    """
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for place in (0, 1):
         matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
@@ -98,7 +104,7 @@ def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _hats_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The sum of each hat's weights times the bound of a reading, which is that of the first row in every row."""
+    """The sum of each hat's weights times the bound of a reading [1, C], which is the same in every row: [knots, C]."""
     return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
 
 
@@ -115,6 +121,7 @@ def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_hats(q: QuantisationState, step: Step) -> Step:
+    """Make `hat_basis_q`, which stores each row's share in its two hats as int16."""
     knot, knots = step.weights["knot"], step.settings["knots"]
     unit = word_unit(_hat_sums(step) * FULL)
     matrix = round_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
@@ -159,6 +166,7 @@ def _tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor
 
 
 def _tensor_time_mix(x: Tensor, matrix: np.ndarray) -> Tensor:
+    """Compute matrixᵀ x for x [T, C] and matrix [T, L]: [L, C]."""
     return (x.transposed @ matrix).transposed
 
 
@@ -179,11 +187,12 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mix time: weightᵀ x for words x [T, C]: [L, C]."""
+    """Fixed-point version of `lens`, without bias, for words x [T, C] and weight [T, L]: [L, C]."""
     return to_word(matmul_half(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
 
 
 def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """Largest magnitude of each output for inputs within their bounds: [L, C]."""
     bias = np.asarray(step.weights.get("bias", 0.0))
     return np.abs(step.weights["weight"]).T @ q.bounds[step.inputs[0]] + np.abs(bias)[..., None]
 
@@ -194,6 +203,7 @@ def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """Unit of each channel [C]: its outputs fit a word and, unless the input is the window, its weights int16."""
     units = _channel_units(q, step)
     if step.inputs[0] == INPUT:
         return units
@@ -206,6 +216,7 @@ def _row_units(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_lens(q: QuantisationState, step: Step) -> Step:
+    """Make `project_q` for a lens over the window, `lens_q` for one over computed values such as hats."""
     weight = step.weights["weight"]
     if "bias" in step.weights:
         raise NotApplicableError("float32 only: a lens with a bias has no fixed-point form")
@@ -217,12 +228,14 @@ def _quantise_lens(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_lens_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_lens_f32(out, x, weight, rows, channels, lenses)`."""
     lenses = placed.out[0]
     weight = blocks_f32(placed.bias(1, lenses), placed.weight("weight"))
     return CForm((table_f32(weight, "bias and weight"), *placed.shapes[0], lenses))
 
 
 def _c_lens_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_lens_q(out, x, weights, rows, channels, lenses)`."""
     weight = placed.step.weights["weight"]
     return CForm((table_q(weight.T, f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
 
@@ -233,10 +246,11 @@ def _tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Project the window x [T, C]: (coarse · Σ older x + fine · Σ newer x) / 2^shift + bias, for each projection.
+    """Project the int16 window x [T, C]: (coarse · Σ older x + fine · Σ newer x) / 2^shift + bias, for each projection.
 
-    Weights `older` [T − n, C, R] and `newer` [n, C, R] mix all channels: [R]. With the setting `per_channel` every
-    channel is projected by itself, with the same weights [·, 1, R]: [R, C].
+    The n newest rows have int16 weights `newer` [n, C, R], all others int8 weights `older` [T − n, C, R]; each kind has
+    its own scale per projection, `fine` and `coarse` [R]. All channels are mixed: [R]. With the setting `per_channel`
+    every channel is projected by itself, with the same weights [·, 1, R]: [R, C].
     """
     split = len(weights["older"])
     mix = "btc,tr->brc" if settings["per_channel"] else "btc,tcr->br"
@@ -278,7 +292,7 @@ def quantise_projection(
     older, coarse = error_diffused(matrix[: rows - newer])
     fine = weight_scales(matrix[rows - newer :], FULL)
     shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)  # so that both scales · 2^shift fit 30 bits
-    shift = int(min(shift, 62))
+    shift = int(min(shift, 62))  # C shifts an int64
     weights = {
         "older": older,
         "newer": checked_round(matrix[rows - newer :] / fine, np.int16),
@@ -290,8 +304,13 @@ def quantise_projection(
 
 
 def _c_project_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_project_q`.
+
+    Its arguments are (out, window, older_weights, newer_weights, scales, stride, channels, per_channel, older, newer,
+    rows, shift), where `stride` is the length of a channel and `rows` the number of projections.
+    """
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
-    older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, T]
+    older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, rows]
     newer = pad_axis(newer, -1, 2)
     swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]  # the order in which C unpacks four int8
     pairs = newer.reshape(*newer.shape[:2], -1, 2)
@@ -338,10 +357,12 @@ def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _bins_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """The sum over each bin of |weight| times the bound of a reading: [L, C]."""
     return np.add.reduceat(np.abs(step.weights["weight"])[:, None] * q.bounds[INPUT], step.weights["start"], axis=0)
 
 
 def _quantise_bins(q: QuantisationState, step: Step) -> Step:
+    """Make `bins_q`, with int16 weights and a scale for each bin."""
     weight, start = step.weights["weight"], step.weights["start"]
     unit = float((q.units[step.output] * q.quanta).flat[0])
     # Smallest scale of each bin for which its weights fit int16 and its sums fit a word.
@@ -358,11 +379,13 @@ def _quantise_bins(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_bins_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_bins_f32(out, x, length, weight, bins, channels)`."""
     lengths = np.diff(placed.step.weights["start"], append=placed.shapes[0][0]).astype(np.uint16)
     return CForm((CTable(lengths, "lengths"), *tables_f32(placed, "weight"), *placed.out))
 
 
 def _c_bins_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_bins_q(out, window, weights, starts, scales, stride, rows, channels, bins, shift)`."""
     weights, (window, channels) = placed.step.weights, placed.shapes[0]
     tables = (
         table_q(weights["weight"], "bin weights"),
