@@ -30,10 +30,10 @@ from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.training_examples import Examples, check_examples, design_matrix, make_examples
 from scare.windowing.windows import ANY
 
-GOLDEN = 64  # windows stored with their outputs
-PART_BYTES = 1 << 26  # of windows in float64, in memory at once
-MOST_PRODUCTS = 4e11  # multiplications in the normal equations: more examples are thinned evenly
-ROUNDS, RATE, SEED = 200, 0.08, 0  # of gradient boosting
+GOLDEN = 64  # windows stored with their outputs in a calibrator, to check exports
+PART_BYTES = 1 << 26  # most memory for windows in float64 at once
+MOST_PRODUCTS = 4e11  # most multiplications in the normal equations; if there were more, examples are thinned evenly
+ROUNDS, RATE, SEED = 200, 0.08, 0  # of gradient boosting: trees, learning rate, random seed
 ROWS = 8192  # windows predicted at once
 
 
@@ -68,6 +68,7 @@ class Baseline(Protocol):
 def _raw(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
+    """The reading of the first channel as it is; needs the unit of the reference."""
     first = inputs.channels[0]
     if not same_unit(first, target):
         raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
@@ -77,12 +78,14 @@ def _raw(
 def _linear(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
+    """Linear regression on the newest reading of the first channel."""
     return linear_regression((*train, *validation) if refit else train, inputs, target)
 
 
 def _multiple(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
+    """Multiple linear regression on the newest reading of all channels."""
     if len(inputs.channels) < 2:
         raise NotApplicableError(f"needs a second channel, such as T or RH; there is only {inputs.channels[0].name}")
     calibrator = linear_regression((*train, *validation) if refit else train, inputs, target, len(inputs.channels))
@@ -97,13 +100,14 @@ def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Chan
         affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
         rows.append(affine.apply(inputs.usable(one)))
         targets.append(inputs.scaling.target.apply(one.targets[:, None])[:, 0])
-    design, wanted = np.concatenate(rows), np.concatenate(targets)
-    known = np.isfinite(design).all(axis=1) & np.isfinite(wanted)
-    if not known.any():
+    design, references = np.concatenate(rows), np.concatenate(targets)
+    complete = np.isfinite(design).all(axis=1) & np.isfinite(references)
+    if not complete.any():
         raise DataError("no row has both a reading and a reference")
-    solution, *_ = np.linalg.lstsq(np.column_stack([design, np.ones(len(design))])[known], wanted[known], rcond=None)
+    design, references = design[complete], references[complete]
+    solution, *_ = np.linalg.lstsq(np.column_stack([design, np.ones(len(design))]), references, rcond=None)
     line = linear_calibrator(inputs, target, solution[:-1], float(solution[-1]), "linear")
-    golden = design[known][:GOLDEN, None].astype(np.float32)
+    golden = design[:GOLDEN, None].astype(np.float32)
     return replace(line, golden=Sample(golden, line.compute(golden)))
 
 
@@ -138,14 +142,15 @@ def window_ridge(
 class Boosted:
     """Gradient-boosted trees on features of the window, plus ridge regression on the same features (or zero).
 
-    The features are hats (`layers.front.HatBasis`): the newest value, then averages over lags, each twice as wide every
-    second step. Trees stay in memory: scikit-learn stores them as pickles only, and a pickle runs code.
+    The features are hats (`layers.front.HatBasis`): the newest value, then weighted means of earlier ones over spans
+    that double in length every second feature. Trees cannot be saved: scikit-learn stores them as pickles only, and
+    loading a pickle can run code.
     """
 
     inputs: Inputs
-    basis: np.ndarray | None  # [window, features a channel]; None: the window itself
+    basis: np.ndarray | None  # [window, features per channel]; None: the window itself
     line: tuple[np.ndarray, float]  # weights [features], bias
-    trees: Any
+    trees: Any  # a fitted HistGradientBoostingRegressor
     facts: Mapping[str, Any]
 
     def predict(self, readings: Readings) -> pl.DataFrame:
@@ -171,7 +176,7 @@ class Boosted:
 def boosted(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Boosted:
-    """Gradient-boosted trees on newest value, lags and rolling means."""
+    """Gradient-boosted trees on the window's hat features: weighted means over spans that grow with their age."""
     return _fit(train, validation, inputs, refit, with_ridge=False)
 
 
@@ -185,6 +190,7 @@ def ridge_and_boosted(
 def _fit(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, refit: bool, with_ridge: bool
 ) -> Boosted:
+    """Fit trees to the residuals of a ridge regression, or `with_ridge=False` to the targets themselves."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     examples, held_out, everything = make_all(train, validation, inputs, refit)
@@ -230,13 +236,13 @@ class Persistence:
         if readings.reference is None:
             raise NotApplicableError(f"needs the reference when it predicts; {readings.device} has none")
         real = np.isfinite(readings.targets)
-        times, values = readings.times[real], readings.targets[real]
-        until = readings.times - self.lag_seconds
-        newest = np.searchsorted(times, until, side="right") - 1
+        times, values = readings.times[real], readings.targets[real]  # of the references
+        latest = readings.times - self.lag_seconds  # a newer reference is not published yet
+        newest = np.searchsorted(times, latest, side="right") - 1  # index of the newest published reference, or −1
         calibrated = np.full(len(readings), np.nan)
-        old = newest >= 0
-        calibrated[old] = values[newest[old]]
-        calibrated[old] = np.where(until[old] - times[newest[old]] <= self.lag_seconds, calibrated[old], np.nan)
+        found = newest >= 0
+        recent = latest[found] - times[newest[found]] <= self.lag_seconds
+        calibrated[found] = np.where(recent, values[newest[found]], np.nan)
         return readings.frame.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None))
 
 
@@ -260,7 +266,7 @@ def _published(
     target: Channel,
     refit: bool = True,
 ) -> Calibrator:
-    """Make a published correction a baseline: nothing is fitted, channels are recognised by name."""
+    """Use a published correction as a baseline: nothing is fitted, channels are recognised by name."""
     if not is_called(target.name, correction.quantity):
         raise NotApplicableError(f"is for {correction.quantity}, not for {target.name}")
     calibrator = bind(correction, find_channels(correction, inputs.channels), inputs.step_seconds, target)
@@ -272,8 +278,7 @@ def make_all(
 ) -> tuple[Examples, Examples, Examples]:
     """Make examples of training, of validation, and of both together (without `refit`, of training again).
 
-    Raises if training or validation has none.
-    Short windows are included, except in validation.
+    Raises if training or validation has none. Windows with gaps are included (policy `ANY`), except in validation.
     """
     learning = replace(inputs, policy=ANY)
     examples, held_out = make_examples(train, learning), make_examples(validation, inputs)
@@ -300,5 +305,5 @@ BASELINES: dict[str, Baseline] = {
     "persistence": persistence,
     **{name: partial(_published, correction) for name, correction in CORRECTIONS.items()},
 }
-# baselines that learn nothing from training data
+# Baselines that learn nothing from training data.
 UNFITTED = frozenset({"raw", "persistence", *CORRECTIONS})

@@ -115,6 +115,7 @@ class EcoFormerNetwork(Network):
         return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
 
     def _forward(self, features: Array) -> Array:
+        """Outputs [batch] of at most INFERENCE_BATCH windows."""
         tokens = self.tokens(features)
         mixed = tokens[:, -1] + self.attention.newest(self.norms[0](tokens))
         return self.head(mixed + self.feed_forward(self.norms[1](mixed)))[:, 0]

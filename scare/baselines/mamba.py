@@ -28,7 +28,7 @@ from scare.layers.feed_forward import Linear, draw_within, project
 from scare.models.contract import Network
 from scare.records import Count
 
-EPSILON = 1e-5  # under the root of a mean square
+EPSILON = 1e-5  # added to a mean square before its root
 SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # the initial Δ is drawn from SHORTEST to LONGEST, and is at least FLOOR
 INFERENCE_BATCH = 256  # windows computed at once in inference, so that thousands of long windows fit in memory
 
@@ -150,14 +150,14 @@ class RootMeanSquareNorm(eqx.Module):
         return self.gain[:, None] * weight
 
     def narrow_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
-        """Like `steps` for tokens x W + b, on channels + 1 numbers per row instead of `width`.
+        """Norm the tokens x W + b of `source` x as kernel calls on channels + 1 numbers per row instead of `width`.
 
-        Also returns the basis [channels + 1, width] by which the output is multiplied to get the norm, gain included.
-        By a QR decomposition [W; b] = R Q with orthonormal rows Q, so a token is ([x, 1] R) Q and as long as [x, 1] R.
+        Returns the steps and the basis [channels + 1, width]: output · basis are the normed tokens, gain included.
+        By a QR decomposition [W; b] = R Q with orthonormal rows Q, a token is ([x, 1] R) Q and as long as [x, 1] R.
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])
         q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
-        share = len(q) / q.shape[1]  # the kernel's mean is over fewer numbers
+        share = len(q) / q.shape[1]  # the kernel takes the mean of fewer squares: channels + 1 instead of width
         steps = [
             dense_step(source, f"{output}.few", r[:-1], r[-1]),
             Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),

@@ -26,9 +26,9 @@ from scare.layers.feed_forward import Linear
 from scare.models.contract import Network
 from scare.records import Amount, Count
 
-EPSILON = 1e-5  # under the root of a window's variance
-NORM_EPSILON = 1e-5  # under the root of a batch's variance
-MOMENTUM = 0.1  # share of the batch in the running statistics
+EPSILON = 1e-5  # added to a window's variance before its root
+NORM_EPSILON = 1e-5  # added to a batch's variance before its root
+MOMENTUM = 0.1  # weight of the newest batch in the running statistics
 INFERENCE_BATCH = 256  # windows computed at once in inference: their scores are patches² numbers per head
 
 
@@ -217,7 +217,7 @@ class ResidualAttention(eqx.Module):
         return ResidualAttention(query, keys, value, out, heads)
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
-        """Mixed values and scores; `before` are the scores of the layer before, None in the first layer."""
+        """Mixed values and scores; `before` are the scores of the preceding layer, None in the first layer."""
         query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
         scores = jnp.einsum("bihw,bjhw->bhij", query, key) / jnp.sqrt(query.shape[-1])
         scores = scores if before is None else scores + before
@@ -325,6 +325,7 @@ class PatchTSTNetwork(Network):
         return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
 
     def _forward(self, features: Array) -> Array:
+        """Outputs [batch] of at most INFERENCE_BATCH windows."""
         windows, moments = self._standardized(features)
         tokens, scores = self.embedding(windows), None
         for layer in self.layers:

@@ -54,7 +54,7 @@ class Sendal:
     deep: Deep = Deep.TRANSFORMER
     hidden: Count = 16  # of the simple branch and of the LSTM
     width: Count = 8  # of the transformer's tokens
-    heads: Count = 4  # of key width 8
+    heads: Count = 4  # of the transformer, of key width 8
     feed_forward: Count = 64
     margin: Amount = 0.05  # least gain of the deep branch that pays, in standard deviations of the target
     deep_period: Count = 12  # windows for which a decision holds
@@ -162,18 +162,18 @@ class Lstm(eqx.Module):
         return Lstm(*(draw_within(one, shape, hidden) for one, shape in zip(keys, shapes, strict=True)))
 
     def __call__(self, x: Array) -> Array:
-        """The state [batch, hidden] after the last row of x, starting from zero."""
-        seen = x @ self.input + (self.input_bias + self.hidden_bias)
-        start = jnp.zeros((len(x), len(self.hidden)), seen.dtype)
+        """The hidden state [batch, hidden] after the last row of x [batch, rows, channels], starting from zero."""
+        projected = x @ self.input + (self.input_bias + self.hidden_bias)  # [batch, rows, 4·hidden]
+        start = jnp.zeros((len(x), len(self.hidden)), projected.dtype)
 
         def step(carried: tuple[Array, Array], row: Array) -> tuple[tuple[Array, Array], None]:
-            state, memory = carried
-            write, keep, new, show = jnp.split(row + state @ self.hidden, 4, axis=1)
-            memory = jax.nn.sigmoid(keep) * memory + jax.nn.sigmoid(write) * jnp.tanh(new)
-            return (jax.nn.sigmoid(show) * jnp.tanh(memory), memory), None
+            hidden, cell = carried
+            input_gate, forget_gate, new, output_gate = jnp.split(row + hidden @ self.hidden, 4, axis=1)
+            cell = jax.nn.sigmoid(forget_gate) * cell + jax.nn.sigmoid(input_gate) * jnp.tanh(new)
+            return (jax.nn.sigmoid(output_gate) * jnp.tanh(cell), cell), None
 
-        (state, _), _ = jax.lax.scan(step, (start, start), seen.swapaxes(0, 1))
-        return state
+        (hidden, _), _ = jax.lax.scan(step, (start, start), projected.swapaxes(0, 1))
+        return hidden
 
     def steps(self, source: str, output: str) -> list[Step]:
         """The layer as kernel calls."""
@@ -216,7 +216,7 @@ class SendalNetwork(Network):
         return jnp.where(self.decision(features) > 0.5, deep, simple)
 
     def decision(self, features: Array) -> Array:
-        """The classifier's mean over the rows, [batch]; above a half it chooses the deep branch."""
+        """Mean over the rows of the classifier's probability, [batch]; above a half it chooses the deep branch."""
         return jax.nn.sigmoid(self.classifier(features)).mean(axis=(1, 2))
 
     def branches(self, features: Array) -> Array:
@@ -258,7 +258,7 @@ class SendalNetwork(Network):
             deep = (*self.deep.memory.steps(INPUT, "state"), *self.deep.head.steps("state", "deep"))
         periods = {"deep_period": self.architecture.deep_period, "simple_period": self.architecture.simple_period}
         steps = [
-            *self.classifier.steps(INPUT, "doubt"),
+            *self.classifier.steps(INPUT, "doubt"),  # a logit for each row
             Step("sigmoid_mean", ("doubt",), "decision"),
             *self.simple.steps("simple"),
             *deep,

@@ -8,8 +8,8 @@ against m support samples ŝ_j, μ the mean of κ, A [m, bits], trained through 
 
 Paper gap: the bias β is "omitted for clarity" in print but mandatory (half of all denominators would be ≤ 0). Unit
 vectors (q, k and supports are L2-normalised, so codes do not collapse), the bandwidth rule (σ = running mean of
-‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why. `raw` takes vectors as they are, the paper's
-literal form.
+‖x̂ − ŝ‖²) and h(0) = +1 are ours; docs/decisions/paper.md says why. With `raw`, vectors are not normalised, exactly as
+the paper's formula reads.
 """
 
 from collections.abc import Mapping
@@ -73,9 +73,10 @@ class RbfHash(eqx.Module):
         }
 
     def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
-        """The hash with supports `drawn` and a bandwidth moved towards the mean distance of these vectors to them.
+        """The hash with supports `drawn` [supports, width] and a bandwidth updated for `vectors` [..., width].
 
-        A frozen hash keeps its supports, and its bandwidth if it has one.
+        The bandwidth is a running mean of the mean squared distance of vectors to supports. A frozen hash keeps its
+        supports, and its bandwidth if it has one.
         """
         supports = jnp.where(self.frozen() > 0, self.supports(), drawn if self.raw else unit(drawn))
         spread = -2.0 * self._exponents(vectors, supports).mean()
@@ -91,7 +92,7 @@ class RbfHash(eqx.Module):
 
 
 class EfficientBitwiseAttention(eqx.Module):
-    """Tokens [batch, lenses, width] to mixed values of the same shape."""
+    """Single-head attention by hash codes: tokens [batch, lenses, width] to mixed values of the same shape."""
 
     query: Array  # [width, width]
     key: Array  # [width, width]
@@ -140,10 +141,10 @@ class EfficientBitwiseAttention(eqx.Module):
 
 
 def hash_codes_step(source: str, output: str, hashing: Mapping[str, Any]) -> Step:
-    """Make the plan step that hashes the rows of source.
+    """Make the plan step that hashes the rows of the value `source` to codes.
 
-    `hashing` gives supports, bandwidth, projection and, depending on the hash, bias, epsilon and raw.
-    The caller has folded the centring by the mean kernel value into the projection or the bias.
+    `hashing` has the keys supports, bandwidth, projection and, depending on the hash, bias, epsilon and raw. The
+    subtraction of the mean kernel value must be part of the projection or the bias already.
     """
     sharpness = 1 / float(hashing["bandwidth"])
     weights = {"projection": np.asarray(hashing["projection"])}
@@ -162,7 +163,7 @@ def unit(x: Array) -> Array:
 
 
 def sign(a: Array) -> Array:
-    """±1 with sign(0) = +1 and a straight-through gradient, which passes unchanged where |a| ≤ 1."""
+    """Sign ±1 with sign(0) = +1 and a straight-through gradient: that of the identity where |a| ≤ 1, else zero."""
     passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
     hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
     return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
@@ -181,6 +182,9 @@ def draw_distinct(tokens: Array, count: int, key: Array) -> Array:
 
 
 def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
-    """Draw `count` tokens, the j-th from lens j mod L of a random window, so that row j of A always sees one lens."""
+    """Draw `count` of tokens [batch, lenses, width], the j-th from lens j mod lenses of a random window.
+
+    So support j, and with it row j of A, always belongs to the same lens.
+    """
     windows = jax.random.randint(key, (count,), 0, len(tokens))
     return tokens[windows, jnp.arange(count) % tokens.shape[1]]

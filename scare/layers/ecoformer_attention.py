@@ -34,7 +34,7 @@ class Bias(StrEnum):
 
 
 class HashAttention(eqx.Module):
-    """Tokens [batch, tokens, width] to mixed values of the same shape."""
+    """EcoFormer's attention by hash codes: tokens [batch, tokens, width] to mixed values of the same shape."""
 
     query_key: Array  # [width, width]
     query_key_bias: Array  # [width]
@@ -80,13 +80,16 @@ class HashAttention(eqx.Module):
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
-        """Attention of the tokens in `queries` over all tokens: (h·h' V + β favoured) / Σ weights, then `out`."""
+        """Attention of the tokens in `queries` over all tokens: (h·h' V + β B) / Σ weights, then `out`.
+
+        B, what β multiplies, is the sum of all values or the token's own, see `Bias`.
+        """
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
         values = tokens @ self.value + self.value_bias
         similar = codes[:, queries] @ codes.swapaxes(1, 2)
-        favoured = values[:, queries] if self.form == Bias.TOKEN else values.sum(axis=1, keepdims=True)
+        biased = values[:, queries] if self.form == Bias.TOKEN else values.sum(axis=1, keepdims=True)
         total = similar.sum(axis=-1, keepdims=True) + self.bias * tokens.shape[1]
-        return (similar @ values + self.bias * favoured) / total @ self.out + self.out_bias
+        return (similar @ values + self.bias * biased) / total @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
         """The layer as kernel calls: pair by pair with `Bias.SUM`, else through a memory."""
@@ -173,9 +176,10 @@ def _fit_projection(kernel: Array, affinity: Array, projection: Array) -> Array:
 
 
 def _fit_bit(kernel: Array, residual: Array, column: Array, bits: int) -> Array:
-    """Fit one column of A by Nesterov momentum, with tanh in place of the sign.
+    """Fit one column of A [supports] by gradient descent with Nesterov momentum, with tanh in place of the sign.
 
-    Returns the start unless the fitted column has a smaller loss with the sign itself.
+    The code of this bit should reproduce `residual` [batch, tokens, tokens], the affinity that earlier bits left.
+    Returns `column`, the start, unless the fitted column has a smaller loss with the sign itself.
     """
 
     def loss(code: Array) -> Array:

@@ -26,7 +26,7 @@ from scare.kernels import dense_step, hat_fractions, hat_matrix
 
 
 class DualEmbedding(eqx.Module):
-    """Readings [batch, rows, channels] to tokens [batch, rows, width]."""
+    """Readings [batch, rows, channels] to tokens [batch, rows, width]: a local part and one shared by the window."""
 
     local: Array  # [channels, width]
     local_bias: Array  # [width]
@@ -53,11 +53,11 @@ class DualEmbedding(eqx.Module):
         return x.reshape(len(x), -1) @ self.overall + (self.overall_bias + self.local_bias)
 
     def __call__(self, x: Array) -> Array:
-        """One token per reading: the paper's form."""
+        """Compute one token per reading [batch, rows, width], as the paper writes it."""
         return x @ self.local + self.shared(x)[:, None, :]
 
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
-        """`__call__` as kernel calls, for features that are themselves the source (scale all ones)."""
+        """`__call__` as kernel calls, for a source that is the features themselves: `scale` [rows] is all ones."""
         if self.overall is None:
             return [dense_step(source, output, self.local, self.local_bias)]
         rows = np.ones(len(scale), np.asarray(self.local).dtype)
@@ -68,8 +68,8 @@ class DualEmbedding(eqx.Module):
     ) -> list[Step]:
         """Compute seen · local + share ⊗ shared(source) + bias as kernel calls, [L, width].
 
-        `seen` [L, channels] are the mixed readings of each token, `share` [L] their sums of weights, `bias` [L, width].
-        Row t of `source` is row t of the features divided by scale[t], which the weights make up for.
+        `seen` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights, `bias`
+        [L, width]. Row t of `source` is row t of the features divided by scale[t], so weights are multiplied by it.
         """
         local, constant = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
@@ -85,7 +85,7 @@ class DualEmbedding(eqx.Module):
 
 
 class SequenceLensProjector(eqx.Module):
-    """Tokens [batch, rows, width] to lens tokens [batch, lenses, width]."""
+    """Tokens [batch, rows, width] to lens tokens [batch, lenses, width], each a learned mixture of all rows."""
 
     weight: Array  # W [rows, lenses]
     bias: Array  # B [lenses, width]
@@ -99,11 +99,11 @@ class SequenceLensProjector(eqx.Module):
         return SequenceLensProjector(weight, 0.1 * jax.random.normal(key, (weight.shape[1], width)))
 
     def __call__(self, tokens: Array) -> Array:
-        """Z = Wᵀ X + B from the token of every reading: the paper's form."""
+        """Z = Wᵀ X + B from the tokens X [batch, rows, width] of all readings, as the paper writes it."""
         return jnp.einsum("tl,btd->bld", self.weight, tokens) + self.bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """Equal to `self(embedding(x))`, without a token per reading.
+        """Compute `self(embedding(x))` without a token per reading.
 
         Both are linear, so Z = (Wᵀx) E + s ⊗ shared(x) + B with s = Wᵀ1: exact, gradients included.
         """
@@ -138,7 +138,10 @@ def logarithmic_bins(rows: int) -> list[int]:
 
 
 def bin_averages(window: int, lenses: int) -> np.ndarray:
-    """A lens matrix [window, lenses] that averages logarithmic bins, oldest first; extra bins join the last lens."""
+    """Make a lens matrix [window, lenses] whose lenses average logarithmic bins, oldest first.
+
+    If there are more bins than lenses, the last lens averages the rest.
+    """
     lengths = logarithmic_bins(window)
     matrix = np.zeros((window, lenses))
     for bin_index, (start, length) in enumerate(zip(np.cumsum([0, *lengths[:-1]]), lengths, strict=True)):
@@ -150,8 +153,8 @@ def bin_averages(window: int, lenses: int) -> np.ndarray:
 class HatBasis:
     """Overlapping triangles (hats) over a window, oldest row first; column 0 of the matrix is the newest reading.
 
-    Lag l has position log2(l + 1); knots lie evenly on that axis, two a doubling, and each sample is shared between
-    the two knots around it.
+    Lag l has position log2(l + 1); knots lie evenly on that axis, two per doubling of time, and each row is shared
+    between the two knots around it.
 
     >>> [HatBasis(window).size for window in (24, 48, 60, 360)]
     [9, 11, 12, 17]
@@ -161,7 +164,7 @@ class HatBasis:
 
     @cached_property
     def knots(self) -> np.ndarray:
-        """Positions on the log2(lag + 1) axis, without knots that no lag comes close to."""
+        """Positions of the hats' peaks on the log2(lag + 1) axis, without knots that no lag comes close to."""
         even = np.linspace(0.0, log2(self.window), round(2 * log2(self.window)) + 1)
         spacing = even[1]
         position = np.log2(np.arange(self.window) + 1.0)

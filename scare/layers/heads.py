@@ -1,4 +1,4 @@
-"""Heads: from the tokens of a block to the calibrated value, and the interactions of readings that are added to it.
+"""Heads: from the tokens of a block to the scaled target, and the interactions of readings that are added to it.
 
 Interactions are products of every two newest readings, which a linear map cannot express: a cell's sensitivity changes
 with temperature, a particle's size with humidity. Readings are clamped to ±LIMIT standard deviations first, so that the
@@ -89,7 +89,10 @@ def products(readings: Numbers) -> Numbers:
 
 
 def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
-    """weight · products of the readings as kernel calls, for a source [channels] that is 1/scale of the readings."""
+    """`products(readings) @ weight` as kernel calls; `source` [channels] has the readings divided by `scale`.
+
+    A product of two numbers of the source is therefore scale² times too small, and the limit applies at LIMIT / scale.
+    """
     mixed = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
     return [
         Step("products", (source,), f"{output}.pairs", settings={"limit": LIMIT / scale}),

@@ -13,7 +13,7 @@ from scare.layers.front import DualEmbedding
 
 
 class SoftmaxAttention(eqx.Module):
-    """Tokens [batch, lenses, width] to mixed values of the same shape; biases everywhere."""
+    """Multi-head attention with biases: tokens [batch, lenses, width] to mixed values of the same shape."""
 
     query: Array  # [width, heads·key_width]
     key: Array
@@ -44,11 +44,12 @@ class SoftmaxAttention(eqx.Module):
         return mixed @ self.out + self.out_bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """Equal to `self(embedding(x))` for a local embedding, but mixes rows of x [batch, rows, C], not wider values.
+        """Compute `self(embedding(x))` for a local embedding by mixing rows of x [batch, rows, C], not wider values.
 
         A token is x E + b: its score as a key is linear in x, up to a constant that softmax cancels, and a mean of
         values is the value of a mean row. Exact, gradients included, but without a gradient for x: readings need none.
         """
+        # `slopes` are each query's scores as a linear function of a row of x, `means` the rows averaged by its weights.
         local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
         query = (x @ (local @ self.query) + (constant @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
         slopes = jnp.einsum("bthk,chk->bhtc", query, (local @ self.key).reshape(shape)) / jnp.sqrt(query.shape[-1])
@@ -57,9 +58,10 @@ class SoftmaxAttention(eqx.Module):
         return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
 
     def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
-        """`fused` as kernel calls, from rows of x (`source`) and their tokens: a row is key and value of every head.
+        """`fused` as kernel calls: `source` names the rows of x, `tokens` their tokens.
 
-        Key projections move to the queries, value projections behind the mean; both are block-diagonal over the heads.
+        A row of x is the key and the value of every head: the key projection is applied to the queries instead, and the
+        value projection to the mean row; both are block-diagonal over the heads.
         """
         channels, bias = len(embedding.local), embedding.local_bias
         keys, values = (self._block_diagonal(embedding.local @ part) for part in (self.key, self.value))
@@ -78,7 +80,7 @@ class SoftmaxAttention(eqx.Module):
         return block_diag(*(head.T for head in np.split(np.asarray(projected), self.heads, axis=1)))
 
     def _heads(self, x: Array) -> Array:
-        """Split heads: [batch, tokens, heads·w] to [batch, heads, tokens, w]."""
+        """Split heads: [batch, tokens, heads·key_width] to [batch, heads, tokens, key_width]."""
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)
 
     def steps(self, source: str, output: str) -> list[Step]:
@@ -94,7 +96,7 @@ class SoftmaxAttention(eqx.Module):
 
 @jax.custom_vjp
 def mean_rows(slopes: Array, rows: Array) -> Array:
-    """Mean of rows [batch, rows, C] weighted by exp(slope · row), for each slope [batch, slopes, C].
+    """Mean of rows [batch, rows, C] weighted by exp(slope · row), for each of `slopes` [batch, slopes, C]: same shape.
 
     Its gradient is the weighted covariance of the rows, which is summed in the same pass: no weight is stored or
     computed twice.
@@ -103,7 +105,7 @@ def mean_rows(slopes: Array, rows: Array) -> Array:
 
 
 def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
-    """Weighted means and covariances, window by window, so that a window's weights stay in the processor's cache."""
+    """Weighted means and covariances of rows, window by window, so that a window's weights stay in the CPU cache."""
     means, covariances = jax.lax.map(_window_moments, (slopes, rows))
     return means, covariances
 
@@ -123,13 +125,13 @@ def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
 
 
 def _forward(slopes: Array, rows: Array) -> tuple[Array, tuple[Array, Array]]:
-    """`mean_rows`, and what `_backward` needs of it."""
+    """Forward pass of `mean_rows`: its result, and what `_backward` needs."""
     means, covariances = _moments(slopes, rows)
     return means, (covariances, rows)
 
 
 def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    """Gradients of slopes and rows; that of rows is zero, because readings need none."""
+    """Backward pass of `mean_rows`: gradients of slopes and rows; that of rows is zero, because readings need none."""
     covariances, rows = residuals
     return jnp.einsum("bsc,bscd->bsd", gradient, covariances), jnp.zeros_like(rows)
 

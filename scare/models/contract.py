@@ -23,7 +23,7 @@ from scare.models.selection import Design, Solution
 from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 
-# evaluates a function of features at all training examples, in order
+# Evaluates a function of features [batch, rows, channels] at all training examples, in their order: [n, ...].
 EvaluateAll = Callable[[Callable[[Array], Array]], np.ndarray]
 
 
@@ -33,11 +33,9 @@ class Network(eqx.Module):
     window: int = eqx.field(static=True)
     channels: int = eqx.field(static=True)
 
-    # parameters by field name: no weight decay; a tenth of the learning rate
-    undecayed: ClassVar[frozenset[str]] = frozenset()
-    slow: ClassVar[frozenset[str]] = frozenset()
-    # length of each phase of training, as a share of the rounds
-    phases: ClassVar[tuple[float, ...]] = (1.0,)
+    undecayed: ClassVar[frozenset[str]] = frozenset()  # names of fields without weight decay
+    slow: ClassVar[frozenset[str]] = frozenset()  # names of fields with a tenth of the learning rate
+    phases: ClassVar[tuple[float, ...]] = (1.0,)  # length of each phase of training, as a share of the rounds
 
     @property
     def basis(self) -> np.ndarray | None:
@@ -63,11 +61,11 @@ class Network(eqx.Module):
         return False
 
     def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
-        """The columns of the linear model that the network starts at."""
+        """The linear model that the network starts at, as the columns of a regression on `data`."""
         raise NotImplementedError
 
     def start(self, solution: Solution) -> Self:
-        """The network that computes this linear solution."""
+        """Set the parameters so that the network computes this solution of `design`."""
         raise NotImplementedError
 
     def start_plan(self) -> Plan:
@@ -75,11 +73,14 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
-        """Steps that end in the flat features, and what each of these must still be multiplied by [rows·channels]."""
+        """Compute the features of a window as kernel calls, flattened as the value "features" [rows·channels].
+
+        Also returns the number by which a reader must multiply each of them [rows·channels].
+        """
         raise NotImplementedError
 
     def added_to(self, linear: Self, start: Self, share: float) -> Self:
-        """The network `linear` plus a share of what this network adds to its start."""
+        """Blend: `linear` plus `share` times the difference between this network and the linear `start` of it."""
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
@@ -91,11 +92,11 @@ class Network(eqx.Module):
         return self, None
 
     def moving(self) -> Any:
-        """Which parameters this phase trains: a tree of booleans that is a prefix of the network; None: all."""
+        """Which parameters this phase trains: a pytree of booleans that is a prefix of the network; None: all."""
         return None
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """Update at the beginning of a round, given features of some training windows."""
+        """Update buffers at the beginning of a round, given features of some training windows."""
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:

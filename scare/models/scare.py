@@ -1,7 +1,7 @@
 """SCARE: dual embedding, Sequence Lens Projector, Efficient Bitwise Attention, feed-forward, head (paper, method).
 
     x [N, C] ─(hats)─ u [K, C] ─ embed + lens ─ Z [L, D] ─ attention ─ + ─ feed-forward ─ + ─ head ─ y
-                      └────────── skip: a linear map, curve: interactions of the newest ───── +
+                      └───── skip: a linear map; curve: products of the newest readings ───── +
 
 N window, C channels, K hats, L = ⌈log2 N⌉ lenses (tokens), D width, F hidden units, m supports, c bits of a hash code.
 Presets: `paper()` as the paper gives it, its gaps filled as docs/decisions/paper.md says; `default()` what users get.
@@ -58,9 +58,9 @@ class Front:
     """From readings to tokens."""
 
     width: Count = 8  # D
-    overall: bool = True  # the global embedding
+    overall: bool = True  # with the global embedding, not the local one alone
     patching: bool = True  # lenses; otherwise one token per reading
-    hats: bool = True  # W = ΦΘ
+    hats: bool = True  # lenses over the hat basis, W = ΦΘ, not over single readings
 
     def __post_init__(self) -> None:
         if self.hats and not self.patching:
@@ -76,8 +76,7 @@ class Attention:
     supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
     heads: Count = 4  # of multi-head attention
-    # hash q, k and supports as they are, the paper's literal form; otherwise as unit vectors
-    raw: bool = False
+    raw: bool = False  # hash vectors as they are, exactly as the paper's formula reads; otherwise as unit vectors
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
@@ -91,7 +90,7 @@ class Block:
     """The rest of the transformer block."""
 
     hidden: Count = 32  # F
-    norm: bool = False  # layer normalisation; it hides the concentration's level
+    norm: bool = False  # layer normalisation, which removes the concentration's level
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,8 @@ class Head:
     """From tokens to the calibrated value."""
 
     flat: bool = True  # one dense layer over all tokens; otherwise over lenses, then over features
-    skip: bool = True  # plus a linear map of the features, started at ridge
-    curve: bool = True  # plus one of the products of every two newest readings, started with it
+    skip: bool = True  # plus a linear map of the features, which starts at a ridge regression
+    curve: bool = True  # plus a linear map of the products of every two newest readings, which starts with the skip
 
     def __post_init__(self) -> None:
         if self.curve and not self.skip:
@@ -147,7 +146,7 @@ class Scare:
         return lenses(window) if self.front.patching else self.rows(window)
 
     def build(self, window: int, channels: int, key: Array) -> "ScareNetwork":
-        """Random parameters."""
+        """Draw the parameters; skip, curve and a flat head start at zero."""
         keys = jax.random.split(key, 6)
         rows, tokens, width = self.rows(window), self.tokens(window), self.front.width
         embedding = DualEmbedding.create(rows, channels, width, self.front.overall, keys[0])
@@ -170,7 +169,7 @@ class Scare:
         )
 
     def _lens_matrix(self, window: int, key: Array) -> Array:
-        """Initial W: Glorot as in the paper's framework; with hats, membership in logarithmic bins plus noise."""
+        """Draw W [rows, lenses]: Glorot as in the paper's framework; with hats, logarithmic bins plus some noise."""
         rows, count = self.rows(window), lenses(window)
         if not self.front.hats:
             return jax.nn.initializers.glorot_uniform()(key, (rows, count))
@@ -178,6 +177,7 @@ class Scare:
         return jnp.asarray(shares / shares.sum(axis=0)) + 0.02 / np.sqrt(rows) * jax.random.normal(key, (rows, count))
 
     def _build_attention(self, key: Array) -> "AttentionLayer":
+        """Draw the attention layer that `attention.mix` names."""
         width, choice = self.front.width, self.attention
         if choice.mix is Mix.MULTI_HEAD:
             return SoftmaxAttention.create(width, choice.heads, KEY_WIDTH, key)
@@ -222,6 +222,7 @@ class Scare:
         return total + Operations(rows * channels, 1) if self.head.skip else total
 
     def _attention_operations(self, tokens: int, channels: int) -> Operations:
+        """Operations of the attention: projections of the tokens, hash codes if it has them, mixing of the values."""
         width, choice = self.front.width, self.attention
         pairs = tokens * tokens
 
@@ -253,7 +254,7 @@ AttentionLayer = SoftmaxAttention | HashAttention | EfficientBitwiseAttention
 
 
 def lenses(window: int) -> int:
-    """L = ⌈log2 N⌉."""
+    """Number of lenses for a window of N rows: L = ⌈log2 N⌉."""
     return ceil(log2(window))
 
 
@@ -278,17 +279,17 @@ class ScareNetwork(Network):
 
     @property
     def basis(self) -> np.ndarray | None:
-        """Φ, when the architecture has hats."""
+        """The hat basis Φ [window, hats]; None without hats."""
         return HatBasis(self.window).matrix if self.architecture.front.hats else None
 
     def tokens(self, features: Array) -> Array:
-        """Z [batch, tokens, width]."""
+        """The tokens Z [batch, tokens, width] of features [batch, rows, channels]."""
         if self.projector is None:
             return self.embedding(features)
         return self.projector.fused(features, self.embedding)
 
     def finish(self, features: Array, tokens: Array) -> Array:
-        """Block, head and skip after the front."""
+        """Compute what follows the front, [batch]: attention, feed-forward, head, skip and curve."""
         softmax = self._fused_attention
         attended = self.attention(tokens) if softmax is None else softmax.fused(features, self.embedding)
         mixed = tokens + attended
@@ -313,41 +314,44 @@ class ScareNetwork(Network):
 
     @property
     def has_linear_start(self) -> bool:
-        """Whether there is a skip to start at."""
+        """Whether there is a skip, which starts at a linear regression."""
         return self.skip is not None
 
     def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
-        """The columns of skip and curve."""
+        """The regression that skip and curve start at: features and, for the curve, products of the newest readings."""
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
         return Design(data, scaling, self._newest, extra)
 
     def start(self, solution: Solution) -> Self:
-        """Set skip and curve to the solution; the head is zero."""
+        """Set skip, curve and the head's bias to a solution of `design`; the head's weights are zero at the start."""
         assert self.skip is not None
         weights, bias = solution
         number = self.skip.dtype
-        straight, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
-        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (straight, jnp.asarray(bias, number)))
+        skip, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
+        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (skip, jnp.asarray(bias, number)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
-        """Steps that end in the flat features, and what each of these must still be multiplied by [rows·channels]."""
+        """The features as kernel calls, and the number by which a reader must multiply each of them [rows·channels]."""
         steps, source, scale = self._feature_steps()
         return (*steps, Step("flatten", (source,), "features")), np.repeat(scale, self.channels)
 
     def added_to(self, linear: Self, start: Self, share: float) -> Self:
-        """`linear` plus a share of what this network adds to its start; the heads of both are zero."""
+        """Blend: `linear` plus `share` times the difference between this network and its `start`.
+
+        The head's weights are zero in `linear` and `start`, so the blend has `share` times this network's.
+        """
         assert isinstance(self.head, FlatHead)  # no other starts at zero
 
-        def straight(network: ScareNetwork) -> list[Array]:
+        def linear_part(network: ScareNetwork) -> list[Array]:
             return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]
 
-        parts = zip(straight(linear), straight(start), straight(self), strict=True)
+        parts = zip(linear_part(linear), linear_part(start), linear_part(self), strict=True)
         total = [result + share * (now - before) for result, before, now in parts]
-        return eqx.tree_at(lambda n: [n.head.weight, *straight(n)], self, [share * self.head.weight, *total])
+        return eqx.tree_at(lambda n: [n.head.weight, *linear_part(n)], self, [share * self.head.weight, *total])
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """Hash attention fits its hash anew; a support set that is never resampled is drawn once."""
+        """Refit the hash of `HashAttention`; draw a support set that is never resampled (`Sampling.OFF`) once."""
         tokens = self.tokens(features)
         if isinstance(self.attention, HashAttention):
             return eqx.tree_at(lambda n: n.attention, self, self.attention.fitted(tokens, key))
@@ -356,14 +360,14 @@ class ScareNetwork(Network):
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
-        """This network with support sets drawn from its own tokens, unless the set is frozen."""
+        """`count` copies of this network, each with another support set drawn from its tokens; one if it is frozen."""
         if self._hashing is None or self._frozen:
             return [self]
         tokens = self.tokens(features)
         return [self._resampled(tokens, k) for k in jax.random.split(key, count)]
 
     def freeze(self, chosen: Self) -> Self:
-        """Freeze the support set at the chosen one."""
+        """Freeze the hash at the support set and bandwidth of the chosen network."""
         own, source = self._hashing, chosen._hashing
         if own is None or source is None:
             return self
@@ -391,7 +395,7 @@ class ScareNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def start_plan(self) -> Plan:
-        """Skip and curve alone; the window is read only if they need more than the newest readings."""
+        """Skip and curve alone as a plan; it reads the whole window only if they need more than the newest readings."""
         assert self.skip is not None
         line, bias = np.asarray(self.skip).reshape(-1, self.channels), {"bias": np.asarray(self.head.bias)[None]}
         newest = line[self._newest]
@@ -407,7 +411,7 @@ class ScareNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def _skip_steps(self, source: str, deep: str, scale: np.ndarray) -> list[Step]:
-        """deep + line + curve of the source, whose rows are 1/scale of the features."""
+        """Add skip and curve to the value `deep` as kernel calls; the features are `source` times `scale` [rows]."""
         if self.skip is None:
             return []
         steps = [*self._line_steps(source, scale, {}), add_step(deep, "straight", "lined")]
@@ -416,24 +420,27 @@ class ScareNetwork(Network):
         return [*steps, self._newest_step(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
 
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
-        """The line of all features."""
+        """The skip, a linear map of all features, as kernel calls; the result is "straight"."""
         assert self.skip is not None
         line = (np.asarray(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
         straight = Step("dense", ("features",), "straight", {"weight": line, **bias})
         return [Step("flatten", (source,), "features"), straight]
 
     def _newest_step(self, scale: np.ndarray) -> Step:
-        """The newest row of the features."""
+        """A view of the newest row of "features", called "now"."""
         start = self._newest % len(scale) * self.channels
         return Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
 
     def _curve_steps(self, scale: np.ndarray) -> list[Step]:
-        """The curve of the newest readings."""
+        """The curve, a linear map of the products of the newest readings "now", as kernel calls: "curved"."""
         assert self.curve is not None
         return product_steps("now", "curved", self.curve, float(scale[self._newest]))
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
-        """Steps that compute the features, their name, and a factor for each row that readers must apply."""
+        """Steps that compute the features, the name of the result, and a factor for each row.
+
+        Row t of the features is row t of the result times its factor, which whoever reads the result must apply.
+        """
         if not self.architecture.front.hats:
             return [], INPUT, np.ones(self.window)
         basis = HatBasis(self.window)
@@ -443,25 +450,27 @@ class ScareNetwork(Network):
 
     @property
     def _newest(self) -> int:
-        """The row of the features that is the newest reading."""
+        """The index of the features' row that is the newest reading."""
         return 0 if self.architecture.front.hats else -1
 
     @property
     def _fused_attention(self) -> SoftmaxAttention | None:
-        """The attention, if it is cheaper on readings than on tokens: softmax, one token per reading, few channels."""
+        """The attention if `fused` makes it cheaper: softmax, one local token per reading, few channels; else None."""
         local = self.projector is None and self.embedding.overall is None and self.channels < KEY_WIDTH
         return self.attention if local and isinstance(self.attention, SoftmaxAttention) else None
 
     @property
     def _hashing(self) -> RbfHash | None:
-        """The hash whose support set training draws."""
+        """The hash whose support set training draws; None if the attention has none."""
         return self.attention.hashing if isinstance(self.attention, EfficientBitwiseAttention) else None
 
     @property
     def _frozen(self) -> bool:
+        """Whether the support set of the hash no longer changes."""
         return self._hashing is not None and bool(self._hashing.frozen.array > 0)
 
     def _resampled(self, tokens: Array, key: Array) -> Self:
+        """The network with a support set drawn from these tokens [batch, tokens, width]."""
         if not isinstance(self.attention, EfficientBitwiseAttention):
             return self
         draw = draw_stratified if self.architecture.attention.sampling is Sampling.STRATIFIED else draw_uniform
