@@ -51,15 +51,16 @@ if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
 
 MANIFEST, WEIGHTS, WINDOWS, CARD = "manifest.json", "weights.safetensors", "windows.safetensors", "card.md"
-MEMBERS = {MANIFEST: "manifest", WEIGHTS: "weights", WINDOWS: "windows", CARD: "card"}  # and the limits of their sizes
+# Files in the zip, each with the key in LIMITS of its size.
+MEMBERS = {MANIFEST: "manifest", WEIGHTS: "weights", WINDOWS: "windows", CARD: "card"}
 VERSION = (1, 0)  # a reader rejects a newer major number and ignores a newer minor one
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the time stamp of every member, so that equal content gives equal bytes
 ZIP64_LOCATOR_BYTES, ZIP_END_BYTES = 20, 22  # the last two records of a zip; only a large one has the first
-MAX_DIRECTORY_BYTES = 4096  # of a zip's list of members: our four need a tenth of it
-MAX_FACT_DEPTH = 20  # tables and lists within each other
+MAX_DIRECTORY_BYTES = 4096  # largest list of a zip's members: our four need a tenth of it
+MAX_FACT_DEPTH = 20  # levels of nested tables and lists
 TRIAL_OPERATIONS = 10**7  # spent on golden windows when a plan is loaded; at least one window is computed
-SAMPLES = ("golden", "validation")  # names of arrays in WINDOWS begin with these
-TRAINING_HOURS = "training.hours"  # name of an array
+SAMPLES = ("golden", "validation")  # fields of a calibrator that are a `Sample`; their arrays are in WINDOWS
+TRAINING_HOURS = "training.hours"  # name of the array in WEIGHTS
 LIMITS_VARIABLE = "SCARE_LIMITS"  # in the environment, so that child processes have the same limits
 # Names in files made before these were renamed.
 FORMER_KEYS = {
@@ -220,7 +221,7 @@ class RowsFacts:
 
 
 def is_moment(text: str) -> bool:
-    """in ISO 8601"""
+    """in ISO 8601"""  # completes the error message of `records.convert`: "… must be a text in ISO 8601"
     try:
         return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
@@ -368,6 +369,7 @@ def _describe_channel(channel: Channel) -> dict[str, Any]:
 
 
 def _encode(arrays: Arrays) -> bytes:
+    """Encode arrays as safetensors, in the order of their names, so that equal arrays give equal bytes."""
     return encode({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})
 
 
@@ -466,6 +468,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 
 def _reject_constant(name: str) -> None:
+    """Reject NaN and Infinity, which Python's parser of JSON would accept."""
     raise ValueError(f"{name} is not a number of JSON")
 
 
@@ -509,6 +512,7 @@ def _check_facts(value: Any, depth: int = 0) -> None:
 
 
 def _restore_plan(schema: PlanSchema, arrays: Arrays) -> Plan:
+    """Make the plan that a manifest describes; raise ValueError if a kernel, setting or weight cannot be right."""
     steps = []
     for one in schema.steps:
         if one.kernel not in FLOAT_KERNELS:
@@ -538,6 +542,7 @@ def _restore_plan(schema: PlanSchema, arrays: Arrays) -> Plan:
 
 
 def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
+    """Make the inputs that a manifest describes; raise ValueError if they do not fit the plan."""
     if len(schema.channels) != plan.channels:
         raise ValueError(f"{len(schema.channels)} channels are named but the plan reads {plan.channels}")
     if schema.training_range is not None and len(schema.training_range.low) != plan.channels:
@@ -571,6 +576,7 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
 
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Windows [n, window, channels] and numbers [n] of a sample; raise ValueError if they do not fit the plan."""
     windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
     if windows.shape != (*numbers.shape, plan.window, plan.channels) or numbers.ndim != 1:
         raise ValueError(f"the {name} windows do not fit the plan")

@@ -27,10 +27,10 @@ from scare.windowing.scaling import NO_EFFECT
 from scare.windowing.windows import Grid
 from scare.words import duration
 
-# offset and slope of a `DeviceEffect`, of one device or of each row's
+# Offset and slope of a `DeviceEffect`: numbers for one device, or arrays [n] for rows of different devices.
 Effect = tuple[float | np.ndarray, float | np.ndarray]
 CHUNK = 512  # windows computed at once: few enough to stay in a core's cache
-ROW = " row"  # no name in a header begins with a space
+ROW = " row"  # name of a temporary column; no column of a table begins with a space
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,8 +92,8 @@ class Calibrator:
     intervals
         Conformal prediction intervals.
     training_hours
-        Edges of equally filled bins of each channel's hourly means in training, scaled [7, channels], for drift
-        detection (PSI); older files have none.
+        For drift detection by PSI: the edges [7, channels], scaled, that divide each channel's hourly means in training
+        into equally filled bins; None in older files.
 
     Examples
     --------
@@ -257,10 +257,11 @@ class Calibrator:
         return CalibratedRows(values, self._floored(low), self._floored(high), flags)
 
     def _floored(self, values: np.ndarray) -> np.ndarray:
+        """Raise values below the floor, if there is one, to it; NaN stays."""
         return values if self.floor is None else np.maximum(values, self.floor)
 
     def for_device(self, device: str) -> "Calibrator":
-        """With what a device adds to the output as a part of the plan; other devices' effects are dropped."""
+        """Make the calibrator of one device: its effect becomes a part of the plan, others' effects are dropped."""
         effect, scaling = self.inputs.scaling.effect(device), replace(self.inputs.scaling, effects={})
         plan = fold(with_effect(self.plan, *effect)) if any(effect) else self.plan
         changed = replace(self, plan=plan, inputs=replace(self.inputs, scaling=scaling))
@@ -336,15 +337,15 @@ class Stream:
     """Calibrates one device chunk by chunk."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._feed, self._choice = calibrator, WindowStream(calibrator.inputs, device), Choice()
+        self._calibrator, self._windows, self._choice = calibrator, WindowStream(calibrator.inputs, device), Choice()
         self._history, self._effect = 0, calibrator.inputs.scaling.effect(device)
 
     def push(self, times: np.ndarray, values: np.ndarray) -> CalibratedRows:
         """Calibrate rows at `times` (seconds) with `values` [rows, channels]."""
-        segments, flags = self._feed.take(times, values)
+        segments, flags = self._windows.take(times, values)
         calibrated = np.full(len(times), np.nan)
         for segment in segments:
-            if segment.history != self._history:
+            if segment.history != self._history:  # the device's clock went back: the choice of a branch begins anew
                 self._choice, self._history = Choice(), segment.history
             calibrated[segment.rows] = self._compute(segment.grid, segment.ends)
         return self._calibrator.add_intervals(calibrated, flags)
@@ -362,11 +363,11 @@ class Stream:
     def state(self) -> dict[str, np.ndarray]:
         """Return what the stream remembers, as plain arrays by name."""
         choice = {"deep": np.array(self._choice.deep), "left": np.array(self._choice.left)}
-        return {**self._feed.state(), **choice, "history": np.array(self._history)}
+        return {**self._windows.state(), **choice, "history": np.array(self._history)}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from the state of another stream of the same calibrator and device."""
-        self._feed.restore(state)
+        self._windows.restore(state)
         self._choice, self._history = Choice(bool(state["deep"]), int(state["left"])), int(state["history"])
 
 
@@ -413,6 +414,7 @@ class DeviceStreams:
             stream.restore(state[device])
 
     def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Add the calibrated columns to the rows of a single device."""
         device = rows[DEVICE][0]
         if device not in self._streams:
             self._streams[device] = self._calibrator.stream(device)

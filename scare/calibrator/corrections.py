@@ -147,11 +147,11 @@ def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], 
     The kernel is `polynomial`, or `dense` if the formulas have no squares.
     """
     squared = [role for role in roles if any(f"{role}^2" in terms for terms in formulas)]
-    wanted = [*roles, *(f"{role}^2" for role in squared)]
+    all_terms = [*roles, *(f"{role}^2" for role in squared)]
     # The exponent of each role in each term, [terms, roles].
     powers = [[int(role == one) for role in roles] for one in roles]
     powers += [[2 * int(role == one) for role in roles] for one in squared]
-    weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in wanted])  # [terms, formulas]
+    weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in all_terms])  # [terms, formulas]
     weights = {"weight": weight, "bias": np.array([terms.get(CONSTANT, 0.0) for terms in formulas])}
     return Step(kernel, ("now",), output, weights, {} if kernel == "dense" else {"powers": powers})
 
@@ -330,10 +330,12 @@ def _section(entry: Correction) -> str:
 
 
 def _link(doi: str) -> str:
+    """A DOI as a Markdown link; "none" if it is empty."""
     return f"[{doi}](https://doi.org/{doi})" if doi else "none"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write a table in Markdown."""
     head = list(head)
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

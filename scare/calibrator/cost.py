@@ -13,7 +13,7 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.kernels import KERNELS, PERIODS, Operations
 from scare.words import listed
 
-BYTES = 4  # of a float32, or of 32 hash bits
+BYTES = 4  # size of a float32, or of a hash code's word
 # what a calibrator takes on a board, or of weights if no board is given: in a sentence, and as a heading
 COST_UNITS = {
     "instructions": "instructions",

@@ -27,20 +27,20 @@ from scare.errors import UsageError
 from scare.records import Amount
 from scare.words import plural
 
-BANDS = 8  # at most: a board searches them all
+BANDS = 8  # most bands: a board searches them one by one
 LEVEL = 0.9  # share of references that intervals cover, unless told otherwise
 UNCERTAIN = Flag.UNSETTLED | Flag.SPIKE | Flag.OUTSIDE  # rows with any of these bits have wider intervals
-COVERAGE_FACT = "test_interval"  # of a calibrator: level, rows, share, width on test rows
-COVERAGE_SLACK = 0.03  # coverage that may be missing by chance
+COVERAGE_FACT = "test_interval"  # a calibrator's fact with level, rows, share and width on test rows
+COVERAGE_SLACK = 0.03  # coverage may be lower than stated by this much by chance
 
-MIN_ERRORS = 30  # fewer say nothing
+MIN_ERRORS = 30  # no intervals are fitted to fewer
 UNCORRELATED = 0.2  # autocorrelation below which errors count as independent
 BLOCK_LENGTHS = 2  # correlation lengths in a block
-MAX_RUNS = 12  # runs of blocks: each is long enough for its mean error to be no accident
-MIN_BLOCKS, MIN_ROWS = 2, 20  # in a band
+MAX_RUNS = 12  # runs of blocks: few, so that each is long enough for its mean error not to be chance
+MIN_BLOCKS, MIN_ROWS = 2, 20  # a band with fewer takes the RMSE of all rows
 RANK_EXPONENT = 1.6  # 1: equally many rows in every band; more: fewer in the upper ones, where errors are larger
-MAX_WIDENING = 10.0
-KEPT_WINDOWS_FACTOR = 1.2  # on intervals from kept windows, which know nothing of the errors in training
+MAX_WIDENING = 10.0  # largest factor for rows with a flag of UNCERTAIN
+KEPT_WINDOWS_FACTOR = 1.2  # widens intervals derived from a file's few windows, all of them from validation
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,10 @@ class Intervals:
         return f"derived from {self.kept_windows} kept windows" if self.kept_windows else "made at fit"
 
     def around(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Look up low and high [n] for calibrated `values` [n] of rows with these `flags` [n]; NaN without a value."""
+        """Look up the intervals' low and high ends [n] for calibrated `values` [n] of rows with these `flags` [n].
+
+        NaN where the value is NaN.
+        """
         band = np.searchsorted(self.edges, values, side="right").clip(max=len(self.below) - 1)  # NaN sorts last
         factor = np.where(np.asarray(flags) & UNCERTAIN, self.widening, 1.0)
         return values - factor * np.take(self.below, band), values + factor * np.take(self.above, band)
@@ -85,11 +88,11 @@ class Intervals:
 
 @dataclass(frozen=True)
 class CalibrationErrors:
-    """Calibrated `values`, `references`, `times` (seconds) and `flags` of rows [n], each device's in order of time."""
+    """Rows with a calibrated value and a reference, [n] each; the rows of a device are in order of time."""
 
-    values: np.ndarray
+    values: np.ndarray  # calibrated
     references: np.ndarray
-    times: np.ndarray
+    times: np.ndarray  # seconds
     flags: np.ndarray
 
     def __len__(self) -> int:
@@ -106,7 +109,7 @@ class CalibrationErrors:
 
     @cached_property
     def blocks(self) -> np.ndarray:
-        """Number of the block of time that each row is in [n]; a block without rows has no number."""
+        """Index of the block of time that each row is in [n]; blocks without rows are not counted."""
         steps = np.diff(self.times)
         step = np.median(steps[steps > 0]) if (steps > 0).any() else 1.0
         length = BLOCK_LENGTHS * correlation_length(self.residuals) * step
@@ -123,7 +126,9 @@ class CalibrationErrors:
 
 
 def fit_intervals(parts: Sequence[CalibrationErrors], level: float = LEVEL) -> Intervals | None:
-    """Fit intervals that cover `level` of each part; None if the last part, held out from training, has too few rows.
+    """Fit intervals that cover `level` of the references in each part of the data.
+
+    None if the last part, held out from training, has too few rows.
 
     They are fitted to rows without a flag of `UNCERTAIN`, unless nearly all rows of the last part have one.
     """

@@ -30,7 +30,7 @@ INTEGER_WEIGHTS_TOLERANCE = 0.02  # of the standard deviation, where only the we
 ROUNDINGS = 2.0  # times the largest error of float32 in NumPy: allowed where that is more
 READING_TOLERANCE = 1e-6  # of the larger of a scaled reading and 1: how far a board's may be from NumPy's
 TIE = 1e-4  # a hash activation closer to zero, or a number closer to a threshold, may be decided either way
-TOKENS = 10_000  # one code may differ for every 10,000 tokens begun
+TOKENS = 10_000  # one code may differ per this many tokens, rounded up
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Tolerance:
 
 
 def magnitudes(results: np.ndarray, from_center: np.ndarray, deviation: float) -> np.ndarray:
-    """What differences are relative to [n]: the largest of a result, its distance from the center and the deviation."""
+    """What differences are relative to [n]: the largest of |result|, its distance from the center and the deviation."""
     return np.maximum(np.abs(results), np.abs(from_center)).clip(min=deviation)
 
 
@@ -113,7 +113,7 @@ def outputs_and_codes(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) ->
 
 
 def hash_steps(plan: Plan) -> list[Step]:
-    """The steps of a plan that make hash codes: bits that are signs."""
+    """The steps of a plan that make hash codes, whose bits are the signs of activations."""
     return [step for step in plan.steps if step.kernel in ACTIVATIONS]
 
 
@@ -141,6 +141,9 @@ def nearest_to_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:
 
 
 def share_of_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> float | None:
-    """The share of the bits of codes that another arithmetic might decide differently; None if there are none."""
+    """The share of code bits that are so close to a tie that another arithmetic may decide them differently.
+
+    None if there are no codes or no windows.
+    """
     near = [distances[np.isfinite(distances)] < TIE for distances in distances_to_ties(plan, windows, steps)]
     return float(np.mean(np.concatenate(near))) if near and len(windows) else None

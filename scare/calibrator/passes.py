@@ -7,7 +7,7 @@
     add_plans     the sum of several plans; with_effect: what one device adds; from `training` and to `export`
     with_learned  a learned correction at the end: y ← y + a y + c · (newest scaled inputs) + b; from `upkeep`
 
-A rule of `fold` or `fuse` looks at one step and returns the steps that replace it, or None.
+A rule of `fold` or `fuse` looks at one step and returns the steps that replace it, or None if it does not apply.
 """
 
 from collections import Counter
@@ -65,6 +65,7 @@ def _fold_once(plan: Plan) -> Plan | None:
 
 
 def _without_unread(plan: Plan) -> Plan:
+    """Drop the steps that the output does not depend on."""
     return replace(plan, steps=plan.leading_to(plan.steps[-1].output))
 
 
@@ -166,7 +167,7 @@ def _fuse_once(plan: Plan) -> Plan | None:
 
 
 def _bias(step: Step, *shape: int) -> np.ndarray:
-    """A step's bias in this shape, zero if it has none."""
+    """A step's bias broadcast to this shape; zeros if it has none."""
     return np.broadcast_to(step.weights.get("bias", np.zeros((), step.weights["weight"].dtype)), shape)
 
 
@@ -192,7 +193,7 @@ def _stacked(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _linear_source(plan: Plan, step: Step) -> str | None:
-    """Name the value that a step maps linearly to one vector; None if it does not."""
+    """Name the value that a step maps linearly to a single vector, looking through `flatten`; None if it does not."""
     shape = plan.shapes[step.inputs[0]]
     if not (step.kernel == "dense" and len(shape) == 1) and not (step.kernel == "lens" and shape[1:] == (1,)):
         return None
@@ -201,7 +202,7 @@ def _linear_source(plan: Plan, step: Step) -> str | None:
 
 
 def _tokens(plan: Plan, step: Step) -> list[Step] | None:
-    """(seen V + b) + s ⊗ (shared M) in one step: the two summands are never stored."""
+    """(seen V + b) + s ⊗ (shared M) becomes one step, `token_rows`: the two summands are never stored."""
     if step.kernel != "add_outer" or (rows := _maker(plan, step.inputs[0], "dense")) is None:
         return None
     shape = plan.shapes[step.output]
@@ -214,7 +215,7 @@ def _tokens(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
-    """Dense, activation, dense in one step: the wide layer between them is never stored."""
+    """Dense, activation, dense become one step, `feed_forward`: the wide layer between them is never stored."""
     if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
@@ -237,9 +238,9 @@ def _in_best_order(plan: Plan) -> Plan:
     chains; a plan with too many of them keeps its order.
     """
     names = [step.output for step in plan.steps]
-    needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]
+    needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]  # steps by index
     sizes = [prod(plan.shapes[step.output]) * KERNELS[step.kernel].copies for step in plan.steps]
-    queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+    queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]  # peak, sum of live numbers, steps done in order
     seen: set[frozenset[int]] = set()
     while len(queue[0][2]) < len(names) and len(seen) < MAX_SEARCHED:
         peak, total, order = heappop(queue)
@@ -256,7 +257,10 @@ def _in_best_order(plan: Plan) -> Plan:
 
 
 def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
-    """Count the numbers to keep once these steps are done: what the other steps read, directly or through views."""
+    """Count the numbers to keep in memory once the steps with the indices `done` are done.
+
+    These are the results that the remaining steps read, directly or through views.
+    """
     kept: set[str] = set()
     for index in reversed(range(len(plan.steps))):
         step = plan.steps[index]
@@ -282,7 +286,7 @@ def average(plans: Sequence[Plan]) -> Plan:
     outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
     if len(outputs) == 1:
         return Plan(plans[0].window, plans[0].channels, tuple(steps))
-    shares = [np.full((1, 1), number / len(plans), _number(plans[0])) for number in outputs.values()]
+    shares = [np.full((1, 1), number / len(plans), _number_type(plans[0])) for number in outputs.values()]
     for index, (output, share) in enumerate(zip(outputs, shares, strict=True)):
         steps.append(Step("dense", (output,), f"share.{index}", {"weight": share}))
     return _summed(plans[0], steps, [f"share.{index}" for index in range(len(shares))])
@@ -296,7 +300,7 @@ def add_plans(plans: Sequence[Plan]) -> Plan:
 
 
 def _summed(plan: Plan, steps: Sequence[Step], outputs: Sequence[str]) -> Plan:
-    """Steps like those of `plan`, and the sum of these values."""
+    """Make a plan for the input of `plan`: these steps, then the sum of the values named `outputs`."""
     total, added = outputs[0], []
     for index, output in enumerate(outputs[1:], start=1):
         added.append(Step("add", (total, output), f"sum.{index}"))
@@ -305,7 +309,7 @@ def _summed(plan: Plan, steps: Sequence[Step], outputs: Sequence[str]) -> Plan:
 
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:
-    """Append the steps of a plan that are not among `steps` yet; returns the name of its output there."""
+    """Append a plan's steps to `steps`, named by `index`, unless they are there already; returns its output's name."""
     names = {INPUT: INPUT}
     for step in plan.steps:
         inputs = tuple(names[name] for name in step.inputs)
@@ -326,8 +330,8 @@ def _same(one: Step, other: Step) -> bool:
     )
 
 
-def _number(plan: Plan) -> type[np.floating]:
-    """The number type of the real weights, float32 if there are none."""
+def _number_type(plan: Plan) -> type[np.floating]:
+    """The floating-point type of a plan's weights; float32 if it has none."""
     kinds = [weight.dtype.type for step in plan.steps for weight in step.weights.values() if weight.dtype.kind == "f"]
     return kinds[0] if kinds else np.float32
 
@@ -354,7 +358,7 @@ def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
 
 
 def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
-    """The plan plus an offset and a slope of the newest reading of the first channel.
+    """Add a device's effect to a plan's output: offset + slope · newest scaled reading of channel 0.
 
     >>> plan = Plan(3, 1, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.ones((1, 1))})))
     >>> [step.kernel for step in with_effect(plan, 0.5, 0.1).steps]
@@ -379,7 +383,7 @@ def as_shipped(plan: Plan) -> Plan:
 
 
 def _correction_steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
-    """The steps that correct one value, a branch's or the plan's output."""
+    """Steps that correct `value`, the output of the plan or of a branch; `numbers` as in `with_learned`."""
     skip = np.zeros((plan.channels, 1), np.float32)
     skip[: len(numbers) - 2, 0] = numbers[1:-1]
     own = {"weight": np.array([[1 + numbers[0]]], np.float32), "bias": numbers[-1:].astype(np.float32)}

@@ -16,7 +16,7 @@ import numpy as np
 from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, BatchChoice, Choice, Shape, Step, choose, expect
 
 SELECT = "select"
-BATCH_NUMBERS = 1 << 25  # limits memory: so large a batch of windows is computed at once, in numbers of all steps
+BATCH_NUMBERS = 1 << 25  # limits memory: most numbers, over all steps, of the windows computed at once
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,10 @@ from scare.upkeep.learner import MAX_COEFFICIENTS, learner_settings
 from scare.upkeep.update import identity
 
 README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
-GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # most windows, and most numbers in them; at least one window
+GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # in golden.h: most windows, and most numbers in all; at least one window
 NUMPY_TYPES = {"float": "float32"}  # NumPy's name of a C type; others are the C type without `_t`
 ANSWER = ("calibrated", "low", "high", "flags")  # columns of an answer that examples print
-LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}
+LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}  # C name of the learner
 PAGE = Template("""# $target, calibrated in C
 
 $title

@@ -29,13 +29,13 @@ LEARNING = "scare_learn"  # prefix of the on-board learner's files, exported wit
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # a call inside a branch is indented by 8
 WORD_BITS = 32
-SETTLES = "#define SCARE_SETTLE "  # in scare.h, followed by 0
+SETTLES = "#define SCARE_SETTLE "  # a line of scare.h, where 0 follows it
 INDENT: dict[str, Any] = {"initial_indent": " " * 8, "subsequent_indent": " " * 8, "break_on_hyphens": False}
 KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch whitening"
+OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch whitening"  # in that C
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff
@@ -80,7 +80,8 @@ def declared_functions() -> frozenset[str]:
 
 
 @cache
-def _functions_declared_in(folder: Path) -> frozenset[str]:  # cached by folder, so that tests may extend a copy
+def _functions_declared_in(folder: Path) -> frozenset[str]:
+    """Like `declared_functions`; cached by folder, so that tests may use a folder with more functions."""
     headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
     return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
 
@@ -114,12 +115,12 @@ class CModel:
 
     @property
     def settles(self) -> bool:
-        """Whether it is for a device that was not in training, and has to settle."""
+        """Whether it is for a new device, whose scaling settles with its first readings."""
         return self.descriptor.settle > 0
 
     @property
     def settling_bytes(self) -> int:
-        """Bytes for settling: a counter, and a pair of numbers and the readings in the window of channels that move."""
+        """Bytes for settling: a counter; for each channel whose center moves a sum in two parts and its readings."""
         return (WORD + WORD * len(self.descriptor.moving) * (2 + self.program.window)) * self.settles
 
     @property
@@ -400,6 +401,7 @@ def _content_key(table: CTable) -> bytes:
 
 
 def _print_shape(shape: Sequence[int]) -> str:
+    """Print a shape as C declares it, such as [3][4]."""
     return "".join(f"[{size}]" for size in shape) or "[1]"
 
 

@@ -47,7 +47,7 @@ class InputChannel(NamedTuple):
 
     valid: Range  # readings outside it give no value
     center: float
-    rest: float  # what float32 cuts off `center`
+    rest: float  # center in double precision minus `center`
     inverse: float  # 1 / scale
     quantum: float  # int16 steps per scaled unit; 0 in float32
     clamp: Range = EVERYTHING  # scaled; what the model gets to see
@@ -70,8 +70,8 @@ class TrainingLimits:
     whitening: tuple[float, ...] = ()
     limit: float = 0.0  # of the squared distance
     slow_limit: float = 0.0  # of its slow mean
-    rising: float = LARGEST_FLOAT32  # scaled channel 0 from which `lowest` applies
-    lowest: float = -LARGEST_FLOAT32
+    rising: float = LARGEST_FLOAT32  # scaled value of channel 0 from which `lowest` applies
+    lowest: float = -LARGEST_FLOAT32  # lower bound of the scaled output
     slope: float = 0.0  # scaled output per scaled unit of channel 0 beyond the clamp
 
 
@@ -99,14 +99,14 @@ class MovingChannel(NamedTuple):
 
     channel: int
     weight: float  # of the sum of differences to the center; 12 bits, so that a board multiplies it without rounding
-    rest: float  # what 12 bits cut off
+    rest: float  # the exact weight minus `weight`
 
 
 @dataclass(frozen=True)
 class Descriptor:
     """The fields of `scare_model` that describe inputs and results; the others come from the program."""
 
-    step_ms: int
+    step_ms: int  # from one reading to the next
     checked: int  # newest rows that the gap rule looks at
     needed: int  # of them, rows that must be real
     hold: int  # rows that a reading may be repeated for
@@ -114,12 +114,12 @@ class Descriptor:
     absent: tuple[float, ...]  # readings that mean "missing"
     target_scale: float
     target_center: float
-    floor: float
+    floor: float  # lower limit of results
     interval: IntervalTable | None
     training: TrainingLimits
-    stuck_rows: int
-    spike_share: float
-    spike_floors: tuple[float, ...]
+    stuck_rows: int  # equal readings, after the first, that count as stuck
+    spike_share: float  # of each change in the largest change that is no spike, a decaying mean
+    spike_floors: tuple[float, ...]  # added to that mean in each row, for each channel
     settle: int = 0  # readings until a new device has settled; 0: it was in training, or has the fleet's scaling
     moving: tuple[MovingChannel, ...] = ()
 
@@ -204,7 +204,7 @@ def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndar
 
 
 def interval_table(intervals: Intervals) -> IntervalTable:
-    """Round intervals to float32; bands that are missing to eight are copies of the last, which no value reaches.
+    """Round intervals to float32 and fill them up to eight bands with copies of the last, which no value reaches.
 
     >>> interval_table(Intervals(0.9, (10.0,), (1.0, 4.0), (2.0, 5.0), 1.5)).above
     (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
@@ -237,6 +237,7 @@ def range_readings(center: float, scale: float, low: float, high: float) -> tupl
 
 
 def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
+    """Describe the channels whose center moves when a new device settles, their weight share / settle in two parts."""
     for channel, share in enumerate([] if scaling.own_share is None else scaling.own_share.tolist()):
         if share:
             exact = share / scaling.settle

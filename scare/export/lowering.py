@@ -44,9 +44,9 @@ from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.windowing.scaling import NO_EFFECT
 
-# Range of an int16 window, as a multiple of the largest value seen.
-HEADROOM = 8.0  # for channels without valid limits
-FARTHEST = 64.0  # at most, for channels with them
+# How far an int16 window reaches, as a multiple of the largest scaled value in the file's windows.
+HEADROOM = 8.0  # for a channel without a valid range
+FARTHEST = 64.0  # at most, for a channel with one
 
 
 class Arithmetic(StrEnum):
@@ -184,9 +184,10 @@ def compile_calibrator(calibrator: Calibrator, arithmetic: str, device: str = ""
 
 
 def _with_effect(calibrator: Calibrator, device: str) -> Calibrator:
-    """Make a device's effect a part of the plan, and of the references on the file's validation windows.
+    """Make a device's effect a part of the plan, and add it to the references of the file's validation windows.
 
-    Those references are without device effects: the RMSE that an export reports stays the fleet's.
+    The file stores those references without the effects of their devices. Adding the same effect to both sides keeps
+    the RMSE that an export reports that of the fleet.
     """
     offset, slope = effect = calibrator.inputs.scaling.effect(device)
     if effect == NO_EFFECT:
@@ -248,14 +249,14 @@ def window_quanta(calibrator: Calibrator) -> np.ndarray:
     clamped = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
     limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
     ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
-    limit = np.max(ends, axis=0)  # largest valid reading, scaled for whichever device
+    limit = np.max(ends, axis=0)  # magnitude of the largest valid reading, scaled for any device [channels]
     reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
     return FULL / np.maximum(reach, clamped)
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """One arithmetic in C: the forms of its kernels, the type of its values, the suffix of its functions."""
+    """Lowering to C in one arithmetic: the C forms of its kernels, the type of its values, its functions' suffix."""
 
     forms: KernelTable[MakeForm]
     kind: str

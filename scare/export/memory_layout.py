@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from scare.kernels.c_arguments import BYTES, WINDOW_NAME, CCall, CValue, Program
 
 WORD = 4  # bytes; every value is aligned to it
-ROUNDS = 100  # of placing again
+ROUNDS = 100  # most times that all blocks are placed
 
 Offsets = dict[str, int]  # of blocks by name, in bytes
 
@@ -71,9 +71,8 @@ def plan_memory(program: Program) -> Layout:
 def find_blocks(program: Program) -> list[Block]:
     """List the blocks: one for each value that is neither a view nor the window."""
     values, calls = values_by_name(program), list(program.every_call())
-    alive: dict[
-        str, list[int]
-    ] = {}  # indices of the calls that read or write a block, by name; after all calls if kept
+    # Indices of the calls that read or write each block, by name; a kept block is also alive after the last call.
+    alive: dict[str, list[int]] = {}
     for index, call in enumerate(calls):
         for value in (*call.reads, call.output):
             alive.setdefault(_owner(value, values)[0], []).append(index)
@@ -91,7 +90,7 @@ def find_blocks(program: Program) -> list[Block]:
 
 
 def least_bytes(blocks: Sequence[Block]) -> int:
-    """Lower bound of every layout: the most bytes that are alive at one call."""
+    """Lower bound for the bytes of any layout: the most bytes that are alive at one call."""
 
     def alive(index: int) -> int:
         now = {block.name: block for block in blocks if block.first <= index <= block.last}
@@ -159,7 +158,7 @@ def _best_offsets(blocks: Sequence[Block]) -> Offsets:
 
 
 def _place(order: Sequence[Block]) -> Offsets:
-    """Place each block as low as it fits among those before it."""
+    """Place blocks in this order, each at the lowest offset where it fits among those placed before it."""
     offsets: Offsets = {}
     placed: list[Block] = []
     for block in order:

@@ -24,6 +24,7 @@ from scare.export.tensor_graph import lower_to_tensors
 from scare.kernels import PERIODS
 
 COLUMNS = 120
+# Fields of a `Descriptor` that a model's class has under the same names.
 COPIED = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]
 SETTLING = """
 A new device's first {settle:,} readings have the flag 2048; then its scaling has settled. `calibration.settled` and

@@ -119,6 +119,7 @@ class _GraphBuilder:
             self._names[id(tensor)] = self._operation(tensor, name)
 
     def _operation(self, tensor: Tensor, name: str) -> str:
+        """Add a computed tensor: as one operator of OPERATORS, or by the method of its operation."""
         inputs = [self._names[id(part)] for part in tensor.inputs]
         if tensor.operation in OPERATORS:
             return self._node(OPERATORS[tensor.operation], inputs, name)
@@ -134,6 +135,7 @@ class _GraphBuilder:
         return name
 
     def _constant(self, numbers: np.ndarray) -> str:
+        """Add a constant (an initializer of the graph) and return its name."""
         from onnx import numpy_helper
 
         name = f"c{len(self.constants)}"
@@ -141,6 +143,7 @@ class _GraphBuilder:
         return name
 
     def _integers(self, *numbers: int) -> str:
+        """Add a constant vector of int64, as ONNX takes shapes and axes."""
         return self._constant(np.array(numbers, np.int64))
 
     def _reshape(self, tensor: Tensor, inputs: list[str], name: str) -> str:

@@ -21,7 +21,7 @@ Index = dict[str, int]  # a sum of loop variables with their factors; "" is the 
 LITERAL_BYTES = 24  # bytes of a literal in each line, which then has at most 120 columns
 VIEWS = ("reshape", "permute", "slice", "gather")
 CALLS = ("softmax", "later_sum", "lstm")  # functions of scare_live.py, which take whole arrays
-MOSTLY_ZERO = 0.6  # share of zeros from which a constant matrix is stored sparse
+MOSTLY_ZERO = 0.6  # a constant matrix with a larger share of zeros is stored sparse
 FORMATS = {  # elementwise operations; a format that begins with a bracket is bracketed as a whole
     "add": "({} + {})",
     "subtract": "({} - {})",
@@ -212,6 +212,7 @@ class _Printer:
         return f"{name}[{index_text(place)}]" if self._is_array(tensor) else name
 
     def _pointwise(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """The elementwise operation as FORMATS prints it; adding 0 or multiplying by 1 is left out."""
         values = [self._value(part, broadcast(places, part.shape), step, lines) for part in tensor.inputs]
         if values[1:] == [NEUTRAL.get(tensor.operation)]:
             return values[0]
@@ -219,6 +220,7 @@ class _Printer:
         return form.format(*(values if form.startswith("(") else map(_unbracketed, values)))
 
     def _reshape(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """The source's element: `places` of the axes that an axis of the source was split into become one index."""
         source = unshaped(tensor)
         split = split_axes(tensor.shape, source.shape)
         assert split is not None, "what cannot be split was stored"
@@ -235,21 +237,25 @@ class _Printer:
         return self._value(tensor.inputs[0], inner, step, lines)
 
     def _gather(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """The source's element in the row that a constant array of row numbers gives."""
         row = f"{self._constants.name(tensor.settings['rows'])}[{index_text(places[0])}]"
         return self._value(tensor.inputs[0], [{row: 1}, *places[1:]], step, lines)
 
     def _after_zeros(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """Zero in the first rows, then the source's rows."""
         rows = tensor.settings["rows"]
         value = self._value(tensor.inputs[0], [shifted(places[0], -rows), *places[1:]], step, lines)
         return f"({value} if {index_text(places[0])} >= {rows} else 0.0)"
 
     def _sum(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """The name of a variable, and before it the loop along the axis that sums it."""
         (source,), axis, body = tensor.inputs, tensor.settings["axis"], list[str]()
         along = step.along(source.shape[axis])
         value = self._value(source, [along if at == axis else place for at, place in enumerate(places)], step, body)
         return _print_sum(step, lines, along, f"range({source.shape[axis]})", body, value)
 
     def _matmul(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """The name of a variable, and before it the loop that sums row times column."""
         (left, right), (*front, column), body = tensor.inputs, places, list[str]()
         if is_sparse(right):
             return self._sparse(tensor, places, step, lines)
@@ -299,9 +305,8 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
     Stored are those that would otherwise be computed more often than they have elements. Goes from the result back to
     the input, because how often a tensor is computed depends on its readers.
     """
-    reads = defaultdict[int, list[int]](
-        list
-    )  # elements that each reader of a tensor takes in total, by the tensor's id
+    # Elements that each reader of a tensor takes in total, by the tensor's id.
+    reads = defaultdict[int, list[int]](list)
     stored, arrays = set[int](), set[int]()
     reads[id(result)].append(1)
     for tensor in reversed(in_order(result)):
@@ -373,7 +378,7 @@ def address(places: Sequence[Index], shape: Shape) -> Index:
 
 
 def broadcast(places: Sequence[Index], shape: Shape) -> list[Index]:
-    """Select the indices into an operand of this shape, by NumPy's broadcasting."""
+    """Indices into an operand of this shape for the element at `places` of the result, by NumPy's broadcasting."""
     last = places[len(places) - len(shape) :]
     return [place if length > 1 else {} for place, length in zip(last, shape, strict=True)]
 

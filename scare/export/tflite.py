@@ -35,10 +35,10 @@ from scare.kernels.tensor import INPUT, Tensor, in_order
 if TYPE_CHECKING:
     import tensorflow as tf
 
-IDENTIFIER = b"TFL3"
+IDENTIFIER = b"TFL3"  # file identifier of the format
 HUGE = 2.0**64  # clipping x · HUGE to ±1 gives the sign of x, and is fused into the matrix before it
 ARENA = 1 << 27  # bytes that TFLite-Micro may use on a computer
-INT8, INT16 = 127, 32767  # largest steps, symmetric about zero
+INT8, INT16 = 127, 32767  # largest integers, symmetric about zero
 DAMPING = 0.01  # share of the inputs' mean square added to the Hessian: directions without examples keep weights
 MARGIN = 0.75  # share of the tolerance of int8 weights to use up; runtimes that round differently need the rest
 EXAMPLES = 128  # windows that int8 weights are fitted to
