@@ -4,7 +4,8 @@
 of scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from math import isnan
 from pathlib import Path
@@ -109,8 +110,10 @@ def train(
         recipe = recipe.for_readings(readings)
         parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
         note_split(parts)
-        evaluation = evaluate_with_progress(parts.train, parts.validation, recipe)
-        calibrator = evaluation.fitted
+        with training_progress(recipe) as report:
+            evaluation = require_training().evaluate(parts.train, parts.validation, recipe, report)
+        with training_progress(recipe, "fitting again") as report:
+            calibrator = evaluation.fitted(report)
         name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
         scores = score_against_baselines(recorded, parts, name, recipe, evaluation.is_refitted, baselines)
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
@@ -181,20 +184,22 @@ def evaluated_file(out: Path) -> Path:
 
 def ship(evaluation: Any, evaluated: Calibrator, test: Sequence[Readings]) -> Calibrator:
     """The evaluated calibrator fitted once more, to the test rows as well; its facts are those of the evaluation."""
-    shipped: Calibrator = evaluation.refit((*evaluation.train, *evaluation.validation, *test))
+    with training_progress(evaluation.recipe, "fitting to all rows") as report:
+        shipped: Calibrator = evaluation.refit((*evaluation.train, *evaluation.validation, *test), report)
     return shipped.with_facts(**{**evaluated.facts, "refitted": shipped.facts["refitted"]})
 
 
 def fit_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Calibrator:
-    """Like `evaluate_with_progress`, for what is fitted to training and validation."""
-    fitted: Calibrator = evaluate_with_progress(train, validation, recipe).fitted
+    """Fit all candidates, choose, and fit what was chosen to training and validation."""
+    with training_progress(recipe) as report:
+        fitted: Calibrator = require_training().fit(train, validation, recipe, report)
     return fitted
 
 
-def evaluate_with_progress(train: Sequence[Readings], validation: Sequence[Readings], recipe: Any) -> Any:
-    """Fit all candidates and choose, with a progress bar on stderr, or a line per round in a log."""
-    training = require_training()
-    with progress("training", "round", "speed", "errors") as (bar, task):
+@contextmanager
+def training_progress(recipe: Any, description: str = "training") -> Iterator[Callable[[Any], None]]:
+    """Yield a function that shows training's progress: as a bar on stderr, or in a log as a line per round."""
+    with progress(description, "round", "speed", "errors") as (bar, task):
 
         def report(state: Any) -> None:
             errors = {"RMSE": state.train_rmse, "validation": state.validation_rmse}
@@ -207,7 +212,7 @@ def evaluate_with_progress(train: Sequence[Readings], validation: Sequence[Readi
             if not (STDERR.is_terminal or is_json_progress()):
                 note(", ".join(texts.values()))
 
-        return training.evaluate(train, validation, recipe, report)
+        yield report
 
 
 @dataclass(frozen=True)

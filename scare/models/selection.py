@@ -5,7 +5,7 @@
     interactions   the same with products of the newest readings
     devices        the newest readings of all channels, with an offset and a slope of each device's own
     drift          the same with an offset that moves in steps over the training period; its last value is kept
-    trees          gradient-boosted trees on what `drift` leaves over (`training.trees`)
+    trees          gradient-boosted trees on what `drift` or the linear family leaves over (`training.trees`)
     network        what a network adds to the mean of the linear families, where it starts
 
 A family offers variants (a penalty, a structure, a checkpoint), of which validation chooses one. A choice flatters
@@ -141,6 +141,7 @@ class Design:
 
 
 FitLinear = Callable[[Design], Linear]
+FitResiduals = Callable[[Design], tuple[Linear, np.ndarray]]  # a linear model, and what it leaves over [n]
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class Fitted:
     outputs: np.ndarray
     fit: FitLinear | None = None  # fits the variant again; None for trees and network
     linear: Linear | None = None  # as fitted to training
+    corrected: FitResiduals | None = None  # of trees: fits again what they correct
 
     def rmse(self, targets: np.ndarray) -> float:
         """Cross-fitted error, in standard deviations of the target."""

@@ -1,10 +1,11 @@
 """The combination of families that a calibrator is made of: judged on validation once, fitted to any rows again.
 
-    training, validation → families, trees, members → shares        (`combine`: choices are made)
-    rows, choices        → linear models and trees fitted again      (`Combination.plan`: nothing is chosen)
+    training, validation → families, trees, members → shares            (`combine`: choices are made)
+    rows, choices        → network trained again                          (`Combination.trained_again`)
+                         → linear models and trees fitted again, a plan   (`Combination.plan`: nothing is chosen)
 
-The network is not trained again: what it adds to the linear model where it started is added to that model as it is
-fitted now. Comes from `fit`; `models.selection` has the linear families and how errors are cross-fitted.
+A plan has what the network adds to the linear model where it started, added to the linear models as they are fitted
+now. Comes from `fit`; `models.selection` has the linear families and how errors are cross-fitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from scare.calibrator.passes import add_plans, average, fold
 from scare.calibrator.plan import Plan
 from scare.data.readings import Readings
 from scare.models.selection import (
+    DRIFT,
     DRIFT_STEPS,
+    LINEAR,
     NETWORK,
     TREES,
     Design,
@@ -89,27 +92,46 @@ class Combination:
         """The share of the network; all, if nothing was compared with it."""
         return self.used.get(NETWORK, 0.0) if self.families else 1.0
 
+    def trained_again(
+        self, recipe: Recipe, examples: Examples, scaling: Scaling, report: Report | None
+    ) -> "Combination":
+        """The same with a network trained on these examples, for as many rounds as validation chose.
+
+        If this training or the one before is interrupted, the network stays what it was.
+        """
+        if not self.families or not self.network_share or self.members[-1].interrupted:
+            return self
+        design = self._design(examples, scaling)
+        start = _mean([family.fit(design) for family in self.start if family.fit])
+        plain, unit = examples.without_effects(start.effects), float(scaling.target.scale[0])
+        rounds = [member.rounds for member in self.members]
+        members = train_members(recipe, plain, None, unit, start, report, rounds)
+        return self if members[-1].interrupted else replace(self, members=tuple(members))
+
     def plan(self, examples: Examples, scaling: Scaling) -> tuple[Plan, Mapping[str, DeviceEffect]]:
         """Fit what has a share to these examples; the plan of the result, and what known devices add to it."""
         if not self.families:
             return _rounded(average([member.network.plan() for member in self.members])), {}
-        network = self.members[0].start
-        design = network.design(design_matrix(examples, network.basis), scaling)
+        design = self._design(examples, scaling)
         weighted = [*zip(self.families, self.shares, strict=True)]
         weighted += [(family, self.network_share / len(self.start)) for family in self.start]
         fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
-        trees, share = None, self.used.get(TREES, 0.0)
-        if share:
-            drift, residuals = fit_effects(design, DRIFT_STEPS)
-            trees = fit_trees(flat(design.data), residuals, examples.series.shape[1], self.guarded)
-            fitted.append((drift, share))
+        corrected = next((one.corrected for one in self.families if one.corrected and self.used.get(TREES)), None)
+        if corrected is not None:
+            base, residuals = corrected(design)
+            fitted.append((base, self.used[TREES]))
         total = Linear.mean([model for model, _ in fitted], [part for _, part in fitted])
         plan = self._network_plan(total)
-        if trees is not None:
-            steps, scale = network.feature_steps()
-            correction = (*steps, trees.step(steps[-1].output, scale, share))
+        if corrected is not None:
+            trees = fit_trees(flat(design.data), residuals, examples.series.shape[1], self.guarded)
+            steps, scale = self.members[0].start.feature_steps()
+            correction = (*steps, trees.step(steps[-1].output, scale, self.used[TREES]))
             plan = add_plans([plan, Plan(plan.window, plan.channels, correction)])
         return _rounded(plan), total.effects
+
+    def _design(self, examples: Examples, scaling: Scaling) -> Design:
+        network = self.members[0].start
+        return network.design(design_matrix(examples, network.basis), scaling)
 
     def error_on_new_devices(self, readings: Sequence[Readings], inputs: Inputs) -> float | None:
         """RMSE in the target's unit of each device calibrated by the linear families fitted to the others.
@@ -161,10 +183,11 @@ def combine(
     targets = validation.data.targets
     shares = choose_shares(families, targets, rules)
     start = [family for family, share in zip(families, shares, strict=True) if share]
-    solution = Linear.mean([_linear(family) for family in start], [1 / len(start)] * len(start))
+    solution = _mean([family.linear for family in start if family.linear])
     guarded = True
     if rules.trees and network.basis is not None:
-        family, guarded = _fit_trees(design, validation)
+        linear = next(family for family in families if family.family == LINEAR)
+        family, guarded = _fit_trees(design, validation, linear, rules)
         families.append(family)
     plain, judged = (part.without_effects(solution.effects) for part in (examples, held_out))
     members = train_members(recipe, plain, judged, unit, solution, report)
@@ -181,16 +204,26 @@ def combine(
 
 
 def train_members(
-    recipe: Recipe, examples: Examples, held_out: Examples, unit: float, start: Linear | None, report: Report | None
+    recipe: Recipe,
+    examples: Examples,
+    held_out: Examples | None,
+    unit: float,
+    start: Linear | None,
+    report: Report | None,
+    rounds: Sequence[int] = (),
 ) -> list[Trained]:
-    """Train each member of the ensemble with a seed of its own; an interruption leaves the later ones out."""
+    """Train each member of the ensemble with a seed of its own; an interruption leaves the later ones out.
+
+    Without `held_out`, nothing is chosen on validation: each member is trained for its number of `rounds`.
+    """
     members: list[Trained] = []
     count = recipe.settings.members
     while len(members) < count and not (members and members[-1].interrupted):
-        settings = replace(recipe.settings, seed=recipe.settings.seed + len(members))
-        solution = start.solution if start else None
-        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution)
-        members.append(trainer.run(_report_member(report, len(members), count)))
+        number = len(members)
+        settings = replace(recipe.settings, seed=recipe.settings.seed + number)
+        solution, last = start.solution if start else None, rounds[number] if rounds else None
+        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution, last)
+        members.append(trainer.run(_report_member(report, number, count)))
     return members
 
 
@@ -199,17 +232,32 @@ def flat(data: DesignMatrix) -> np.ndarray:
     return data.features.reshape(len(data.features), -1)
 
 
-def _fit_trees(design: Design, validation: Design) -> tuple[Fitted, bool]:
-    """Trees on what `drift` leaves over, and whether they are switched off beyond the readings of training."""
-    channels, (drift, residuals) = design.data.features.shape[2], fit_effects(design, DRIFT_STEPS)
-    guarded = outside_share(flat(validation.data), flat(design.data), channels) <= MOST_OUTSIDE
-    trees = fit_trees(flat(design.data), residuals, channels, guarded)
-    return Fitted(TREES, TREES, validation.predict(drift) + trees.predict(flat(validation.data))), guarded
+def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: SelectionRules) -> tuple[Fitted, bool]:
+    """Trees on what `drift` or the linear family leaves over, whichever is better on validation.
+
+    Also returns whether they are switched off beyond the readings of training.
+    """
+
+    def correct_linear(design: Design) -> tuple[Linear, np.ndarray]:
+        assert linear.fit is not None
+        model = linear.fit(design)
+        return model, design.data.targets - design.predict(model)
+
+    variants = {f"on {DRIFT}": lambda design: fit_effects(design, DRIFT_STEPS), f"on {LINEAR}": correct_linear}
+    channels, seen, judged = design.data.features.shape[2], flat(design.data), flat(validation.data)
+    guarded = outside_share(judged, seen, channels) <= MOST_OUTSIDE
+    outputs = []
+    for corrected in variants.values():
+        base, residuals = corrected(design)
+        trees = fit_trees(seen, residuals, channels, guarded)
+        outputs.append(validation.predict(base) + trees.predict(judged))
+    best, honest = cross_fit(np.stack(outputs), validation.data.targets, validation.data.times, rules.blocks)
+    name = list(variants)[best]
+    return Fitted(TREES, name, honest, corrected=variants[name]), guarded
 
 
-def _linear(family: Fitted) -> Linear:
-    assert family.linear is not None
-    return family.linear
+def _mean(models: Sequence[Linear]) -> Linear:
+    return Linear.mean(models, [1 / len(models)] * len(models))
 
 
 def _rounded(plan: Plan) -> Plan:

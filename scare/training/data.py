@@ -4,19 +4,22 @@ Comes from `Readings`, goes to `fit` as scaled `Inputs`, and to the compiled tra
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scare.calibrator.linear import same_unit
 from scare.data.flags import DEFAULT_SETTINGS, usable_values
 from scare.data.readings import Channel, Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError
 from scare.layers.front import HatBasis
+from scare.layers.heads import products
 from scare.models import Network
-from scare.models.selection import choose_ridge
+from scare.models.selection import Design, fit_families
 from scare.training.new_devices import own_share
 from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
@@ -26,7 +29,7 @@ from scare.windowing.windows import steps_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
 MOST_WINDOWS = 20_000  # to choose between scalings
-CLEARLY_LOWER = 0.8  # of a squared error: on a near-tie devices are scaled together, which serves new ones, too
+CLEARLY_LOWER = 0.95  # of a squared error: on a near-tie devices are scaled together, which serves new ones, too
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
@@ -40,8 +43,8 @@ def prepare_inputs(
     """Inputs scaled to the training readings, and the target channel.
 
     Unless the recipe decides it, validation on the same devices decides whether devices are scaled apart or together,
-    by the error of a ridge regression. If validation is on other devices, all are scaled together: a new device's few
-    readings say less about it than the fleet does.
+    by the best of the linear families, some of which give devices scaled together effects of their own. If validation
+    is on other devices, all are scaled together: a new device's few readings say less about it than the fleet does.
     """
     first = readings[0]
     if first.reference is None:
@@ -76,20 +79,24 @@ def prepare_inputs(
     if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
         return scaled(True), first.reference
     apart, together = scaled(True), scaled(False)
-    errors = [_ridge_error(inputs, readings, validation) for inputs in (apart, together)]
+    errors = [_linear_error(inputs, readings, validation, recipe) for inputs in (apart, together)]
     return (apart if errors[0] < CLEARLY_LOWER * errors[1] else together), first.reference
 
 
-def _ridge_error(inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings]) -> float:
-    """Scaled mean squared validation error of a ridge regression on hats, fitted to some of the windows."""
-    basis = HatBasis(inputs.window).matrix
-    parts = [make_examples(part, inputs) for part in (readings, validation)]
-    if not all(map(len, parts)):
+def _linear_error(
+    inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
+) -> float:
+    """Lowest scaled mean squared error of a linear family on validation, cross-fitted, from some of the windows."""
+    basis, target = HatBasis(inputs.window).matrix, readings[0].reference
+    parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
+    if target is None or not all(map(len, parts)):
         return 0.0
-    train, held_out = (design_matrix(one, basis, MOST_WINDOWS) for one in parts)
-    weights, bias = choose_ridge(train, held_out, newest=0).fit(train)
-    columns = held_out.features.reshape(len(held_out.targets), -1)
-    return float(np.square(columns @ weights + bias - held_out.targets).mean())
+    train, held_out = (
+        Design(design_matrix(one, basis, MOST_WINDOWS), inputs.scaling, 0, lambda features: products(features[:, 0]))
+        for one in parts
+    )
+    families = fit_families(train, held_out, same_unit(inputs.channels[0], target), recipe.rules)
+    return min(family.rmse(held_out.data.targets) for family in families) ** 2
 
 
 def common_step(readings: Sequence[Readings]) -> float:

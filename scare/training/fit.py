@@ -6,7 +6,6 @@ Intervals come from conformal prediction on the errors in training and on valida
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -121,7 +120,7 @@ def fit(
     train, held_out = as_readings(readings), as_readings(validation)
     if not isinstance(recipe, str) or recipe in MODELS:
         chosen = Recipe.preset("default", model=recipe) if isinstance(recipe, str) else recipe
-        return evaluate(train, held_out, chosen, report).fitted
+        return evaluate(train, held_out, chosen, report).fitted(report)
     found = fit_baseline(recipe, train, held_out)
     if not isinstance(found, Calibrator):
         raise UsageError(f"'{recipe}' is no calibrator that can be saved; use SensorCalibrator(model='{recipe}')")
@@ -160,18 +159,18 @@ class Evaluation:
         """Whether more rows change the result: a network that starts at random is not trained again."""
         return self.recipe.rules.refit and bool(self.combination.families)
 
-    @cached_property
-    def fitted(self) -> Calibrator:
+    def fitted(self, report: Report | None = None) -> Calibrator:
         """What a test is scored with: fitted to training and validation, unless the recipe says otherwise."""
-        return self.refit((*self.train, *self.validation)) if self.is_refitted else self.calibrator
+        return self.refit((*self.train, *self.validation), report) if self.is_refitted else self.calibrator
 
-    def refit(self, readings: Sequence[Readings]) -> Calibrator:
+    def refit(self, readings: Sequence[Readings], report: Report | None = None) -> Calibrator:
         """Fit what was chosen to these readings; nothing is chosen again, intervals stay those of the evaluation."""
         before = self.calibrator
         rows = [one for one in map(drop_unusable_references, readings) if np.isfinite(one.targets).any()]
         inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(rows)))
         examples = make_examples(rows, replace(inputs, policy=self.recipe.learned_from))
-        fitted, learned = _fit_bare(self.combination, inputs, before.target, rows, examples)
+        combination = self.combination.trained_again(self.recipe, examples, inputs.scaling, report)
+        fitted, learned = _fit_bare(combination, inputs, before.target, rows, examples)
         fitted = with_training_range(replace(fitted, floor=before.floor), rows, learned, self.free)
         refitted = {
             "devices": list(dict.fromkeys(one.device for one in rows)),

@@ -6,6 +6,8 @@ A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batc
 it, and no window is cut out that a step does not need. A network that starts at a linear solution (`models.selection`)
 keeps that start: what it adds to it may be added to another linear model later.
 
+Without validation rows nothing is chosen: a network is trained again for as many rounds as validation chose before.
+
 A model may train in phases (`models.contract`: `enter`, `loss`, `moving`). Only a checkpoint of the last phase can be
 kept: before, some of its parts have not been trained, and nothing but the end of a phase is scored.
 """
@@ -67,14 +69,15 @@ class TrainingState(eqx.Module):
 class Trained:
     """The best network of a training run, where it started, and outputs for all validation windows, scaled.
 
-    `checkpoints` [checkpoints, n] are the outputs of every network that could have been kept; `averaged` says whether
-    the best is a running mean of weights.
+    `checkpoints` [checkpoints, n] are the outputs of every network that could have been kept; `rounds` is how many the
+    best was trained for, and `averaged` whether it is a running mean of weights.
     """
 
     network: Network
     start: Network
     checkpoints: np.ndarray
     interrupted: bool
+    rounds: int = 0
     averaged: bool = False
 
     @property
@@ -84,10 +87,20 @@ class Trained:
 
 
 class Trainer:
-    """One training run: rounds of steps, a checkpoint after each, the best kept."""
+    """One training run: rounds of steps, a checkpoint after each, of which the best on `held_out` is kept.
+
+    Without `held_out` nothing is chosen, and the last is kept. `rounds` ends a run early; its learning rate and support
+    sets are those of a whole run until then.
+    """
 
     def __init__(
-        self, recipe: Recipe, examples: Examples, held_out: Examples, unit: float, solution: Solution | None = None
+        self,
+        recipe: Recipe,
+        examples: Examples,
+        held_out: Examples | None,
+        unit: float,
+        solution: Solution | None = None,
+        rounds: int | None = None,
     ) -> None:
         self.settings, self.unit = recipe.settings, unit
         self.order = np.random.default_rng(self.settings.seed)
@@ -96,13 +109,14 @@ class Trainer:
         self.phases = phase_rounds(self.settings.rounds(len(examples)), network.phases)
         self.steps = sum(map(sum, self.phases))
         self.gather, self.references = make_gather(examples, network), examples.targets
-        self.validation_gather, self.validation_targets = make_gather(held_out, network), held_out.targets
+        self.held_out = None if held_out is None else (make_gather(held_out, network), held_out.targets)
+        self.rounds = rounds or sum(map(len, self.phases))
         self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
         self.start = network if solution is None else network.start(solution)
         self.remaining = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.best = None if solution is None else self.start
         self.checkpoints: list[np.ndarray] = []
-        self.best_rmse, self.frozen = float("inf"), False
+        self.best_rmse, self.best_rounds, self.frozen = float("inf"), 0, False
         self.averaged = False  # whether the best is a running mean
 
     def run(self, report: Report | None) -> Trained:
@@ -116,7 +130,7 @@ class Trainer:
             interrupted = True
         assert self.best is not None  # a round without a finite error has been refused
         checkpoints = np.stack(self.checkpoints or [self._outputs(self.best)])
-        return Trained(self.best, self.start, checkpoints, interrupted, self.averaged)
+        return Trained(self.best, self.start, checkpoints, interrupted, self.best_rounds, self.averaged)
 
     def _run(self, report: Report | None) -> None:
         state, done, number, started = self._enter(0, self.start, self.key), 0, 0, time.perf_counter()
@@ -125,20 +139,21 @@ class Trainer:
                 state = self._enter(phase, self.latest, state.key)
             last = phase == len(self.phases) - 1
             for place, steps in enumerate(rounds, start=1):
+                if number == self.rounds:
+                    return
                 done, number, rmse = done + steps, number + 1, float("nan")
                 state, loss, speed = self._round(state, steps)
                 if last or place == len(rounds) or self._freezes_after(done):
-                    state, rmse = self._checkpoint(state, done, last)
+                    state, rmse = self._checkpoint(state, done, number if last else 0)
                 if not np.isfinite(loss) or np.isinf(rmse):
                     raise DataError(
                         f"training diverged in round {number}: the loss is not a number; lower the learning rate"
                         " (training.rate in a --config file) and look for extreme values with 'scare inspect'"
                     )
-                left = (time.perf_counter() - started) / done * (self.steps - done)
+                left = (time.perf_counter() - started) / number * (self.rounds - number)
                 if report is not None:
                     train_rmse = float(np.sqrt(loss)) * self.unit if self.scored else float("nan")
-                    total = sum(map(len, self.phases))
-                    report(Progress(number, total, speed, train_rmse, rmse, self.best_rmse, left))
+                    report(Progress(number, self.rounds, speed, train_rmse, rmse, self.best_rmse, left))
 
     def _enter(self, phase: int, network: Network, key: Array) -> TrainingState:
         """The state at the start of a phase, with a new optimiser; its targets are the reference's or its own."""
@@ -167,8 +182,11 @@ class Trainer:
         parts = [predict(function, self.gather, jnp.minimum(jnp.arange(i, i + size), count - 1)) for i in starts]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
-    def _checkpoint(self, state: TrainingState, done: int, last: bool) -> tuple[TrainingState, float]:
-        """Score what could ship with candidate support sets, keep the best of the last phase, freeze in time."""
+    def _checkpoint(self, state: TrainingState, done: int, number: int) -> tuple[TrainingState, float]:
+        """Score what could ship with candidate support sets, keep the best of the last phase, freeze in time.
+
+        `number` is that of the round if it is in the last phase, else 0.
+        """
         key, settings = jax.random.fold_in(state.key, 1), self.settings
         # whether it is a running mean, and the network
         shippable = [(True, averaged(state))] if settings.average else []
@@ -182,10 +200,10 @@ class Trainer:
         outputs = [self._outputs(candidate) for _, candidate in candidates]
         best = int(np.argmin([self._rmse(output) for output in outputs]))
         (mean, self.latest), rmse = candidates[best], self._rmse(outputs[best])
-        if last:
+        if number:
             self.checkpoints.append(outputs[best])
-        if last and rmse < self.best_rmse:
-            self.best, self.best_rmse, self.averaged = self.latest, rmse, mean
+        if number and (self.held_out is None or rmse < self.best_rmse):
+            self.best, self.best_rmse, self.best_rounds, self.averaged = self.latest, rmse, number, mean
         if self._freezes_after(done):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))
@@ -195,16 +213,19 @@ class Trainer:
         return not self.frozen and done >= max(1, self.settings.freeze_at * self.steps)
 
     def _rmse(self, outputs: np.ndarray) -> float:
-        """On all validation windows, in the target's unit; infinite if any output is not a number."""
-        rmse = float(np.sqrt(np.square(outputs - self.validation_targets).mean())) * self.unit
+        """On all validation windows, in the target's unit; infinite if any output is not a number, NaN without any."""
+        if self.held_out is None:
+            return float("nan")
+        rmse = float(np.sqrt(np.square(outputs - self.held_out[1]).mean())) * self.unit
         return rmse if np.isfinite(rmse) else float("inf")
 
     def _outputs(self, network: Network) -> np.ndarray:
         """Outputs for all validation windows, scaled."""
-        count = len(self.validation_targets)
-        batches = [np.arange(start, min(start + SCORED, count)) for start in range(0, count, SCORED)]
-        parts = [predict(network, self.validation_gather, jnp.asarray(batch)) for batch in batches]
-        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+        if self.held_out is None:
+            return np.empty(0)
+        gather, targets = self.held_out
+        batches = [np.arange(start, min(start + SCORED, len(targets))) for start in range(0, len(targets), SCORED)]
+        return np.concatenate([np.asarray(predict(network, gather, jnp.asarray(b)), np.float64) for b in batches])
 
     def _next_batches(self, steps: int) -> np.ndarray:
         """Example numbers [steps, batch]: every example once before any is repeated."""

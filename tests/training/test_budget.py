@@ -65,7 +65,7 @@ def _judge_once() -> Iterator[None]:
 
 def shipped(budget: Budget | None = None, smallest_within: float | None = None) -> Calibrator:
     rules = replace(EVERY_FAMILY, smallest_within=smallest_within)
-    return evaluate(BOXES, recipe=replace(RECIPE, rules=rules, budget=budget)).fitted
+    return evaluate(BOXES, recipe=replace(RECIPE, rules=rules, budget=budget)).fitted()
 
 
 def costly(calibrator: Calibrator) -> tuple[bool, bool]:
