@@ -223,7 +223,7 @@ def train_members(
         settings = replace(recipe.settings, seed=recipe.settings.seed + number)
         solution, last = start.solution if start else None, rounds[number] if rounds else None
         trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution, last)
-        members.append(trainer.run(_report_member(report, number, count)))
+        members.append(trainer.run(_report_member(report, number, count, rounds)))
     return members
 
 
@@ -264,15 +264,15 @@ def _rounded(plan: Plan) -> Plan:
     return fold(plan).astype(np.float32)
 
 
-def _report_member(report: Report | None, member: int, count: int) -> Report | None:
-    """Report the progress of one member as progress of all."""
+def _report_member(report: Report | None, member: int, count: int, rounds: Sequence[int]) -> Report | None:
+    """Report the progress of one member as progress of all; `rounds` are those of each member, if they differ."""
     if report is None or count == 1:
         return report
 
     def report_all(state: Progress) -> None:
-        later = (count - 1 - member) * state.seconds_left * state.rounds / max(1, state.rounds - state.round)
-        seconds = state.seconds_left + later
-        number, rounds = state.round + member * state.rounds, state.rounds * count
-        report(replace(state, round=number, rounds=rounds, seconds_left=seconds))
+        each = rounds or [state.rounds] * count
+        number, total = state.round + sum(each[:member]), sum(each)
+        seconds = state.seconds_left * (total - number) / max(1, state.rounds - state.round)
+        report(replace(state, round=number, rounds=total, seconds_left=seconds))
 
     return report_all

@@ -1,5 +1,6 @@
 """Training learns, keeps the best, describes what it did, and does the same again with the same seed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import cos, pi
 from pathlib import Path
@@ -24,11 +25,11 @@ from scare.models.selection import PENALTIES, Design, SelectionRules, linear_var
 from scare.training import fit as fit_module
 from scare.training import loop
 from scare.training.data import hold_out
-from scare.training.fit import fit
+from scare.training.fit import Evaluation, evaluate, fit
 from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.recipe import Recipe, TrainingSettings
 from scare.windowing.training_examples import Examples, design_matrix, features, make_examples
-from tests.training.small_fits import Line, Trained, line_recipe, make_readings, train
+from tests.training.small_fits import NETWORK_STAYS, Line, Trained, line_recipe, make_readings, train
 
 
 def both_parts(readings: Readings, trained: Calibrator, recipe: Recipe) -> tuple[Examples, Examples]:
@@ -42,6 +43,11 @@ def rmse_of_all_windows(calibrator: Calibrator, held_out: Examples) -> float:
     outputs = calibrator.compute(held_out.windows(np.arange(len(held_out))))
     targets = calibrator.inputs.scaling.target.invert(held_out.targets.astype(float)[:, None])[:, 0]
     return float(np.sqrt(np.square(outputs - targets).mean()))
+
+
+def rmse_on(calibrator: Calibrator, readings: Sequence[Readings]) -> float:
+    errors = np.concatenate([calibrator.predict(one)[CALIBRATED].to_numpy() - one.targets for one in readings])
+    return float(np.sqrt(np.nanmean(np.square(errors))))
 
 
 def interrupt(*_: Any) -> None:
@@ -326,6 +332,37 @@ def test_an_interrupt_before_anything_is_known_ends_everything(monkeypatch: pyte
     monkeypatch.setattr(loop, "run_round", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fit(make_readings(), recipe=Recipe.preset("paper", window=16, steps=10))
+
+
+# fitted again
+
+
+@pytest.fixture(scope="module")
+def bent() -> Evaluation:
+    """Of a sensor whose response bends, which a network learns in three rounds."""
+    raw = np.cumsum(np.random.default_rng(2).normal(size=900)) / 10
+    recipe = Recipe.preset("default", window=8, steps=150, checkpoints=3)
+    return evaluate(make_readings(raw[:, None], np.sin(3 * raw)), recipe=replace(recipe, rules=NETWORK_STAYS))
+
+
+def test_a_network_is_trained_again_for_the_rounds_that_validation_chose(bent: Evaluation) -> None:
+    seen = list[Progress]()
+    fitted = bent.fitted(seen.append)
+    assert bent.combination.network_share
+    assert [one.round for one in seen] == list(range(1, bent.combination.members[0].rounds + 1))
+    assert all(np.isnan(one.validation_rmse) for one in seen)
+    assert rmse_on(fitted, bent.validation) < 0.9 * rmse_on(bent.calibrator, bent.validation)
+
+
+def test_a_network_fitted_to_the_same_rows_is_the_same_network(bent: Evaluation) -> None:
+    np.testing.assert_array_equal(bent.refit(bent.train).golden.numbers, bent.calibrator.golden.numbers)
+
+
+def test_a_network_whose_second_training_is_interrupted_stays_as_it_was(bent: Evaluation) -> None:
+    rows, scaling = (*bent.train, *bent.validation), bent.inputs.scaling
+    examples = make_examples(rows, replace(bent.inputs, policy=bent.recipe.learned_from))
+    assert bent.combination.trained_again(bent.recipe, examples, scaling, interrupt) is bent.combination
+    assert bent.fitted(interrupt).facts["refitted"]["windows"] == len(examples)
 
 
 # devices

@@ -124,6 +124,19 @@ def test_trees_are_shipped_where_nothing_linear_comes_close(calibrator: Calibrat
     assert calibrator.facts["parameters"] > 1000
 
 
+@pytest.mark.parametrize(("drifts", "variant"), [(True, "on drift"), (False, "on linear")])
+def test_trees_correct_the_linear_model_that_leaves_them_less(drifts: bool, variant: str) -> None:
+    rng = np.random.default_rng(4)
+    values = rng.normal(20, 5, (1600, 1))
+    earlier = np.convolve(values[:, 0], [0, 0, 1])[:1600]  # two readings ago, which `drift` does not look at
+    moving = 4 * np.sin(np.arange(1600) / 300)
+    targets = values[:, 0] + 6 * (values[:, 0] > 22) + (moving if drifts else 2 * earlier)
+    recipe = Recipe.preset("default", window=WINDOW, steps=2, checkpoints=1)
+    facts = fit(make_readings(values, targets), recipe=replace(recipe, rules=SelectionRules(refit=False))).facts
+    (found,) = (one["variant"] for one in facts["selection"] if one["candidate"] == TREES)
+    assert found == variant
+
+
 def test_beyond_training_the_linear_model_answers_alone(calibrator: Calibrator) -> None:
     (trees,) = (step for step in calibrator.plan.steps if step.kernel == "trees")
     none = replace(trees, weights={**trees.weights, "leaf": np.zeros_like(trees.weights["leaf"])})
