@@ -30,6 +30,7 @@ from scare.windowing.training_examples import DesignMatrix
 from scare.words import listed
 
 AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
+LINEAR_FAMILIES = (AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT)
 TREES, NETWORK = "trees", "network"
 RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes, besides trees and network
 LABELS = {

@@ -180,7 +180,7 @@ class Evaluation:
         }
         fitted = replace(
             fitted,
-            golden=Sample(before.golden.windows, fitted.compute(before.golden.windows)),
+            golden=_golden(fitted, learned),
             validation=before.validation,
             facts={**before.facts, "refitted": refitted},
             intervals=before.intervals,
@@ -218,11 +218,10 @@ def evaluate(
         calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
         free = is_better_free(calibrator, unclamped, shown)
         calibrator = unclamped if free else calibrator
-        golden, stored = _make_samples(calibrator, shown)
         calibrator = replace(
             calibrator,
-            golden=golden,
-            validation=stored,
+            golden=_golden(calibrator, shown),
+            validation=_stored(calibrator, shown),
             intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
             training_hours=training_hours(calibrator.inputs, train),
         )
@@ -331,13 +330,22 @@ def _drop_unusable(
     return kept[TRAINING], kept["validation"], left_out
 
 
-def _make_samples(calibrator: Calibrator, held_out: Examples) -> tuple[Sample, Sample]:
-    """Golden windows with their outputs, and validation windows with their references, as the plan reads them."""
+def _golden(calibrator: Calibrator, examples: Examples) -> Sample:
+    """Some windows as the plan reads them, with their outputs."""
+    windows = _clamped(calibrator, examples, examples.spread(GOLDEN))
+    return Sample(windows, calibrator.compute(windows))
+
+
+def _stored(calibrator: Calibrator, held_out: Examples) -> Sample:
+    """Some windows as the plan reads them, with their references."""
     kept = held_out.spread(STORED_VALIDATION)
-    golden, windows = held_out.windows(held_out.spread(GOLDEN)), held_out.windows(kept)
-    if (training_range := calibrator.inputs.training_range) is not None:
-        golden, windows = training_range.clamp(golden), training_range.clamp(windows)
-    return Sample(golden, calibrator.compute(golden)), Sample(windows, _references(calibrator, held_out, kept))
+    return Sample(_clamped(calibrator, held_out, kept), _references(calibrator, held_out, kept))
+
+
+def _clamped(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:
+    training_range = calibrator.inputs.training_range
+    windows = examples.windows(which)
+    return windows if training_range is None else training_range.clamp(windows)
 
 
 def period_of(readings: Sequence[Readings]) -> list[str]:
