@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.accuracy_tasks import load_tasks, read_task, split_task
+from benchmarks.accuracy_tasks import load_tasks
 from scare.baselines.classical import BASELINES, Predictor
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import NotApplicableError
-from scare.experiments.suite_tasks import SuiteTask
+from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.models.selection import LINEAR_FAMILIES, Fitted, SelectionRules, choose_shares
 from scare.training.data import prepare_inputs
