@@ -13,8 +13,7 @@ import pytest
 
 from scare import Calibrator
 from scare.calibrator.model_card import selection_table
-from scare.cli import train as train_command
-from scare.cli.train import evaluate_with_progress, require_training
+from scare.cli.train import require_training
 from scare.words import duration
 from tests.calibrator.test_model_card import FACTS, SUMMARY
 from tests.cli.output import Output, RunCli
@@ -64,10 +63,11 @@ def test_the_model_selection_is_shown_at_the_end_and_in_json(
     scare: RunCli, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judged(*given: Any) -> Any:
-        evaluation = evaluate_with_progress(*given)
+        evaluation = evaluate(*given)
         return replace(evaluation, calibrator=evaluation.calibrator.with_facts(**FACTS))
 
-    monkeypatch.setattr(train_command, "evaluate_with_progress", judged)
+    evaluate = require_training().evaluate
+    monkeypatch.setattr(require_training(), "evaluate", judged)
     line = f"scare train box1.csv {COLUMNS} --window 8 --out no2.scare"
     output = scare(line)
     assert SUMMARY in output.out
