@@ -1,7 +1,7 @@
 """A bundle is the `.scare` file: a zip of manifest.json, weights.safetensors, windows.safetensors and card.md.
 
     manifest.json          the calibrator without its arrays, and SHA-256 checksums of the other members
-    weights.safetensors    arrays of the plan, the scaling and the training hours
+    weights.safetensors    arrays of the plan, the scaling, the training hours and a few rows of training
     windows.safetensors    golden windows with their outputs, validation windows with their references
     card.md                for people (`model_card`)
 
@@ -60,7 +60,7 @@ MAX_DIRECTORY_BYTES = 4096  # largest list of a zip's members: our four need a t
 MAX_FACT_DEPTH = 20  # levels of nested tables and lists
 TRIAL_OPERATIONS = 10**7  # spent on golden windows when a plan is loaded; at least one window is computed
 SAMPLES = ("golden", "validation")  # fields of a calibrator that are a `Sample`; their arrays are in WINDOWS
-TRAINING_HOURS = "training.hours"  # name of the array in WEIGHTS
+TRAINING_HOURS, KNOWN_ROWS = "training.hours", "training.rows"  # names of arrays in WEIGHTS
 LIMITS_VARIABLE = "SCARE_LIMITS"  # in the environment, so that child processes have the same limits
 # Names in files made before these were renamed.
 FORMER_KEYS = {
@@ -296,6 +296,8 @@ def save(calibrator: "Calibrator", path: Path) -> Path:
         windows |= {f"{name}.windows": sample.windows, f"{name}.numbers": sample.numbers}
     if calibrator.training_hours is not None:
         weights[TRAINING_HOURS] = calibrator.training_hours
+    if calibrator.known_rows is not None:
+        weights[KNOWN_ROWS] = calibrator.known_rows
     manifest: dict[str, Any] = {
         "version": list(VERSION),
         "made_with": f"scare {scare.__version__}",
@@ -382,9 +384,10 @@ def load(path: Path) -> dict[str, Any]:
     plan = _restore_plan(manifest.plan, arrays)
     golden = _restore_sample("golden", arrays, plan)
     _try_out(plan, golden[0])
-    hours = arrays.get(TRAINING_HOURS)
-    if hours is not None and not (hours.ndim == 2 and hours.shape[1] == plan.channels and np.isfinite(hours).all()):
-        raise ValueError("the hours of training do not fit the channels")
+    hours, rows = arrays.get(TRAINING_HOURS), arrays.get(KNOWN_ROWS)
+    for what, kept, columns in (("hours", hours, plan.channels), ("rows", rows, 2 + plan.channels)):
+        if kept is not None and not (kept.ndim == 2 and kept.shape[1] == columns and np.isfinite(kept).all()):
+            raise ValueError(f"the {what} of training do not fit the channels")
     return {
         "plan": plan,
         "inputs": _restore_inputs(manifest.inputs, arrays, plan),
@@ -395,6 +398,7 @@ def load(path: Path) -> dict[str, Any]:
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
         "training_hours": hours,
+        "known_rows": rows,
     }
 
 

@@ -94,6 +94,9 @@ class Calibrator:
     training_hours
         For drift detection by PSI: the edges [7, channels], scaled, that divide each channel's hourly means in training
         into equally filled bins; None in older files.
+    known_rows
+        A few rows of each device of training, by which it is recognised under another name [n, 2 + channels]: its
+        number among the devices, the time in seconds, readings; None in older files.
 
     Examples
     --------
@@ -115,6 +118,7 @@ class Calibrator:
     floor: float | None = None
     intervals: Intervals | None = None
     training_hours: np.ndarray | None = None
+    known_rows: np.ndarray | None = None
 
     def __repr__(self) -> str:
         unit = f" in {self.target.unit}" if self.target.unit else ""
@@ -393,7 +397,12 @@ class Live:
 class DeviceStreams:
     """Calibrates a table of many devices chunk by chunk; results do not depend on the size of chunks."""
 
-    def __init__(self, calibrator: Calibrator, on_new_device: Callable[[str], object] = lambda device: None) -> None:
+    def __init__(
+        self,
+        calibrator: Calibrator,
+        on_new_device: Callable[[str, np.ndarray, np.ndarray], object] = lambda device, times, values: None,
+    ) -> None:
+        """Calibrate from now on; `on_new_device` is given a device, and times and values of its first chunk."""
         self._calibrator, self._on_new_device = calibrator, on_new_device
         self._streams: dict[str, Stream] = {}
 
@@ -416,10 +425,11 @@ class DeviceStreams:
     def _push_device(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Add the calibrated columns to the rows of a single device."""
         device = rows[DEVICE][0]
+        names = [channel.name for channel in self._calibrator.inputs.channels]
+        times = rows[TIME].dt.epoch("us").to_numpy() / 1e6
+        values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
         if device not in self._streams:
             self._streams[device] = self._calibrator.stream(device)
-            self._on_new_device(device)
-        names = [channel.name for channel in self._calibrator.inputs.channels]
-        values = rows.select(pl.col(names).fill_null(np.nan)).to_numpy()
-        calibrated = self._streams[device].push(rows[TIME].dt.epoch("us").to_numpy() / 1e6, values)
+            self._on_new_device(device, times, values)
+        calibrated = self._streams[device].push(times, values)
         return rows.with_columns(calibrated.columns())

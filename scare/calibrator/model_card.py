@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scare.calibrator.cost import COST_HEADINGS
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
+from scare.calibrator.known_rows import recognise
 from scare.calibrator.passes import STATE
 from scare.data.quantities import find_quantity
 from scare.data.readings import Channel, Readings
@@ -142,12 +145,19 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
 
 
-def describe_new_device(calibrator: "Calibrator", device: str) -> list[str]:
-    """Say what to expect of a device that was not in training; nothing if it was, or if the file does not tell."""
+def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray, values: np.ndarray) -> list[str]:
+    """Say what to expect of a device that was not in training; nothing if it was, or if the file does not tell.
+
+    Times [n] and values [n, channels] are its first readings, which may be those of a device of training.
+    """
     facts, scaling = calibrator.facts, calibrator.inputs.scaling
-    known = list(facts.get("refitted", facts).get("devices", ()))
+    known = list(dict.fromkeys(facts.get("refitted", facts).get("devices", ())))
     if not known or device in known:
         return []
+    rows = calibrator.known_rows
+    if rows is not None and (same := recognise(rows, times, values)) is not None and same < len(known):
+        name = known[same]
+        return [f"{device} was not in training, but its readings are those of {name}. Call it so: --device {name}."]
     names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
     lines = [f"{device} was not in training. If it is one of {names} under another name, add --device."]
     if scaling.settle:

@@ -85,8 +85,8 @@ def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns,
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, **labels.table_options)
 
-    def announce(device: str) -> None:
-        for line in describe_new_device(model, device):
+    def announce(device: str, times: np.ndarray, values: np.ndarray) -> None:
+        for line in describe_new_device(model, device, times, values):
             note(line)
 
     streams = DeviceStreams(model, announce)

@@ -16,6 +16,7 @@ from scare.baselines.classical import BASELINES, Predictor
 from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
 from scare.calibrator.intervals import CalibrationErrors, Intervals, fit_intervals
+from scare.calibrator.known_rows import keep_rows
 from scare.calibrator.linear import line_weights, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
@@ -185,6 +186,7 @@ class Evaluation:
             facts={**before.facts, "refitted": refitted},
             intervals=before.intervals,
             training_hours=training_hours(fitted.inputs, rows),
+            known_rows=keep_rows(fitted.inputs, rows),
         )
         if over := Weighed.of(self.combination, fitted, self.recipe.budget).over:
             raise UsageError(f"fitted again to more rows, the result takes {listed(over)}; raise the limit a little")
@@ -224,6 +226,7 @@ def evaluate(
             validation=_stored(calibrator, shown),
             intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
             training_hours=training_hours(calibrator.inputs, train),
+            known_rows=keep_rows(calibrator.inputs, train),
         )
         return Evaluation(recipe, train, validation, inputs, combination, calibrator, free), shown
 

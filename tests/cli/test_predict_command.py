@@ -120,7 +120,10 @@ def test_a_file_is_the_device_of_its_name(scare: RunCli, model: Path, rows: pl.D
 def test_a_device_never_seen_is_announced_once_and_scaled_as_the_fleet(
     scare: RunCli, model: Path, rows: pl.DataFrame, column: bool
 ) -> None:
-    new = rows.with_columns(pl.col("device").replace("box-02", "newcomer"))
+    new = rows.with_columns(
+        pl.col("device").replace("box-02", "newcomer"),
+        pl.col("pm25_raw") + 1.0 * (pl.col("device") == "box-02"),
+    )
     (new if column else new.filter(device="newcomer").drop("device")).write_csv("newcomer.csv")
     output = scare(f"scare predict {model} newcomer.csv")
     assert output.err.count("newcomer was not in training. If it is one of ") == 1
@@ -128,6 +131,18 @@ def test_a_device_never_seen_is_announced_once_and_scaled_as_the_fleet(
     table = pl.read_csv("calibrated.csv").filter(device="newcomer")
     assert not (table["flags"] & int(Flag.UNSETTLED) > 0).any()  # dust has no offset to settle
     assert table["calibrated"].count() > 600
+
+
+def test_a_renamed_file_is_recognised_and_the_name_that_is_given_applies(
+    scare: RunCli, model: Path, rows: pl.DataFrame
+) -> None:
+    rows.filter(device="box-02").drop("device").write_csv("kitchen.csv")
+    shutil.copy("kitchen.csv", "box-02.csv")
+    message = scare(f"scare predict {model} kitchen.csv").err
+    assert "kitchen was not in training, but its readings are those of box-02. Call it so: --device box-02." in message
+    assert "not in training" not in scare(f"scare predict {model} kitchen.csv --device box-02 --out named.csv").err
+    scare(f"scare predict {model} box-02.csv --out own.csv")
+    assert_frame_equal(pl.read_csv("named.csv"), pl.read_csv("own.csv"))
 
 
 def test_a_device_never_seen_with_a_raw_channel_is_flagged_until_it_has_settled(scare: RunCli) -> None:
