@@ -19,7 +19,7 @@ import polars as pl
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, Correction, bind, find_channels
 from scare.calibrator.cost import BYTES, count
-from scare.calibrator.linear import linear_calibrator, newest_inputs, raw_reading, same_unit
+from scare.calibrator.linear import linear_calibrator, newest_inputs, raw_reading, to_unit
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.quantities import is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
@@ -70,7 +70,7 @@ def _raw(
 ) -> Calibrator:
     """The reading of the first channel as it is; needs the unit of the reference."""
     first = inputs.channels[0]
-    if not same_unit(first, target):
+    if to_unit(first, target) is None:
         raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
     return raw_reading(inputs, target)
 

@@ -7,18 +7,30 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.cost import count
 from scare.calibrator.plan import INPUT, Plan, Step
-from scare.data.quantities import spell_unit
+from scare.data.quantities import STANDARD_TEMPERATURE, Conversion, conversion, find_quantity, spell_unit
 from scare.data.readings import Channel
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.windows import STRICT
 
 
-def raw_reading(inputs: Inputs, target: Channel, offset: float = 0.0) -> Calibrator:
-    """Make a calibrator that returns the first channel, plus an offset in its unit."""
+def raw_reading(
+    inputs: Inputs, target: Channel, offset: float = 0.0, standard_temperature: float = STANDARD_TEMPERATURE
+) -> Calibrator:
+    """Make a calibrator that returns the first channel in the target's unit, plus an offset."""
+    found = to_unit(inputs.channels[0], target, standard_temperature) or Conversion(1.0)
     as_is = Affine(np.zeros(1), np.ones(1))
     inputs = replace(newest_inputs(inputs, 1), scaling=Scaling("constant", as_is, as_is))
-    return linear_calibrator(inputs, target, np.ones(1), offset, "offset" if offset else "raw")
+    name = "offset" if offset else "raw"
+    return linear_calibrator(inputs, target, np.array([found.gain]), found.offset + offset, name)
+
+
+def to_unit(channel: Channel, target: Channel, standard_temperature: float = STANDARD_TEMPERATURE) -> Conversion | None:
+    """How a channel converts to the target's unit; None if both are known and do not convert."""
+    if not (channel.unit and target.unit):
+        return Conversion(1.0)
+    quantity = find_quantity(channel.name) or find_quantity(target.name)
+    return conversion(channel.unit, target.unit, quantity.molar_mass if quantity else None, standard_temperature)
 
 
 def same_unit(channel: Channel, target: Channel) -> bool:

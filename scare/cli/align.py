@@ -1,5 +1,7 @@
 """`scare align`: join a folder of sensors and a reference station into one co-location file."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +14,13 @@ from scare.cli.console import emit, note, show_table
 from scare.data.alignment import align as align_readings
 from scare.data.alignment import shift
 from scare.data.clock import FARTHEST, ClockCheck, check_clock
-from scare.data.column_guess import inspect_table
-from scare.data.column_mapping import ColumnMapping, read_readings
+from scare.data.column_guess import Inspection, inspect_table
+from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
+from scare.data.reference_file import choose_pair, with_end_stamps
 from scare.data.tables import stem, write_table
 from scare.errors import DataError, UsageError
+from scare.records import convert
 from scare.report.correlogram import draw_correlogram
 from scare.words import duration, suggestion
 
@@ -27,6 +31,8 @@ def align(
     station: Annotated[str, typer.Option("--station", help="The station to use as the reference.")] = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
+    quantity: options.Quantity = "",
+    stamp: options.StampOption = "",
     out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path(
         "colocation.csv"
     ),
@@ -46,9 +52,23 @@ def align(
       scare align sensor-community airnow --station 060371103 --channels pm25,humidity --reference pm25
       scare train colocation.csv --reference reference_pm25
     """
-    truth = _station(_read(stations, reference), station)
+    data = convert(
+        tidy_columns({name: value for name, value in options.columns("", channels, reference, "").items() if value}),
+        DataSection,
+        "the command line",
+    )
+    data = replace(data, quantity=quantity, stamp=stamp)
+    found = [inspect_table(find_files([place])[0].path) for place in (sensors, stations)]
+    sensor, column, notes = choose_pair(found[0], found[1], data)
+    for line in (*found[0].notes, *found[1].notes, *notes):
+        note(line)
+    names = [one.name for one in data.channels] or [
+        one.name for one in found[0].propose(quantity, sensor=sensor)[0].channels
+    ]
+    truth = _station(_read(stations, found[1], [column.name]), station)
+    truth = with_end_stamps(truth, found[1], data, note)
     aligned, clocks = [], dict[str, ClockCheck]()
-    for one in _read(sensors, channels):
+    for one in _read(sensors, found[0], names):
         try:
             clock = check_clock(one, truth, one.channels[0].name, max_offset)
             aligned.append(align_readings(shift(one, clock.offset.seconds) if apply_offset else one, truth))
@@ -67,32 +87,26 @@ def align(
     _print_result(clocks, table, name, out, picture, as_json)
 
 
-def _read(place: str, names: str) -> list[Readings]:
-    """Read each device in a folder, glob or file, with the named columns or all; a device may have several files.
+def _read(place: str, found: Inspection, names: Sequence[str]) -> list[Readings]:
+    """Read these columns of each device in a folder, glob or file; a device may have several files.
 
-    The columns of the first file hold for all.
+    The columns `found` in the first file hold for all.
     """
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
-    first, wanted = sources[0], options.split_names(names) if names else ()
-    guess = inspect_table(first.path).mapping
-    known = {one.name: one for one in (*guess.channels, *([guess.reference] if guess.reference else ()))}
-    for name in wanted:
-        if name not in known:
-            raise UsageError(f"{first.path}: there is no column '{name}'{suggestion(name, known)}")
-    channels = tuple(known[name] for name in wanted or known)
-    mapping = ColumnMapping(guess.time, channels, None, "" if first.device else guess.device_column, sort=True)
+    channels = tuple(found.column(name).channel for name in names)
+    mapping = ColumnMapping(found.time, channels, None, "" if sources[0].device else found.device_column, sort=True)
     for source in sources:
         for one in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(one.device, []).append(one.frame)
     return [
-        Readings(device, pl.concat(frames).unique(TIME, keep="first").sort(TIME), mapping.channels)
+        Readings(device, pl.concat(frames).unique(TIME, keep="first").sort(TIME), channels)
         for device, frames in by_device.items()
     ]
 
 
 def _station(stations: list[Readings], name: str) -> Readings:
-    """Find the reference station, which must have one quantity."""
+    """Find the reference station by name; a single one needs none."""
     known = [one.device for one in stations]
     if not name and len(stations) > 1:
         raise UsageError(
@@ -100,13 +114,7 @@ def _station(stations: list[Readings], name: str) -> Readings:
         )
     if name and name not in known:
         raise UsageError(f"there is no station '{name}'{suggestion(name, known)}")
-    found = next(one for one in stations if name in ("", one.device))
-    if len(found.channels) > 1:
-        raise UsageError(
-            f"station {found.device} has several quantities; choose one with --reference:"
-            f" {', '.join(one.name for one in found.channels)}"
-        )
-    return found
+    return next(one for one in stations if name in ("", one.device))
 
 
 def _print_result(

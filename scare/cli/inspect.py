@@ -10,8 +10,9 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import model_card
 from scare.cli.console import STDOUT, emit, note, show_table
-from scare.cli.options import Json, SlashDates
+from scare.cli.options import Json, Quantity, SlashDates
 from scare.data.column_guess import Inspection, inspect_table
+from scare.data.quantities import parse_quantity
 from scare.data.tables import TableOptions
 from scare.files import replacing
 
@@ -21,6 +22,7 @@ SHOWN_SENTINELS = 3
 def inspect(
     file: Annotated[Path, typer.Argument(help="CSV (separated by , ; or tab; also .gz) or Parquet.")],
     dates: SlashDates = "",
+    quantity: Quantity = "",
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the columns to this config file.")] = None,
 ) -> None:
@@ -32,18 +34,25 @@ def inspect(
       scare train sensor.csv --config sensor.toml
     """
     found = inspect_table(file, TableOptions(dates=dates))
-    config = found.mapping.to_toml()
+    mapping, reasons = found.propose(parse_quantity(quantity) if quantity else "")
+    config, facts = mapping.to_toml(), found.as_dict()
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(config, encoding="utf-8")
         note(f"Wrote the config to {out}.")
     if as_json:
-        emit({**found.as_dict(), "config": config})
+        emit({**facts, "notes": [*found.notes, *reasons], "config": config})
         return
-    facts = found.as_dict()
+    if found.table.format:
+        STDOUT.print(f"This looks like a file of {found.table.format.title}.", markup=False)
     for name in ("rows", "time", "first", "last", "step_seconds", "duplicates", "out_of_order", "gaps", "longest_gap"):
         STDOUT.print(f"{name.replace('_', ' '):>14}  {facts[name]}", markup=False)
-    show_table("columns", ["column", "role", "unit", "missing", "min", "median", "max", "sentinels"], _rows(found))
+    head = ["column", "role", "quantity", "unit", "missing", "min", "median", "max", "sentinels"]
+    show_table("columns", head, _rows(found))
+    for name, why in found.left_out:
+        STDOUT.print(f"no channel: {name} ({why})", markup=False)
+    for line in (*found.notes, *reasons):
+        STDOUT.print(line, markup=False)
     STDOUT.print("\nThe config, ready to paste into a TOML file for --config:\n")
     STDOUT.print(config, markup=False)
 
@@ -56,7 +65,8 @@ def _rows(found: Inspection) -> list[list[str]]:
             "" if not np.isfinite(facts[name]) else f"{facts[name]:.4g}" for name in ("minimum", "median", "maximum")
         ]
         sentinels = ", ".join(f"{value:g}" for value in facts["sentinels"][:SHOWN_SENTINELS])
-        rows.append([facts["name"], facts["role"], facts["unit"], f"{facts['missing_share']:.1%}", *numbers, sentinels])
+        known = [facts["name"], facts["role"], facts["quantity"], facts["unit"]]
+        rows.append([*known, f"{facts['missing_share']:.1%}", *numbers, sentinels])
     return rows
 
 

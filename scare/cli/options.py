@@ -16,6 +16,7 @@ from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_c
 from scare.cli.console import note
 from scare.data.colocation import SplitBy, prepare, read_files
 from scare.data.column_mapping import DataSection
+from scare.data.formats import Stamp
 from scare.data.readings import Channel, Readings
 from scare.data.tables import Dates
 from scare.errors import DataError, UsageError
@@ -59,6 +60,16 @@ SlashDates = Annotated[Dates, option(DATA, "--dates", "Order of dates like 3/4/2
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, first the one to calibrate: NO2,OX,T,RH.")]
 Reference = Annotated[str, option(DATA, "--reference", "Column of the reference instrument.")]
 ReferenceFile = Annotated[str, option(DATA, "--reference-file", "Table of the reference, if it is a separate file.")]
+Quantity = Annotated[
+    str, option(DATA, "--quantity", "The pollutant, if no column name states it: PM2.5, O3, NO2.", hidden=True)
+]
+StampOption = Annotated[
+    Stamp, option(DATA, "--stamp", "Whether a reference time is the beginning or end of its mean.", hidden=True)
+]
+StandardTemperature = Annotated[
+    float | None,
+    option(DATA, "--standard-temperature", "°C, to convert ppb and µg/m³ (EU: 20).", "25", hidden=True),
+]
 DeviceColumn = Annotated[str, option(DATA, "--device-column", "Column with the device name, in one long file.")]
 Split = Annotated[SplitBy | None, option(SPLIT, "--split", "How to split into training, validation and test.", "time")]
 

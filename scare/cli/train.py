@@ -16,6 +16,7 @@ import typer
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
+from scare.calibrator.linear import to_unit
 from scare.calibrator.model_card import (
     HEAD,
     candidate_labels,
@@ -30,6 +31,7 @@ from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.data.colocation import make_split, read_colocation
+from scare.data.quantities import STANDARD_TEMPERATURE
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.errors import ExitCode, NotApplicableError, UsageError
@@ -59,6 +61,9 @@ def train(
     reference: options.Reference = "",
     reference_file: options.ReferenceFile = "",
     device_column: options.DeviceColumn = "",
+    quantity: options.Quantity = "",
+    stamp: options.StampOption = "",
+    standard_temperature: options.StandardTemperature = None,
     split: options.Split = None,
     model: options.ModelName = None,
     preset: options.Preset = None,
@@ -81,13 +86,19 @@ def train(
     Examples:
       scare train sim.parquet --split device --out pm.scare
       scare train box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2
+      scare train purpleair.csv --reference-file aqs.csv
       scare train sensor.csv --reference-file station.csv --reference PM2.5
       scare train box*.csv --config no2.toml --window 2h
     """
     given = read_config(
         config,
         settings or (),
-        data=options.columns(time, channels, reference, device_column, reference_file),
+        data={
+            **options.columns(time, channels, reference, device_column, reference_file),
+            "quantity": quantity or None,
+            "stamp": stamp or None,
+            "standard_temperature": standard_temperature,
+        },
         split={"by": split},
         model={
             "name": model,
@@ -115,7 +126,10 @@ def train(
         with training_progress(recipe, "fitting again") as report:
             calibrator = evaluation.fitted(report)
         name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
-        scores = score_against_baselines(recorded, parts, name, recipe, evaluation.is_refitted, baselines)
+        scores = score_against_baselines(
+            *(recorded, parts, name, recipe, evaluation.is_refitted, baselines),
+            given.config.data.standard_temperature,
+        )
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
         facts |= {"test_period": require_training().period_of(parts.test)}
@@ -240,6 +254,7 @@ def score_against_baselines(
     recipe: Any,
     refit: bool,
     baselines: Sequence[str] = (),
+    standard_temperature: float = STANDARD_TEMPERATURE,
 ) -> dict[str, Accuracy]:
     """Accuracy of the raw reading, linear regression, further baselines and the calibrator on the same test rows.
 
@@ -251,7 +266,9 @@ def score_against_baselines(
 
     inputs, target = predictor.calibrator.inputs, predictor.calibrator.target
     learned = (*split.train, *split.validation) if refit else split.train
-    methods: dict[str, Any] = {"raw": raw_reading(inputs, target)}
+    methods: dict[str, Any] = {}
+    if to_unit(inputs.channels[0], target):  # a current in nA is not compared with ppb
+        methods["raw"] = raw_reading(inputs, target, standard_temperature=standard_temperature)
     methods["linear"] = linear_regression(learned, inputs, target)
     if len(inputs.channels) > 1:
         methods["linear, all"] = linear_regression(learned, inputs, target, len(inputs.channels))

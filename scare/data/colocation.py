@@ -21,7 +21,7 @@ Comes from `column_mapping` and `alignment`; goes to whatever fits or scores.
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -30,27 +30,19 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from scare.data.alignment import align, average, check_step, shift
-from scare.data.clock import check_clock
+from scare.data.alignment import average, check_step
 from scare.data.column_guess import inspect_table
-from scare.data.column_mapping import (
-    ColumnMapping,
-    DataSection,
-    ReferenceTable,
-    read_labels,
-    read_readings,
-    tidy_columns,
-)
-from scare.data.flags import count_flags, drop_unusable_references, find_dead_channels, flag
-from scare.data.quantities import guess_unit
+from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
+from scare.data.flags import count_flags, drop_unusable_references, flag
+from scare.data.quantities import parse_quantity
 from scare.data.readings import Channel, Readings
+from scare.data.reference_file import Notify, choose_pair, inspect_reference, join_reference, read_station
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time, what_would_do
 from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml
-from scare.words import duration, spell_counts, suggestion
+from scare.words import spell_counts, suggestion
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
-Notify = Callable[[str], object]
 
 
 class SplitBy(StrEnum):
@@ -79,44 +71,51 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
     """Read all files with their reference; columns not given are guessed from the first file and reported."""
     # With a reference file, `data.reference` names a column of that file, not of these.
     columns = replace(data, reference=None) if data.reference_file else data
-    readings: list[Readings] = []
-    mapping: ColumnMapping | None = None
-    for file in files:
-        if mapping is None:
-            mapping, guessed = column_mapping(file, columns)
-            if data.reference_file:
-                mapping = replace(mapping, reference=None)
-            elif mapping.reference is None:
-                raise DataError(
-                    f"{file}: no reference; name its column with --reference or its table with --reference-file"
-                )
-            if guessed and (options := as_options(mapping, columns)):
-                notify(f"{file}: guessed {options}")
-        readings += read_readings(file, mapping)
+    station, sensor = None, ""
+    if data.reference_file:
+        stations, truth = inspect_reference(data), None
+        if not (data.time and data.channels and data.reference):
+            sensor, truth, reasons = choose_pair(inspect_table(files[0], data, data.time), stations, data)
+            for line in (*stations.notes, *reasons):
+                notify(line)
+            if not data.reference:
+                notify(f"{data.reference_file}: guessed --reference {shlex.quote(truth.name)}")
+        station = read_station(stations, truth, data, notify)
+    mapping, notes = column_mapping(files[0], columns, sensor)
+    for line in notes:
+        notify(f"{files[0]}: {line}")
+    if data.reference_file:
+        mapping = replace(mapping, reference=None)
+    elif mapping.reference is None:
+        raise DataError(
+            f"{files[0]}: no reference; name its column with --reference or its table with --reference-file"
+        )
+    readings = [one for file in files for one in read_readings(file, mapping)]
     devices = [one.device for one in readings]
     for device in devices:
         if devices.count(device) > 1:
             raise DataError(f"two files hold a device called '{device}'; rename one or join them")
-    if data.reference_file:
-        return join_reference(readings, data, notify)
-    return readings
+    return join_reference(readings, station, data, notify) if station else readings
 
 
-def column_mapping(file: Path, data: DataSection) -> tuple[ColumnMapping, bool]:
-    """Complete the columns that [data] gives by inspecting the file; returns the mapping and whether it guessed."""
+def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[ColumnMapping, list[str]]:
+    """Complete the columns that [data] gives by inspecting the file; what was guessed is said in sentences.
+
+    `sensor` is the channel to calibrate, if it was chosen by a reference in another file.
+    """
     given = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
-        return ColumnMapping(**given), False
-    guess = inspect_table(file, data).mapping
-    guesses = {channel.name: channel for channel in guess.channels}
-    if guess.reference:
-        guesses[guess.reference.name] = guess.reference
+        return ColumnMapping(**given), []
+    found = inspect_table(file, data, data.time)
+    wanted = parse_quantity(data.quantity) if data.quantity else ""
+    guess, reasons = found.propose(wanted, data.reference.name if data.reference else "", sensor)
+    guesses = {column.name: column.channel for column in found.columns}
     given["channels"] = tuple(_with_guess(channel, guesses) for channel in data.channels or guess.channels)
     if data.reference:
         given["reference"] = _with_guess(data.reference, guesses)
-        if not data.channels:  # the guess may have taken the reference for a channel
-            given["channels"] = tuple(one for one in guess.channels if one.name != data.reference.name)
-    return replace(guess, **given), True
+    mapping = replace(guess, **given)
+    options = as_options(mapping, data)
+    return mapping, [*found.notes, *([] if data.channels else reasons), *([f"guessed {options}"] if options else [])]
 
 
 def _with_guess(channel: Channel, guesses: Mapping[str, Channel]) -> Channel:
@@ -146,39 +145,6 @@ def as_options(mapping: ColumnMapping, given: DataSection) -> str:
     unstated = [name for name in without_option if getattr(mapping, name) and not getattr(given, name)]
     keys = [f"data.{name} = {json.dumps(getattr(mapping, name))}" for name in unstated]
     return ", ".join([*([flags] if flags else []), *keys])
-
-
-def join_reference(readings: Sequence[Readings], data: DataSection, notify: Notify) -> list[Readings]:
-    """Align the readings with the reference in `data.reference_file`, and report each device's clock offset."""
-    file, column = Path(data.reference_file), data.reference.name if data.reference else ""
-    stated = data.reference_table or ReferenceTable()
-    table = replace(stated, dates=stated.dates or data.dates)
-    found = inspect_table(file, table)
-    found.table.require([column] if column else [])
-    guesses = [one.name for one in (*found.references, *found.channels)]
-    if not column and not guesses:
-        raise DataError(f"{file}: no column looks like a reference; name it with --reference")
-    name = column or guesses[0]
-    if not column:
-        notify(f"{file}: guessed --reference {name}")
-    in_order = found.duplicates + found.out_of_order == 0
-    station_channel = _with_guess(data.reference or Channel(name), {name: Channel(name, guess_unit(name))})
-    mapping = ColumnMapping(table.time or found.time, (station_channel,), sort=not in_order, **table.table_options)
-    (station,) = read_readings(file, mapping)
-    if find_dead_channels(station):
-        raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")
-    joined = []
-    for one in readings:
-        if find_dead_channels(one):  # it has no values to correlate; a split leaves it out
-            joined.append(align(one, station))
-            continue
-        clock = check_clock(one, station, one.channels[0].name)
-        for line in clock.describe():
-            notify(line)
-        if data.apply_offset and clock.offset.seconds:
-            notify(f"{one.device}: shifted by {duration(clock.offset.seconds, signed=True)}")
-        joined.append(align(shift(one, clock.offset.seconds) if data.apply_offset else one, station))
-    return joined
 
 
 def prepare(readings: Readings, step: float | None, notify: Notify) -> Readings:

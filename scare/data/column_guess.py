@@ -4,11 +4,12 @@ Comes from `tables.open_table`; its `mapping` goes, as TOML that a person may co
 `column_mapping.read_readings`. Repeated and unordered rows are not errors here: they are counted.
 """
 
-import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import permutations
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +17,35 @@ import numpy as np
 import polars as pl
 
 from scare.data.column_mapping import ColumnMapping
-from scare.data.quantities import guess_unit, is_weather
-from scare.data.readings import DEVICE, TIME, Channel
+from scare.data.column_summary import (
+    TIME_WORDS,
+    ColumnSummary,
+    stated_quantity,
+    summarise,
+    why_no_channel,
+    words,
+)
+from scare.data.formats import FormatColumn
+from scare.data.laser_pairs import describe_pair, find_laser_pairs, mean_of_lasers
+from scare.data.quantities import find_quantity, find_unit, guess_unit
+from scare.data.readings import DEVICE, TIME, Readings
 from scare.data.tables import AS_FOUND, LINE, TableFile, TableOptions, open_table, with_numbers
 from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError
 
-TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
-PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
-LABEL_WORDS = {"flag", "flags", "qc", "status", "error", "id", "serial", "version"}
-ROW_WORDS = {"row", "index", "record", "unnamed", "column"}
-NO_QUANTITY = TIME_WORDS | PLACE_WORDS | LABEL_WORDS | ROW_WORDS
 SITE_WORDS = {"site", "station", "location"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
-# Such as "Ref.NO2", "CO(GT)" (ground truth) and "PM2.5 FEM" (federal equivalent method).
-REFERENCE_NAME = re.compile(r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b")
-SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
-
-
-@dataclass(frozen=True)
-class ColumnSummary:
-    """One column: share of missing values, range, and numbers that look like sentinels."""
-
-    name: str
-    missing: float
-    low: float
-    median: float
-    high: float
-    sentinels: tuple[float, ...]
-
-    @property
-    def channel(self) -> Channel:
-        """The column as a channel, with the unit its name suggests."""
-        return Channel(self.name, guess_unit(self.name))
-
-    @property
-    def is_reference(self) -> bool:
-        """Whether the name looks like that of a reference instrument's column."""
-        return bool(REFERENCE_NAME.search(self.name.lower()))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The column as JSON values, as `scare inspect --json` prints it."""
-        return {
-            "name": self.name,
-            "role": "reference" if self.is_reference else "channel",
-            "unit": self.channel.unit,
-            "missing_share": self.missing,
-            "minimum": self.low,
-            "median": self.median,
-            "maximum": self.high,
-            "sentinels": list(self.sentinels),
-        }
+SAME_SIGNAL = 0.98  # correlation of channels of which one is enough
+EQUALLY_GOOD = 0.005  # difference between correlations that is none
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a table seems to hold; order, step and gaps are those of each device's own rows."""
+    """What a table seems to hold; order, step and gaps are those of each device's own rows.
+
+    `left_out` says of each other column why it is no channel; `notes` are sentences about what was guessed.
+    """
 
     table: TableFile
     time: tuple[str, ...]
@@ -82,6 +55,8 @@ class Inspection:
     stamps: pl.DataFrame = field(repr=False, compare=False)  # `device`, `time` in the file's order
     numbers: pl.DataFrame = field(repr=False, compare=False)  # the columns' values in the same order
     options: TableOptions = AS_FOUND
+    left_out: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -97,6 +72,12 @@ class Inspection:
     def references(self) -> tuple[ColumnSummary, ...]:
         """The columns that look like a reference instrument's."""
         return tuple(column for column in self.columns if column.is_reference)
+
+    def column(self, name: str) -> ColumnSummary:
+        """The summary of a column; of one that was left out, only what its name tells."""
+        found = find_quantity(name)
+        unknown = ColumnSummary(name, nan, nan, nan, nan, (), found.name if found else "", guess_unit(name))
+        return next((column for column in self.columns if column.name == name), unknown)
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -131,23 +112,86 @@ class Inspection:
         """Lengths of the gaps, longest first: steps of more than one and a half times the median."""
         return -np.sort(-self._steps[self._steps > 1.5 * self.step_seconds])
 
-    @property
+    @cached_property
     def mapping(self) -> ColumnMapping:
-        """All channels and the first reference that is not weather, ready for `read_readings`."""
-        if not self.channels:
+        """What `propose` proposes, ready for `read_readings`."""
+        return self.propose()[0]
+
+    def propose(self, quantity: str = "", reference: str = "", sensor: str = "") -> tuple[ColumnMapping, list[str]]:
+        """Choose a reference, the sensor to calibrate and the channels that help, with the reasons as sentences.
+
+        What is given is not chosen: the pollutant, the column of the reference, the sensor's.
+        """
+        truth, notes = self._choose_reference(quantity, reference)
+        channels = tuple(column for column in self.columns if truth is None or column.name != truth.name)
+        channels = tuple(column for column in channels if not column.is_reference) or channels
+        if not channels:
             raise DataError(
                 f"{self.table.path}: no column looks like a sensor's; name them with --channels or in a --config file"
             )
-        references = sorted(self.references, key=lambda column: is_weather(column.name))  # weather last
-        return ColumnMapping(
+        if sensor:
+            first = self.column(sensor)
+        else:
+            correlate = partial(self._correlate, other=truth.name) if truth else None
+            first, reasons = choose_sensor(channels, truth.quantity if truth else quantity, correlate)
+            notes += reasons
+        used = self._with_companions(first, channels)
+        if unused := [column.name for column in channels if column not in used]:
+            notes.append(f"not used: {', '.join(unused)} (add a column with --channels)")
+        mapping = ColumnMapping(
             self.time,
-            tuple(column.channel for column in self.channels),
-            references[0].channel if references else None,
+            tuple(column.channel for column in used),
+            truth.channel if truth else None,
             self.device_column,
             self.site_column,
             sort=self.duplicates > 0 or self.out_of_order > 0,
             **self.options.table_options,
         )
+        return mapping, notes
+
+    def _choose_reference(self, quantity: str, name: str) -> tuple[ColumnSummary | None, list[str]]:
+        """The reference in this table: named, of the quantity, or of one that a channel has too; weather comes last."""
+        if name:
+            return next((column for column in self.columns if column.name == name), None), []
+        references = [one for one in self.references if not quantity or one.measures(quantity)]
+        if not references:
+            return None, []
+
+        def rank(column: ColumnSummary) -> tuple[bool, bool]:
+            is_measured = any(column.quantity and one.measures(column.quantity) for one in self.channels)
+            return column.family == "weather", not is_measured
+
+        first = min(references, key=rank)
+        others = [one.name for one in references if one is not first and one.family != "weather"]
+        note = f"the reference is {first.name}; there are also {', '.join(others)} (choose with --reference)"
+        return first, [note] if others else []
+
+    def _with_companions(self, sensor: ColumnSummary, channels: Sequence[ColumnSummary]) -> tuple[ColumnSummary, ...]:
+        """The sensor, related cells, temperature and humidity; of channels that say the same, the first."""
+        used = [sensor]
+        for column in channels:
+            is_cell = column.family == sensor.family and column.quantity != "particle count"
+            is_cell |= not sensor.quantity and column.family != "weather"
+            is_unknown = not column.quantity and sensor.family != "particles"
+            if column is sensor or not (is_cell or is_unknown or column.quantity in ("T", "RH")):
+                continue
+            same_family = (one.name for one in used if one.family == column.family)
+            if all(self._correlate(one, column.name) < SAME_SIGNAL for one in same_family):
+                used.append(column)
+        return tuple(used)
+
+    def _correlate(self, name: str, other: str) -> float:
+        """Pearson's r of two columns without its sign; 0 if either never changes."""
+        found = self.numbers.select(pl.corr(name, other)).item()
+        return abs(found) if found is not None and np.isfinite(found) else 0.0
+
+    def readings(self, names: Sequence[str]) -> list[Readings]:
+        """The readings of each device in some of the columns, ordered by time; of equal times the first."""
+        channels = tuple(column.channel for name in names for column in self.columns if column.name == name)
+        frame = pl.concat([self.stamps, self.numbers.select(names)], how="horizontal")
+        frame = frame.unique([DEVICE, TIME], keep="first", maintain_order=True)
+        devices = frame.partition_by(DEVICE, maintain_order=True)
+        return [Readings(one[DEVICE][0], one.drop(DEVICE).sort(TIME), channels) for one in devices]
 
     def as_dict(self) -> dict[str, Any]:
         """The inspection as JSON values, as `scare inspect --json` prints it."""
@@ -167,36 +211,67 @@ class Inspection:
             "device_column": self.device_column,
             "site_column": self.site_column,
             "columns": [column.as_dict() for column in self.columns],
+            "left_out": dict(self.left_out),
+            "format": self.table.format.title if self.table.format else "",
+            "notes": list(self.notes),
         }
 
 
-def inspect_table(path: Path | str, options: TableOptions = AS_FOUND) -> Inspection:
+def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tuple[str, ...] = ()) -> Inspection:
     """Propose the time, channels, references, device and site of a table, and measure its rows."""
     table = open_table(path, options)
     raw = table.read(table.columns)
     frame = with_numbers(raw.drop(LINE), table.decimal)
-    time = _find_time(table, frame)
+    time = time or _find_time(table, frame)
     times = parse_times(raw, find_time_format(table, time, options.dates), table)
     del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
-    columns = []
+    rest, left_out, notes = _join_lasers(rest)
+    known = table.format.columns if table.format else {}
+    parameter, columns = stated_quantity(rest), []
     for column in rest:
-        if not column.dtype.is_numeric() or not column.count() or words(column.name) & NO_QUANTITY:
+        if not column.dtype.is_numeric() or not column.count():
             continue
-        steps = column.diff().drop_nulls()
-        if len(steps) >= 10 and (steps == 1).all():  # a row number
+        stated = known.get(column.name, FormatColumn())
+        if why := why_no_channel(column, stated):
+            left_out[column.name] = why
             continue
-        values = column.drop_nulls().to_numpy()
-        low, median, high = np.quantile(values, [0, 0.5, 1]).tolist()
-        missing = column.null_count() / len(column)
-        columns.append(ColumnSummary(column.name, missing, low, median, high, find_sentinels(values)))
+        summary, shown = summarise(column, stated, table.units.get(column.name, ""), parameter)
+        columns.append(summary)
+        notes += shown
+    if table.format and table.format.kind == "reference":
+        columns = [replace(column, is_reference=True) for column in columns]
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
     texts = [name for name, kind in rest.schema.items() if kind == pl.String]
     site = next((name for name in texts if words(name) & SITE_WORDS), "")
-    return Inspection(table, time, tuple(columns), device, site, stamps, numbers, options)
+    return Inspection(
+        *(table, time, tuple(columns), device, site, stamps, numbers, options),
+        left_out=tuple(left_out.items()),
+        notes=(*table.notes, *notes),
+    )
+
+
+def choose_sensor(
+    channels: Sequence[ColumnSummary], quantity: str, correlate: Callable[[str], float] | None = None
+) -> tuple[ColumnSummary, list[str]]:
+    """Choose the channel to calibrate: of the quantity, or else the one that correlates best with the reference.
+
+    `correlate` gives the correlation of a column with the reference, if there is one; the reasons are sentences.
+    """
+    same = [column for column in channels if quantity and column.measures(quantity)]
+    pollutants = [column for column in channels if column.family in ("particles", "gas")]
+    others = [column for column in channels if column.family != "weather"]
+    candidates = same or ([] if correlate else pollutants) or others or list(channels)
+    if len(candidates) == 1 or not correlate:
+        return candidates[0], []
+    strengths = {column.name: correlate(column.name) for column in candidates}
+    enough = max(strengths.values()) - EQUALLY_GOOD
+    chosen = next(column for column in candidates if strengths[column.name] >= enough)
+    others_of = f"of {', '.join(strengths)}," if same else f"no column is {quantity or 'of a known quantity'};"
+    return chosen, [f"{others_of} {chosen.name} correlates best with the reference ({strengths[chosen.name]:.2f})"]
 
 
 def find_time_and_device(
@@ -214,26 +289,19 @@ def find_time_and_device(
     return time, _find_device(frame.drop(time), times)
 
 
-def words(name: str) -> set[str]:
-    """The lower-case words of a column name.
-
-    >>> sorted(words("NO2_B43F_flag"))
-    ['b', 'f', 'flag', 'no']
-    """
-    return set(re.findall(r"[^\W\d_]+", name.lower()))
-
-
-def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
-    """Find the usual no-reading numbers that are frequent and beyond which no other value lies.
-
-    >>> find_sentinels(np.array([3.0, -200, 4, -200, 5, -200, -1]))
-    (-200.0,)
-    """
-    others = values[~np.isin(values, SENTINELS)]
-    often = max(3, len(values) / 1000)
-    # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
-    outside = [number for number in SENTINELS if not np.any(others / number >= 1)]
-    return tuple(number for number in outside if np.sum(values == number) >= often)
+def _join_lasers(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str], list[str]]:
+    """Replace the two laser counters of a box by their mean; returns why each is left out, and the counts."""
+    left_out, notes = dict[str, str](), []
+    for name, pair in find_laser_pairs(frame.columns).items():
+        if not all(frame.schema[one].is_numeric() for one in pair):
+            continue
+        first, second = (frame[one] for one in pair)
+        mean = mean_of_lasers(first, second, find_unit(name)).alias(name)
+        notes.append(describe_pair(name, pair, first, second, mean))
+        single = [one for one in pair if one != name]
+        left_out |= dict.fromkeys(single, f"a laser counter of {name}")
+        frame = frame.drop(single).with_columns(mean)
+    return frame, left_out, notes
 
 
 def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:

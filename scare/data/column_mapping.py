@@ -6,12 +6,16 @@ go to `readings` at once (`read_readings`) or to a calibrator a block at a time 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import tomli_w
 
+from scare.data.formats import Stamp
+from scare.data.laser_pairs import find_laser_pairs, mean_of_lasers
+from scare.data.quantities import STANDARD_TEMPERATURE
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, TIME, Channel, Readings
 from scare.data.tables import LINE, ROWS, TableFile, TableOptions, open_table, stem, strict_numbers
 from scare.data.times import find_time_format, parse_times
@@ -112,6 +116,9 @@ class DataSection(TableOptions):
     reference_file: str = ""
     reference_table: ReferenceTable | None = None
     apply_offset: bool = False
+    quantity: str = ""
+    stamp: Stamp = ""
+    standard_temperature: float = STANDARD_TEMPERATURE
 
 
 def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,15 +166,23 @@ def iterate_tables(
 def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, rows: int) -> Iterator[pl.DataFrame]:
     """Read the file in batches: line, site, device and time of each row, and the mapped columns under our names."""
     labels = filter(None, [mapping.device_column, mapping.site_column])
-    columns = [*mapping.time, *mapping.quantities.values(), *labels]
+    pairs = find_laser_pairs(table.columns)
+    sources = {column: pairs.get(column, (column,)) for column in mapping.quantities.values()}
+    columns = [*mapping.time, *chain.from_iterable(sources.values()), *labels]
     table.require(columns)
     form = find_time_format(table, mapping.time, mapping.dates)
+    units = {channel.name: channel.unit for channel in mapping.channels}
+
+    def numbers(batch: pl.DataFrame, column: str, unit: str) -> pl.Series:
+        first, *second = (strict_numbers(batch, source, table) for source in sources[column])
+        return mean_of_lasers(first, second[0], unit) if second else first
+
     for batch in table.batches(columns, rows):
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
         frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()
-        numbers = [strict_numbers(batch, column, table).alias(name) for name, column in quantities]
-        yield frame.with_columns(parse_times(batch, form, table), *numbers)
+        found = [numbers(batch, column, units.get(name, "")).alias(name) for name, column in quantities]
+        yield frame.with_columns(parse_times(batch, form, table), *found)
 
 
 def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:

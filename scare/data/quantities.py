@@ -126,6 +126,17 @@ def quantity(name: str) -> Quantity:
     return quantities()[name]
 
 
+def parse_quantity(text: str) -> str:
+    """The name of the quantity that a person states, however it is written.
+
+    >>> parse_quantity("o3"), parse_quantity("pm25"), parse_quantity("Ozone")
+    ('O3', 'PM2.5', 'O3')
+    """
+    same = next((name for name in quantities() if name.lower() == text.lower()), "")
+    found = find_quantity(text)
+    return quantity(same or (found.name if found else text)).name
+
+
 def find_quantity(name: str) -> Quantity | None:
     """The first quantity whose patterns match the name of a column or channel, None if none does."""
     return next((one for one in quantities().values() if _matches_any(one.names, name)), None)

@@ -1,0 +1,173 @@
+"""A reference in a file of its own: which of its columns belongs to which channel, and how its rows join the sensor's.
+
+Columns are chosen by quantity, and where several could be meant, by how the curves correlate after the clock check.
+Comes from `column_guess`; goes through `alignment` to `colocation`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scare.data.alignment import COARSER, align, shift
+from scare.data.clock import check_clock, find_clock_offset
+from scare.data.column_guess import EQUALLY_GOOD, Inspection, choose_sensor, inspect_table
+from scare.data.column_mapping import ColumnMapping, DataSection, ReferenceTable, read_readings
+from scare.data.column_summary import ColumnSummary
+from scare.data.flags import find_dead_channels
+from scare.data.quantities import conversion, display_unit, find_quantity, parse_quantity
+from scare.data.readings import DEVICE, Channel, Readings
+from scare.errors import DataError
+from scare.words import duration
+
+Notify = Callable[[str], object]
+SHOWN = 5  # names in a message
+
+
+def inspect_reference(data: DataSection) -> Inspection:
+    """Inspect the reference file; a DataError if it holds several stations or lacks the stated column."""
+    file, stated = Path(data.reference_file), data.reference_table or ReferenceTable()
+    found = inspect_table(file, replace(stated, dates=stated.dates or data.dates), stated.time)
+    found.table.require([data.reference.name] if data.reference else [])
+    stations = found.stamps[DEVICE].unique(maintain_order=True).to_list()
+    if len(stations) > 1:
+        names = ", ".join(stations[:SHOWN])
+        raise DataError(
+            f"{file}: the column '{found.device_column}' names {len(stations)} stations ({names}); join one with 'scare"
+            f" align SENSOR {file} --station {stations[0]}'"
+        )
+    return found
+
+
+def choose_pair(sensors: Inspection, stations: Inspection, data: DataSection) -> tuple[str, ColumnSummary, list[str]]:
+    """Choose the channel to calibrate and the reference's column, as far as they are not given, with the reasons."""
+    wanted = parse_quantity(data.quantity) if data.quantity else ""
+    channels = [one for one in sensors.columns if not data.channels or one.name == data.channels[0].name]
+    channels = [one for one in channels if data.channels or not one.is_reference] or list(sensors.columns)
+    station_columns = list(stations.columns)
+    if data.reference:
+        station_columns = [stations.column(data.reference.name)]
+    sensor_readings = next((one for one in sensors.readings([one.name for one in channels]) if len(one) > 1), None)
+
+    def correlate(channel: str, column: str) -> float:
+        if sensor_readings is None:
+            return 0.0
+        try:
+            return abs(find_clock_offset(sensor_readings, stations.readings([column])[0], channel).correlation)
+        except DataError:  # no overlap, or one of them never changes
+            return 0.0
+
+    truth, notes = _choose_reference(channels, station_columns, wanted, correlate, stations)
+    quantity = truth.quantity or wanted
+    if data.channels:
+        return data.channels[0].name, truth, notes
+    first, reasons = choose_sensor(channels, quantity, lambda name: correlate(name, truth.name))
+    return first.name, truth, notes + reasons
+
+
+def _choose_reference(
+    channels: Sequence[ColumnSummary],
+    columns: Sequence[ColumnSummary],
+    wanted: str,
+    correlate: Callable[[str, str], float],
+    stations: Inspection,
+) -> tuple[ColumnSummary, list[str]]:
+    """The reference's column: of the wanted quantity, or of one that a channel has too; else what correlates best."""
+    if not columns:
+        raise DataError(f"{stations.table.path}: no column looks like a reference; name it with --reference")
+    of_quantity = [one for one in columns if wanted and one.quantity == wanted]
+    unknown = [one for one in columns if not one.quantity]
+    shared = [one for one in columns if one.quantity and any(channel.measures(one.quantity) for channel in channels)]
+    pollutants = [[one for one in some if one.family != "weather"] for some in (shared, columns)]
+    candidates = (of_quantity or unknown if wanted else []) or pollutants[0] or pollutants[1] or shared or list(columns)
+    if len(candidates) == 1:
+        return candidates[0], []
+    strengths = {}
+    for one in candidates:
+        same = [channel for channel in channels if one.quantity and channel.measures(one.quantity)]
+        strengths[one.name] = max(correlate(channel.name, one.name) for channel in (same or channels))
+    chosen = next(one for one in candidates if strengths[one.name] >= max(strengths.values()) - EQUALLY_GOOD)
+    others = [name for name in strengths if name != chosen.name][:SHOWN]
+    return chosen, [
+        f"{stations.table.path}: {chosen.name} correlates best with the sensor ({strengths[chosen.name]:.2f}); there"
+        f" are also {', '.join(others)} (choose with --reference or --quantity)"
+    ]
+
+
+def read_station(found: Inspection, column: ColumnSummary | None, data: DataSection, notify: Notify) -> Readings:
+    """Read the reference's column; a stamp at the beginning of an interval moves to its end.
+
+    A column called `Value` or the like gets the name of its quantity.
+    """
+    file, name = found.table.path, data.reference.name if data.reference else column.name if column else ""
+    channel = found.column(name).channel
+    if data.reference and data.reference != Channel(name):  # with a unit or limits
+        channel = data.reference
+    in_order = found.duplicates + found.out_of_order == 0
+    mapping = ColumnMapping(found.time, (channel,), sort=not in_order, **found.options.table_options)
+    (station,) = read_readings(file, mapping)
+    if find_dead_channels(station):
+        raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")
+    quantity = parse_quantity(data.quantity) if data.quantity else column.quantity if column else ""
+    if quantity and find_quantity(name) is None:
+        notify(f"{file}: {name} is {quantity}{f' in {display_unit(channel.unit)}' if channel.unit else ''}")
+        station = _rename(station, quantity)
+    return with_end_stamps(station, found, data, notify)
+
+
+def with_end_stamps(station: Readings, found: Inspection, data: DataSection, notify: Notify) -> Readings:
+    """Move times to the end of the interval, if the user or the file's format states that they are its beginning."""
+    stamp = data.stamp or (found.table.format.stamp if found.table.format else "")
+    if stamp != "begin":
+        return station
+    notify(f"{found.table.path}: a time is the beginning of its {duration(station.step_seconds)}; moved to the end")
+    return shift(station, station.step_seconds)
+
+
+def _rename(station: Readings, name: str) -> Readings:
+    """Give the only channel of a station another name."""
+    (channel,) = station.channels
+    frame = station.frame.rename({channel.name: name})
+    return replace(station, frame=frame, channels=(replace(channel, name=name),))
+
+
+def join_reference(
+    readings: Sequence[Readings], station: Readings, data: DataSection, notify: Notify
+) -> list[Readings]:
+    """Align the readings with the reference; report units, steps and clocks that differ."""
+    (truth,), names = station.channels, [channel.name for channel in readings[0].channels]
+    _compare_units(readings[0].channels[0], truth, data, notify)
+    if truth.name in names:  # a calibrator's input and output have different names
+        station = _rename(station, f"reference_{truth.name}")
+    joined = []
+    for one in readings:
+        if find_dead_channels(one):  # it has no values to correlate; a split leaves it out
+            joined.append(align(one, station))
+            continue
+        clock = check_clock(one, station, one.channels[0].name)
+        for line in clock.describe():
+            notify(line)
+        if data.apply_offset and clock.offset.seconds:
+            notify(f"{one.device}: shifted by {duration(clock.offset.seconds, signed=True)}")
+        joined.append(align(shift(one, clock.offset.seconds) if data.apply_offset else one, station))
+        finer, coarser = sorted([one.step_seconds, station.step_seconds])
+        if coarser >= COARSER * finer:
+            which = "readings" if one.step_seconds == finer else "the reference"
+            notify(f"{one.device}: averaged {which} from {duration(finer)} to {duration(coarser)}")
+    return joined
+
+
+def _compare_units(sensor: Channel, truth: Channel, data: DataSection, notify: Notify) -> None:
+    """Say how the sensor's unit compares with the reference's, if it is another one."""
+    quantity = find_quantity(sensor.name) or find_quantity(truth.name)
+    found = conversion(sensor.unit, truth.unit, quantity.molar_mass if quantity else None, data.standard_temperature)
+    if not sensor.unit or not truth.unit or (found and (found.gain, found.offset) == (1.0, 0.0)):
+        return
+    units = display_unit(sensor.unit), display_unit(truth.unit)
+    start = f"{sensor.name} is in {units[0]}, the reference in {units[1]}"
+    if found is None:
+        notify(f"{start}, which do not convert: the raw reading is not compared")
+        return
+    is_gas = conversion(sensor.unit, truth.unit) is None
+    at = f" at {data.standard_temperature:g} °C (--standard-temperature)" if is_gas else ""
+    offset = f" {found.offset:+.4g}" if found.offset else ""
+    notify(f"{start}: compared as {found.gain:.4g} × {sensor.name}{offset}{at}; the model takes {units[0]}")
