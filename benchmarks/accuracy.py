@@ -1,12 +1,13 @@
 """Every model and baseline on every task, real ones under a folder and simulated ones, as one page.
 
-    python benchmarks/accuracy.py [DATA] [--models scare,scare-3,ridge-boosting] [--tasks NO2] [--seeds 3]
+    python -m benchmarks.accuracy [DATA] [--models scare,scare-3,ridge-boosting] [--tasks NO2] [--seeds 3]
         [--once mamba,sendal] [--jobs 2] [--folds 2] [--fold-models scare-3,ridge-boosting] [--work out/accuracy]
-        [--out docs/benchmarks/accuracy.md] [--json]
+        [--selection out/selection.json] [--out docs/benchmarks/accuracy.md] [--json]
 
 Tasks are in configs/suite.toml and accuracy.toml; those whose files are not under DATA are left out. Each task, and
 with `--folds` each forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in
-processes of their own, intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page.
+processes of their own, intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page. `--selection` is what
+`python -m benchmarks.selection DATA --json` printed: rules that the other sets choose for a set.
 """
 
 import argparse

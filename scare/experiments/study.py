@@ -54,6 +54,7 @@ from scare.words import suggestion
 
 PAPER, THREE = "scare-paper", "scare-3"  # SCARE with the paper's preset; the mean of three SCARE networks
 BY_PAPER = "-paper"  # suffix of the name of a network that is trained with the paper's preset
+NO_REFIT = "-no-refit"  # suffix of the name of a baseline that is fitted to training alone
 EXPERIMENTS = {f"exp-{number}": model for number, model in ABLATION.items()}  # the paper's ablation, with its preset
 USUAL = (*MODELS, PAPER, THREE)  # the networks in `all`
 NETWORKS = (*USUAL, *(f"{name}{BY_PAPER}" for name in MODELS if name != "scare"), *EXPERIMENTS)
@@ -123,7 +124,7 @@ def choose(names: Sequence[str]) -> list[str]:
     >>> choose(["scare", "linear"])
     ['scare', 'linear']
     """
-    known = [*NETWORKS, *BASELINES]
+    known = [*NETWORKS, *BASELINES, *(f"{name}{NO_REFIT}" for name in BASELINES if name not in UNFITTED)]
     for name in names:
         if name not in (*known, "all"):
             raise UsageError(f"no model called '{name}'{suggestion(name, known)}")
@@ -162,7 +163,8 @@ def fit_method(
     """Fit the method of a job; returns it with facts: parameters, bytes and, for a network, training speed."""
     if job.method not in NETWORKS:
         inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window))
-        predictor = BASELINES[job.method](train, validation, inputs, target)
+        name = job.method.removesuffix(NO_REFIT)
+        predictor = BASELINES[name](train, validation, inputs, target, refit=name == job.method)
         return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}
     speeds: list[float] = []  # windows per second, as training reports its progress
     recipe = recipe_of(job.method, job.window, job.seed, {**settings, **({"rate": job.rate} if job.rate else {})})
