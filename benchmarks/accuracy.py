@@ -6,8 +6,8 @@
 
 Tasks are in configs/suite.toml and accuracy.toml; those whose files are not under DATA are left out. Each task, and
 with `--folds` each forward fold of a task split by time, is a study, as `scare compare` runs it: resumable, jobs in
-processes of their own, intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page. `--selection` is what
-`python -m benchmarks.selection DATA --json` printed: rules that the other sets choose for a set.
+processes of their own, intervals from a paired block bootstrap. With `--out` a picture is drawn next to the page.
+`--selection` is what `python -m benchmarks.selection DATA --json` printed: rules that the other sets choose for a set.
 """
 
 import argparse
@@ -21,16 +21,19 @@ from rich.console import Console
 
 from benchmarks.accuracy_page import TaskResult, draw_picture, page
 from benchmarks.accuracy_tasks import fold_task, load_tasks
+from scare.board.budget import BoardBudget
 from scare.data.readings import Readings
 from scare.data.split import Split
-from scare.experiments.comparison_table import Row, make_table
-from scare.experiments.study import choose, grid, prepare, run_study
+from scare.experiments.comparison_table import make_table
+from scare.experiments.study import NO_REFIT, Study, choose, grid, prepare, run_study
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 
 STDERR = Console(stderr=True)
-USUAL = "scare,scare-3,ridge-boosting,boosting,ridge,multiple-linear,linear,raw,dlinear,tesla"
-IN_FOLDS = "scare-3,ridge-boosting,boosting,ridge"
+FITTED = ("ridge-boosting", "boosting", "ridge", "multiple-linear", "linear")
+USUAL = ",".join(("scare", *FITTED, "raw", *(f"{name}{NO_REFIT}" for name in FITTED)))
+IN_FOLDS = "scare,ridge-boosting,boosting,ridge"
+BOARD = "nano33ble"  # where what was chosen is counted, in fixed point
 
 
 def ours_of(models: str) -> str:
@@ -40,27 +43,46 @@ def ours_of(models: str) -> str:
 
 def run_task(task: SuiteTask, readings: Sequence[Readings], options: argparse.Namespace) -> TaskResult:
     """Run the study of a task, and one for each of its forward folds."""
-    rows = _run(task.name, split_task(task, readings, options.data), task, options.models, options)
+    study = _run(task.name, split_task(task, readings, options.data), task, options.models, options)
     folds = [
-        _run(f"{task.name}, fold {number}", split, task, options.fold_models, options)
+        make_table(
+            _run(f"{task.name}, fold {number}", split, task, options.fold_models, options), ours_of(options.fold_models)
+        )
         for number, split in enumerate(fold_task(task, readings, options.folds), start=1)
     ]
-    return TaskResult(task, rows, folds)
+    ours = ours_of(options.models)
+    return TaskResult(task, make_table(study, ours), folds, _describe(study, ours))
 
 
-def _run(name: str, split: Split, task: SuiteTask, models: str, options: argparse.Namespace) -> list[Row]:
-    """Run or resume the study of these models (comma-separated) on a split; returns its table."""
+def _describe(study: Study, ours: str) -> dict[str, Any]:
+    """Parts of the calibrator that ours chose, and its cost on the board; kept beside the study's rows."""
+    job = next((job for job in study.finished() if job.method == ours), None)
+    calibrator = study.calibrator(job) if job else None
+    if job is None or calibrator is None:
+        return {}
+    file = study.folder / f"{job.key}-board.json"
+    if not file.exists():
+        parts = [row["candidate"] for row in calibrator.facts.get("selection", ()) if row["share"]]
+        cost = BoardBudget.of(BOARD, "fixed", None, None, None).measure(calibrator)
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps({"parts": parts, **cost}), encoding="utf-8")
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _run(name: str, split: Split, task: SuiteTask, models: str, options: argparse.Namespace) -> Study:
+    """Run or resume the study of these models (comma-separated) on a split."""
     folder = Path(options.work) / "".join(letter if letter.isalnum() else "-" for letter in name)
     jobs, once = grid(choose(models.split(",")), [task.window], options.seeds), options.once.split(",")
     study = prepare(folder, split, [job for job in jobs if job.seed == 0 or job.method not in once], {})
     run_study(study, options.jobs, lambda done, total, key: STDERR.print(f"{name}: {done}/{total} {key}"))
-    return make_table(study, ours_of(models))
+    return study
 
 
 def plain(result: TaskResult) -> dict[str, Any]:
     """Convert a result to plain values, for JSON."""
     rows, *folds = ([row.as_dict() for row in rows] for rows in (result.rows, *result.folds))
-    return {"rows": rows, "folds": folds}
+    return {"rows": rows, "folds": folds, "chosen": dict(result.chosen)}
 
 
 def main() -> None:
@@ -75,6 +97,7 @@ def main() -> None:
     parser.add_argument("--fold-models", default=IN_FOLDS)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--work", default="out/accuracy")
+    parser.add_argument("--selection", type=Path, help="what benchmarks.selection --json printed")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -91,7 +114,9 @@ def main() -> None:
     if real and options.out is not None:
         picture = draw_picture(real, ours, options.out.with_suffix(".svg")).name
     fewer = f" (one: {options.once.replace(',', ', ')})" if options.once else ""
-    text = page(results, ours, f"{options.seeds} seeds{fewer}", options.models.replace(",", ", "), picture)
+    rules = json.loads(options.selection.read_text(encoding="utf-8")) if options.selection else {}
+    seeds = f"{options.seeds} seed{'s' * (options.seeds > 1)}{fewer}"
+    text = page(results, ours, seeds, options.models.replace(",", ", "), picture, rules)
     if options.out is not None:
         with replacing(options.out) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")
