@@ -2,13 +2,15 @@
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
 from scare.cli import options
 from scare.cli.config import read_config
-from scare.cli.console import emit, note, progress, show_table
+from scare.cli.console import TableForm, emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.cli.train import make_recipe, note_split
 from scare.data.colocation import make_split, read_colocation
@@ -17,7 +19,7 @@ from scare.files import replacing
 from scare.scorecard.accuracy import RmseDifference
 from scare.windowing.window_length import parse_window, window_readings
 
-ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "R²", "slope", "intercept")
+ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "bias", "R²", "slope", "intercept")
 COST = ("parameters", "bytes", "training [s]", "windows/s")
 
 
@@ -38,6 +40,13 @@ def compare(
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for rows, table and figure; run again to resume.")] = Path(
         "out/compare"
     ),
+    form: Annotated[
+        TableForm, option(OUTPUT, "--format", "Print tables as text, Markdown or LaTeX.", hidden=True)
+    ] = TableForm.TEXT,
+    beside: Annotated[
+        list[Path] | None,
+        option(OUTPUT, "--beside", "Folder of another comparison, for one more table over all tasks.", hidden=True),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Train and score every model and baseline on the same rows.
@@ -46,6 +55,7 @@ def compare(
       scare compare box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --windows 60,360 --jobs 2
       scare compare sim.parquet --models scare,tesla,ridge,linear --seeds 1
       scare compare sim.parquet --executor dask://10.0.0.5:8786
+      scare compare pm.csv --out out/pm --format latex --beside out/no2
     """
     given = read_config(
         config,
@@ -61,7 +71,7 @@ def compare(
         },
     )
     make_recipe(given)  # an error in [training] is found before the work
-    from scare.experiments.comparison_table import make_table
+    from scare.experiments.comparison_table import join_tables, make_table
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
     from scare.report.png_figures import draw_comparison
@@ -83,11 +93,16 @@ def compare(
     rows = make_table(study)
     dicts = [row.as_dict() for row in rows]
     _write(out, dicts)
+    tasks = {one.name: _read(one) for one in beside or ()} | {out.name: dicts}
+    over_tasks = join_tables(tasks) if beside else []
     if as_json:
-        emit({**parts.facts, "folder": str(out), "rows": dicts})
+        joined = {"over_tasks": [asdict(one) for one in over_tasks]} if beside else {}
+        emit({**parts.facts, "folder": str(out), "rows": dicts, **joined})
     else:
         for length in lengths:
-            _show([row for row in rows if row.window == length], length)
+            _show([row for row in rows if row.window == length], length, form)
+        if over_tasks:
+            _show_tasks(over_tasks, list(tasks), form)
     scored = [row for row in rows if row.accuracy is not None]
     if not scored:
         raise DataError(f"no method has a score; the reasons are in {out / 'table.csv'}")
@@ -95,7 +110,7 @@ def compare(
     note(f"Wrote rows, table.csv, table.json and {figure.name} to {out}.")
 
 
-def _show(rows: list[Any], window: int) -> None:
+def _show(rows: list[Any], window: int, form: TableForm) -> None:
     """Print accuracy and cost at one window length as two tables, and why some methods have no score.
 
     `rows` are `experiments.comparison_table` rows.
@@ -105,12 +120,35 @@ def _show(rows: list[Any], window: int) -> None:
     cost = [[label, *_cost_cells(row.facts)] for label, row in scored.items()]
     if scored:
         count = max(row.accuracy.rows for row in scored.values())
-        show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy)
-        show_table(f"window {window}: cost", ["", *COST], cost)
+        show_table(f"window {window}: {count:,} test rows, mean ± spread over seeds", ["", *ACCURACY], accuracy, form)
+        show_table(f"window {window}: cost", ["", *COST], cost, form)
     for row in (row for row in rows if row.accuracy is None):
         note(f"{row.method} has no score: {row.failed}")
     if any(row.to_ours is not None and not row.to_ours.known for row in rows):
         note("The test has less than a day of rows, so there are no confidence intervals and no winner.")
+
+
+def _show_tasks(methods: Sequence[Any], tasks: Sequence[str], form: TableForm) -> None:
+    """Print RMSE and bias of every method on every task, and its RMSE relative to the best.
+
+    `methods` are `experiments.comparison_table.MethodOverTasks`.
+    """
+    columns = ["", *(f"{task} {name}" for task in tasks for name in ("RMSE", "bias")), "RMSE ÷ lowest"]
+    rows = []
+    for one in methods:
+        found = [one.rows.get(task, {}).get(name) for task in tasks for name in ("rmse", "bias")]
+        cells = ["" if value is None else f"{value:.4g}" for value in found]
+        rows.append([one.label, *cells, "" if isnan(one.ratio) else f"{one.ratio:.3f}"])
+    show_table(f"{len(tasks)} tasks, and the geometric mean of RMSE ÷ the lowest of a task", columns, rows, form)
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    """The table of a comparison in a folder."""
+    try:
+        rows: list[dict[str, Any]] = json.loads((folder / "table.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder} has no table of a comparison (table.json): {error}") from error
+    return rows
 
 
 def _label(row: Any) -> str:
@@ -122,8 +160,9 @@ def _label(row: Any) -> str:
 
 def _accuracy_cells(row: Any) -> list[str]:
     accuracy, spread = row.accuracy, f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
-    others = [f"{accuracy.mae:.4g}", f"{accuracy.r2:.3g}", f"{accuracy.slope:.3g}", f"{accuracy.intercept:.3g}"]
-    return [f"{accuracy.rmse:.4g}{spread}", _difference(row.to_ours), f"{accuracy.top5_rmse:.4g}", *others]
+    others = (f"{one:.3g}" for one in (accuracy.bias, accuracy.r2, accuracy.slope, accuracy.intercept))
+    errors = [f"{accuracy.rmse:.4g}{spread}", _difference(row.to_ours), f"{accuracy.top5_rmse:.4g}"]
+    return [*errors, f"{accuracy.mae:.4g}", *others]
 
 
 def _cost_cells(facts: Mapping[str, float]) -> list[str]:

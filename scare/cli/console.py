@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from time import monotonic
 from typing import Any
 
@@ -19,6 +20,11 @@ from scare.records import nan_to_none
 
 COUNT_SECONDS = 0.2  # minimum time between two JSON lines of a task that only advances
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
+LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "%_&#${}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"★": r"$\star$", "±": r"$\pm$", "−": "$-$", "²": "$^2$", "µ": r"\textmu{}", "÷": r"$\div$"}
+)  # characters that LaTeX would take for commands, or may not have
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
@@ -32,8 +38,22 @@ def emit(result: dict[str, Any]) -> None:
     STDOUT.print(json.dumps(nan_to_none(result), indent=2, default=str, allow_nan=False), markup=False)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+class TableForm(StrEnum):
+    """How a table is printed: for a terminal, or as the source of a document."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+
+
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], form: TableForm = TableForm.TEXT
+) -> None:
     """Print a table on stdout; the first column is text, the others numbers."""
+    if form is not TableForm.TEXT:
+        source = markdown_table if form is TableForm.MARKDOWN else latex_table
+        STDOUT.print(source(title, columns, rows), markup=False)
+        return
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for index, column in enumerate(columns):
         table.add_column(Text(column), justify="right" if index else "left", overflow="fold")
@@ -41,6 +61,41 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
         table.add_row(*map(Text, row))
     STDOUT.print(title, style="bold", markup=False)
     STDOUT.print(table)
+
+
+def markdown_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""The source of a table in Markdown, with its title above.
+
+    >>> print(markdown_table("two methods", ["", "RMSE"], [["a|b", "1.5"]]))
+    two methods
+    <BLANKLINE>
+    |  | RMSE |
+    |---|---:|
+    | a\|b | 1.5 |
+    <BLANKLINE>
+    """
+    rule = "|".join(["---", *["---:"] * (len(columns) - 1)])
+    head, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, *rows)]
+    return "\n".join([title, "", head, f"|{rule}|", *body, ""])
+
+
+def latex_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""The source of a table in LaTeX, for the package booktabs, with its title as a comment.
+
+    >>> print(latex_table("two methods", ["", "top-5 %"], [["a_b", "1.5 ±0.1"]]))
+    % two methods
+    \begin{tabular}{lr}
+    \toprule
+     & top-5 \% \\
+    \midrule
+    a\_b & 1.5 $\pm$0.1 \\
+    \bottomrule
+    \end{tabular}
+    <BLANKLINE>
+    """
+    head, *body = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in (columns, *rows)]
+    begin = rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}"
+    return "\n".join([f"% {title}", begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
 class JsonProgress(Progress):

@@ -93,3 +93,42 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
     facts = {key: float(np.mean([result.get(key) or 0 for result in recorded])) for key in FACTS}
     facts["coverage"] = float(np.mean([rows.coverage[job] for job in finished]))
     return Row(name, window, len(finished), mean, spread, facts=facts)
+
+
+@dataclass(frozen=True)
+class MethodOverTasks:
+    """A method on several tasks: its row of each, by the task's name; and its RMSE relative to the best.
+
+    `ratio` is the geometric mean over tasks of its RMSE divided by the lowest of any method, NaN unless it has a score
+    on all of them.
+    """
+
+    label: str
+    rows: Mapping[str, Mapping[str, Any]]
+    ratio: float
+
+
+def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MethodOverTasks]:
+    """Join the tables of several tasks, each rows as `Row.as_dict` makes them, best first.
+
+    A method is known by its name, and by its window if some task has several.
+
+    >>> tables = {"no2": [{"method": "a", "window": 8, "rmse": 2.0}, {"method": "b", "window": 8, "rmse": 4.0}]}
+    >>> tables["pm"] = [{"method": "a", "window": 60, "rmse": 9.0}, {"method": "b", "window": 60, "rmse": 3.0}]
+    >>> [(one.label, round(one.ratio, 2)) for one in join_tables(tables)]
+    [('b', 1.41), ('a', 1.73)]
+    """
+    several = any(len({row["window"] for row in rows}) > 1 for rows in tables.values())
+    methods: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for task, rows in tables.items():
+        for row in rows:
+            if row.get("rmse") is not None:
+                label = f"{row['method']}, window {row['window']}" if several else row["method"]
+                methods.setdefault(label, {})[task] = row
+    lowest = {task: min((own[task]["rmse"] for own in methods.values() if task in own), default=0) for task in tables}
+    joined = []
+    for label, own in methods.items():
+        ratios = [own[task]["rmse"] / lowest[task] for task in tables if task in own and lowest[task] > 0]
+        is_everywhere = len(ratios) == len(tables)
+        joined.append(MethodOverTasks(label, own, float(np.exp(np.log(ratios).mean())) if is_everywhere else np.nan))
+    return sorted(joined, key=lambda one: (np.isnan(one.ratio), one.ratio, one.label))

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -26,6 +27,44 @@ def test_everyone_is_in_the_table_the_files_and_the_figure(scare: RunCli, sim: P
     rows = json.loads(Path("study/table.json").read_text())
     assert pl.read_csv("study/table.csv")["method"].to_list() == [row["method"] for row in rows]
     assert Path("study/comparison.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_table_is_printed_as_markdown(scare: RunCli, sim: Path) -> None:
+    output = scare(f"scare compare {sim} {QUICK} --out study --format markdown")
+    assert output.code == 0, output.err
+    lines = [line for line in output.out.splitlines() if line.startswith("|")]
+    head = ["", "RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "bias", "R²", "slope", "intercept"]
+    assert [cell.strip() for cell in lines[0].split("|")[1:-1]] == head
+    assert set(lines[1]) == set("|-:")
+    best = json.loads(Path("study/table.json").read_text())[0]
+    cells = [cell.strip() for cell in lines[2].split("|")[1:-1]]
+    assert (cells[0].removeprefix("★ "), cells[1], cells[5]) == (
+        best["method"],
+        f"{best['rmse']:.4g}",
+        f"{best['bias']:.3g}",
+    )
+
+
+def test_tables_of_several_tasks_are_one_in_latex(scare: RunCli, sim: Path) -> None:
+    scare(f"scare compare {sim} {QUICK} --out first")
+    output = scare(f"scare compare {sim} --models linear,ridge --windows 12 --out second --format latex --beside first")
+    assert output.code == 0, output.err
+    rows = [json.loads(Path(f"{name}/table.json").read_text()) for name in ("first", "second")]
+    errors = [{row["method"]: row["rmse"] for row in one} for one in rows]
+    ratio = np.sqrt(np.prod([one["ridge"] / min(one.values()) for one in errors]))
+    (ridge,) = [line for line in output.out.splitlines() if line.startswith("ridge") and line.count("&") == 5]
+    cells = [cell.strip(" \\") for cell in ridge.split("&")]
+    assert [cells[1], cells[3], cells[5]] == [f"{errors[0]['ridge']:.4g}", f"{errors[1]['ridge']:.4g}", f"{ratio:.3f}"]
+    assert output.out.count(r"\begin{tabular}") == output.out.count(r"\end{tabular}") == 3
+    assert "top-5 \\%" in output.out
+    again = scare(f"scare compare {sim} --models linear --windows 12 --out second --beside first --json")
+    assert {one["label"] for one in json.loads(again.out)["over_tasks"]} == {"linear", "multiple-linear", "ridge"}
+
+
+def test_a_folder_without_a_comparison_is_named(scare: RunCli, sim: Path) -> None:
+    output = scare(f"scare compare {sim} {QUICK} --out study --beside nowhere")
+    assert output.code == 3
+    assert "nowhere has no table of a comparison (table.json)" in output.err
 
 
 def test_json_is_all_there_is_on_stdout(scare: RunCli, sim: Path) -> None:
