@@ -19,12 +19,12 @@ from time import time
 from typing import Any
 
 from scare.board.boards import board
-from scare.data.tables import Dates
+from scare.data.tables import AS_FOUND
 from scare.errors import DataError, ExitCode, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import TARGETS
 from scare.files import replacing
-from scare.web.setup import FILES, Setup
+from scare.web.setup import FILES, Selections, Setup
 
 PREVIEW = "scare.web.preview"
 DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # config previewed, config trained with, calibrator
@@ -206,11 +206,11 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
         raise DataError(setup.missing)
     match kind:
         case "look":
-            return preview_job(find_file(argument).rpartition("/")[2], setup.selections.dates)
+            return preview_job(find_file(argument).rpartition("/")[2], setup.selections)
         case "example":
             out = f"{FILES}/{EXAMPLE}"
             words = ("simulate", "--boxes", "4", "--days", "14", "--seed", "5", "--out", out, "--json")
-            return Job(f"look:{EXAMPLE}", [Command(words), Command((out, ""), PREVIEW)])
+            return Job(f"look:{EXAMPLE}", [Command(words), Command((out, "{}"), PREVIEW)])
         case "together":
             about = {"config": setup.config(), "written": DRAFT}
             return Job(kind, [Command(("--together", DRAFT, *setup.paths), PREVIEW)], about)
@@ -231,13 +231,14 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
             out, on = "certificate.json", board(chosen or DEFAULT_BOARD).name
             return Job(kind, [Command(("verify", MODEL, "--board", on, "--out", out, "--json"))], {"file": out})
         case "predict":
-            return _predict_job(find_file(argument), setup.selections.dates)
+            return _predict_job(find_file(argument), setup.written(setup.sensors[0]))
     raise UsageError(f"There is no step '{kind[:20]}'.")
 
 
-def preview_job(name: str, dates: Dates) -> Job:
+def preview_job(name: str, selections: Selections) -> Job:
     """The job that previews an uploaded file."""
-    return Job(f"look:{name}", [Command((f"{FILES}/{name}", dates), PREVIEW)])
+    written = selections.tables.get(name, AS_FOUND).table_options
+    return Job(f"look:{name}", [Command((f"{FILES}/{name}", json.dumps(written)), PREVIEW)])
 
 
 def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
@@ -250,12 +251,14 @@ def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
     return Job(f"export:{target}", [Command(words)], {"file": out})
 
 
-def _predict_job(path: str, dates: Dates) -> Job:
-    """Calibrate an uploaded file to a CSV of the same name."""
+def _predict_job(path: str, written: Mapping[str, Any]) -> Job:
+    """Calibrate an uploaded file, which is `written` like those of training, to a CSV of the same name."""
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
-    words = ("predict", MODEL, path, *(("--dates", dates) if dates else ()), "--out", out)
-    return Job(f"predict:{name}", [Command((*words, "--json"))], {"file": out})
+    stated = ((name, one) for name, value in written.items() for one in (value if name == "missing" else [value]))
+    options = [word for name, one in stated for word in (f"--{name.replace('_', '-')}", str(one))]
+    words = ("predict", MODEL, path, *options, "--out", out, "--json")
+    return Job(f"predict:{name}", [Command(words)], {"file": out})
 
 
 def typed_lines(commands: Sequence[Command]) -> list[str]:

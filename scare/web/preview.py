@@ -1,6 +1,6 @@
 """Previews of files before training; runs in a separate process and prints JSON.
 
-    python -m scare.web.preview FILE DATES            its columns, each with a small chart
+    python -m scare.web.preview FILE OPTIONS          its columns, each with a small chart; OPTIONS are JSON
     python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the split, the clock's offset
 
 Comes from `jobs`; goes to `setup` and to the page.
@@ -10,26 +10,25 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from scare.data.clock import find_clock_offset
+from scare.data.clock import FARTHEST, check_clock
 from scare.data.colocation import SplitSection, make_split, read_colocation
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.flags import find_dead_channels
-from scare.data.quantities import display_unit, find_quantity, guess_unit
+from scare.data.quantities import conversion, display_unit, find_quantity
 from scare.data.readings import DEVICE, TIME, Channel, Readings
-from scare.data.tables import AS_FOUND, Dates, TableOptions
+from scare.data.tables import AS_FOUND, TableOptions
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
 from scare.report.chart_data import decimate, with_breaks
 from scare.windowing.window_length import AUTO, window_readings
 
 SMALL, LARGE = 400, 2000  # points of a chart
-MARGIN_SECONDS = 7200  # of the reference shown before and after the sensor: the largest clock offset tried
 WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
@@ -38,12 +37,17 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     found = inspect_table(path, options)
     facts = found.as_dict()
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
-    columns = {name: {"name": name, "looks": labels.get(name, "nothing")} for name in found.table.columns}
+    names = [*found.table.columns, *found.numbers.columns]  # a mean of two counters has no column of its own
+    columns = {name: {"name": name, "quantity": "", "looks": labels.get(name, "nothing")} for name in names}
     for one in facts["columns"]:
         quantity = find_quantity(one["name"])
-        looks = WEATHER.get(quantity.name, "sensor") if quantity else "sensor"
-        columns[one["name"]] |= {**one, "looks": "reference" if one["role"] == "reference" else looks}
+        named = {"quantity": quantity.name if quantity else "", **one}
+        looks = WEATHER.get(named["quantity"], "sensor")
+        columns[one["name"]] |= {**named, "looks": "reference" if one["role"] == "reference" else looks}
     facts["columns"] = list(columns.values())
+    facts["channels"] = {"": [channel.name for channel in found.mapping.channels]} if found.channels else {}
+    facts["reference"] = found.mapping.reference.name if found.channels and found.mapping.reference else ""
+    facts["notes"] = list(found.table.notes)
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
     frame = pl.concat([found.stamps, found.numbers], how="horizontal")
@@ -101,8 +105,8 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
 
 def _side_by_side(one: Readings) -> dict[str, Any]:
     """The facts of a device, and a chart of its first channel and its reference."""
-    columns = np.column_stack([one.values[:, 0], one.targets])
     assert one.reference is not None
+    comparable, sensor = _in_unit_of(one.reference, one.channels[0], one.values[:, 0])
     return {
         "name": one.device,
         "rows": len(one),
@@ -111,8 +115,18 @@ def _side_by_side(one: Readings) -> dict[str, Any]:
         "sensor_unit": display_unit(one.channels[0].unit),
         "reference": one.reference.name,
         "unit": display_unit(one.reference.unit),
-        "picture": _picture(one.times, columns, one.step_seconds, LARGE),
+        "comparable": comparable,
+        "picture": _picture(one.times, np.column_stack([sensor, one.targets]), one.step_seconds, LARGE),
     }
+
+
+def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tuple[bool, np.ndarray]:
+    """A sensor's values in the reference's unit; False, and the values as they are, if they do not convert."""
+    quantity = find_quantity(reference.name) or find_quantity(sensor.name)
+    found = conversion(sensor.unit, reference.unit, quantity.molar_mass if quantity else None)
+    if found is None or not (sensor.unit and reference.unit):
+        return False, values
+    return True, found.gain * values + found.offset
 
 
 def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
@@ -120,27 +134,26 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
 
     None if the reference is not in a separate file, or if no device has a complete row.
     """
-    if not data.reference_file or data.reference is None:
+    if not data.reference_file or data.reference is None or data.reference_table is None:
         return None
-    file, column = Path(data.reference_file), data.reference.name
-    found = inspect_table(file, data)
-    mapping = ColumnMapping(found.time, (Channel(column, guess_unit(column)),), sort=True, **data.table_options)
-    station = read_readings(file, mapping)[0]
+    table = data.reference_table
+    mapping = ColumnMapping(table.time, (data.reference,), sort=True, **table.table_options)
+    station = read_readings(data.reference_file, mapping)[0]
     mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, **data.table_options)
     sensor = next((one for one in read_readings(files[0], mapping) if not find_dead_channels(one)), None)
     if sensor is None:
         return None
-    offset = find_clock_offset(sensor, station, sensor.channels[0].name)
-    pictures = {}
-    for name, one in (("sensor", sensor), ("reference", station)):
-        near = (one.times > sensor.times[0] - MARGIN_SECONDS) & (one.times < sensor.times[-1] + MARGIN_SECONDS)
-        pictures[name] = _picture(one.times[near], one.values[near, :1], one.step_seconds, LARGE)
+    check = check_clock(sensor, station, sensor.channels[0].name)
+    comparable, values = _in_unit_of(data.reference, sensor.channels[0], sensor.values[:, :1])
+    near = (station.times > sensor.times[0] - FARTHEST) & (station.times < sensor.times[-1] + FARTHEST)
+    nearby = station.rows(near)
     return {
         "device": sensor.device,
-        "seconds": offset.seconds,
-        "correlation": offset.correlation,
-        "correlation_at_zero": offset.correlation_at_zero,
-        **pictures,
+        "comparable": comparable,
+        "is_weak": check.is_weak,
+        **check.as_dict(),
+        "sensor": _picture(sensor.times, values, sensor.step_seconds, LARGE),
+        "reference": _picture(nearby.times, nearby.values[:, :1], nearby.step_seconds, LARGE),
     }
 
 
@@ -151,7 +164,7 @@ def main(arguments: Sequence[str]) -> int:
         if first == "--together":
             found = preview_colocation(Path(second), [*map(Path, rest)])
         else:
-            found = preview_file(Path(first), TableOptions(dates=cast(Dates, second)))
+            found = preview_file(Path(first), convert(json.loads(second), TableOptions, "the options"))
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code

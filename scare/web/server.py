@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,13 +20,13 @@ from starlette.staticfiles import StaticFiles
 
 from scare import __version__
 from scare.board.boards import boards
-from scare.data.quantities import units
+from scare.data.quantities import quantities, units
 from scare.errors import DataError, ScareError
 from scare.export.package import TARGETS
 from scare.files import PAGES, UPLOT, replacing
 from scare.server import AccessGuard, ThreadedServer, error_response
 from scare.web.auth import AccessTokens
-from scare.web.sessions import LATER, Session, SessionRegistry, safe_name
+from scare.web.sessions import LATER, SUFFIXES, Session, SessionRegistry, safe_name
 from scare.web.setup import FILES
 
 HOST = "127.0.0.1"
@@ -36,6 +37,11 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # content policy of the report in its frame
+CONTINENTS = (  # of time zones; others are former names of these
+    *("Africa/", "America/", "Antarctica/", "Asia/", "Atlantic/", "Australia/", "Europe/", "Indian/", "Pacific/"),
+)
+ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252 (western Europe)", "latin-1": "Latin-1"}
+ENCODINGS |= {"cp1250": "Windows-1250 (central Europe)", "cp1251": "Windows-1251 (Cyrillic)", "gb18030": "GB 18030"}
 LARGEST_REQUEST = 1 << 16  # bytes of JSON
 TICK_SECONDS = 0.2  # between two events, at least
 KEEPALIVE_SECONDS = 15.0  # between two events, at most
@@ -116,7 +122,7 @@ class SessionHandlers:
         return JSONResponse({"key": key})
 
     async def list_sessions(self, request: Request) -> Response:
-        """List all sessions, and what the page offers to choose from: boards, export targets and units."""
+        """List all sessions, and what the page offers to choose from: boards, export targets, units, time zones …"""
         sessions = [{"id": one.id, "title": one.title, "created": one.created} for one in self.registry.list()]
         names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
         return JSONResponse(
@@ -126,6 +132,10 @@ class SessionHandlers:
                 "boards": [{name: getattr(one, name) for name in names} for one in boards().values()],
                 "targets": [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()],
                 "units": units(),
+                "quantities": [one.name for one in quantities().values() if not one.weather],
+                "zones": ["UTC", *sorted(zone for zone in available_timezones() if zone.startswith(CONTINENTS))],
+                "encodings": ENCODINGS,
+                "suffixes": SUFFIXES,
                 "version": __version__,
             }
         )

@@ -25,6 +25,7 @@ from secrets import token_hex
 from typing import Any
 from unicodedata import normalize
 
+from scare.data.tables import SUFFIXES as TABLE_SUFFIXES
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.records import merge, read_json
@@ -34,7 +35,7 @@ from scare.web.setup import FILES, Setup, make_setup, read_selections
 RECORD, LATER = "session.json", "later"
 LONGEST_NAME = 80
 SPARE_BYTES = 1 << 30  # that uploads leave free on the disk
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet")
+SUFFIXES = (*TABLE_SUFFIXES, ".zip")  # of files that can be uploaded
 ID = re.compile(r"[0-9a-z-]{1,60}")
 
 
@@ -98,21 +99,21 @@ class Session:
             temporary.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
     def select(self, changes: Mapping[str, Any]) -> None:
-        """Save what the person has just selected; another date format previews all files again."""
+        """Save what the person has just selected; a file that is said to be written otherwise is previewed again."""
         selections = merge(self.selections, changes)
         read_selections(selections)  # only to raise an error before anything changes
         self.selections = selections
         self.save()
-        if "dates" in changes:
-            for name in self.names(FILES):
-                self.jobs.start(preview_job(name, self.setup.selections.dates))
+        for name in changes.get("tables", {}):
+            if name in self.names(FILES):
+                self.jobs.start(preview_job(name, self.setup.selections))
         self._notify()
 
     def add_file(self, place: str, name: str) -> None:
         """Preview a file that has just been uploaded to train on; one for later is only listed."""
         self.jobs.forget(f"predict:{name}")
         if place == FILES:
-            self.jobs.start(preview_job(name, self.setup.selections.dates))
+            self.jobs.start(preview_job(name, self.setup.selections))
         self._notify()
 
     def remove_file(self, name: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from scare.data.tables import Dates
+from scare.data.formats import Stamp
+from scare.data.tables import AS_FOUND, TableOptions
 from scare.records import Positive, convert
 from scare.windowing.window_length import AUTO, WindowLength
 
@@ -34,8 +35,10 @@ class Selections:
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # by file
     roles: Mapping[str, Mapping[str, Role]] = field(default_factory=dict)  # by file and column
     units: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by file and column
-    dates: Dates = ""
+    tables: Mapping[str, TableOptions] = field(default_factory=dict)  # how each file is written, by file
     apply_offset: bool = False
+    quantity: str = ""
+    stamp: Stamp = ""
     split: Literal["time", "device"] = "time"
     borders: tuple[float, ...] = ()  # seconds since 1970
     window: WindowLength = AUTO
@@ -66,19 +69,28 @@ class Setup:
         first, station, selections = self.sensors[0], self.reference_file or self.sensors[0], self.selections
         named = {role: [name for name, one in self.roles[first].items() if one == role] for role in ROLES}
         channels = [self._channel(first, name) for role in CHANNELS for name in named[role]]
-        data: dict[str, Any] = {"time": named["time"], "channels": channels}
+        data: dict[str, Any] = {"time": named["time"], "channels": channels, **self.written(first)}
         data |= {"device_column": named["device"][0]} if named["device"] else {}
         if self.reference_file:
+            times = [name for name, role in self.roles[station].items() if role == "time"]
             data |= {"reference_file": f"{FILES}/{self.reference_file}", "apply_offset": selections.apply_offset}
+            data |= {"reference_table": {"time": times, **self.written(station)}}
         data |= {"reference": self._channel(station, _with_role(self.roles[station], REFERENCE))}
-        data |= {"dates": selections.dates} if selections.dates else {}
-        data |= ({"sort": True} if self.sort else {}) | ({"step": selections.step} if selections.step else {})
+        stated = {"sort": self.sort, "step": selections.step, "quantity": selections.quantity}
+        stated |= {"stamp": selections.stamp if self.reference_file else ""}
+        data |= {name: value for name, value in stated.items() if value}
         borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in selections.borders]
         split = {"by": selections.split} | ({"borders": borders} if borders and selections.split == "time" else {})
         model, compare = {"window": selections.window}, {"beside": BASELINES}
         training = LENGTHS[selections.length]
         tables = {"data": data, "split": split, "model": model, "compare": compare}
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
+
+    def written(self, file: str) -> dict[str, Any]:
+        """What is stated of how a file is written; what is stated of one of the sensor's files holds for all."""
+        files = self.sensors if file in self.sensors else (file,)
+        stated = [self.selections.tables.get(name, AS_FOUND).table_options for name in (file, *files)]
+        return next(filter(None, stated), {})
 
     def _channel(self, file: str, column: str) -> dict[str, str]:
         """A column as a channel of [data], with its unit if it is known."""
@@ -87,8 +99,8 @@ class Setup:
 
 
 def read_selections(selections: Mapping[str, Any]) -> Selections:
-    """Check selections that the page sent and convert them."""
-    return convert(dict(selections), Selections, "the selections")
+    """Check selections that the page sent and convert them; `dates` is of sessions that had one order for all files."""
+    return convert({name: one for name, one in selections.items() if name != "dates"}, Selections, "the selections")
 
 
 def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:
@@ -98,8 +110,11 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
     station = next((name for name, kind in kinds.items() if kind == REFERENCE), "")
     roles, units = {}, {}
+    both = [previews[name] for name in (*sensors[:1], *([station] if station else []))]
+    quantity = selections.quantity or (_shared_quantity(*both) if len(both) == 2 else "")
     for name, preview in previews.items():
-        roles[name] = _roles(preview, kinds[name], selections.roles.get(name, {}), bool(station))
+        roles[name] = _roles(preview, kinds[name], bool(station), quantity)
+        roles[name] = _select(roles[name], selections.roles.get(name, {}))
         guessed = {column["name"]: column.get("unit", "") for column in preview["columns"]}
         units[name] = guessed | dict(selections.units.get(name, {}))
     sort = any(previews[name]["sort"] for name in sensors)
@@ -126,23 +141,36 @@ def _has(preview: Mapping[str, Any], kind: str) -> bool:
     return any(column["looks"] == kind for column in preview["columns"])
 
 
-def _roles(preview: Mapping[str, Any], kind: str, selected: Mapping[str, str], has_station: bool) -> dict[str, str]:
-    """The role of each column: as selected, else as it looks; one column is the target, one the reference."""
-    roles = {column["name"]: column["looks"] for column in preview["columns"]}
-    roles = {name: role if role in ROLES else "nothing" for name, role in roles.items()}
-    references = [name for name, role in roles.items() if role == REFERENCE]
-    sensors = [name for name, role in roles.items() if role == SENSOR]
+def _shared_quantity(sensor: Mapping[str, Any], station: Mapping[str, Any]) -> str:
+    """The first quantity of the reference's file that the sensor's file has too, or ""."""
+    measured = {column["quantity"] for column in sensor["columns"] if column["looks"] == SENSOR}
+    wanted = [column["quantity"] for column in station["columns"] if column["looks"] in (REFERENCE, SENSOR)]
+    return next((quantity for quantity in wanted if quantity and quantity in measured), "")
+
+
+def _roles(preview: Mapping[str, Any], kind: str, has_station: bool, quantity: str) -> dict[str, str]:
+    """The role that each column seems to have; one column is the target or the reference, of the quantity if known."""
+    columns = {column["name"]: column for column in preview["columns"]}
+    roles = dict.fromkeys(preview["time"], "time") | dict.fromkeys(columns.keys() - {*preview["time"]}, "nothing")
     if kind == REFERENCE:  # only its time and one column are used
-        roles = {name: role if role == "time" else "nothing" for name, role in roles.items()}
-        roles |= dict.fromkeys([*references, *sensors][:1], REFERENCE)
-    else:
-        unused = references if has_station else references[1:]
-        roles |= dict.fromkeys(unused, "nothing")
-        roles |= dict.fromkeys(sensors[:1], "target")
+        measured = [one for one in columns.values() if one["looks"] in (REFERENCE, SENSOR)]
+        measured.sort(key=lambda one: (one["quantity"] != quantity, one["looks"] != REFERENCE))
+        return roles | {one["name"]: REFERENCE for one in measured[:1]}
+    channels = preview["channels"].get(quantity) or preview["channels"].get("", [])
+    roles |= {name: columns[name]["looks"] for name in channels}
+    roles |= dict.fromkeys([name for name in channels if roles[name] == SENSOR][:1], "target")
+    roles |= {one["name"]: "device" for one in columns.values() if one["looks"] == "device"}
+    return roles | ({} if has_station or not preview["reference"] else {preview["reference"]: REFERENCE})
+
+
+def _select(roles: Mapping[str, str], selected: Mapping[str, str]) -> dict[str, str]:
+    """Give columns the selected roles; a selected time column replaces those that were guessed."""
+    if "time" in selected.values():
+        roles = {name: "nothing" if role == "time" else role for name, role in roles.items()}
     for name, role in selected.items():
-        if name in roles and role in ROLES:
+        if name in roles:
             roles = _assign(roles, name, role)
-    return roles
+    return dict(roles)
 
 
 def _assign(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:

@@ -48,10 +48,11 @@ def test_it_prints_json_or_one_error_message(tmp_path: Path, capsys: pytest.Capt
     def asked(*words: Any) -> tuple[int, str, str]:
         return main([str(word) for word in words]), *capsys.readouterr()
 
-    code, out, err = asked(write_tidy(tmp_path / "a.csv", 100), "")
+    code, out, err = asked(write_tidy(tmp_path / "a.csv", 100), "{}")
     assert (code, json.loads(out)["rows"], err) == (0, 100, "")
     (tmp_path / "b.csv").write_text("time,a\n3/4/2026,1\n5/4/2026,2\n")
-    code, out, err = asked(tmp_path / "b.csv", "")
+    code, out, err = asked(tmp_path / "b.csv", "{}")
     assert (code, out, err.count("\n")) == (3, "", 1)
     assert "use --dates day-first or --dates month-first" in err
-    assert json.loads(asked(tmp_path / "b.csv", "month-first")[1])["first"] == "2026-03-04T00:00:00+00:00"
+    dates = json.dumps({"dates": "month-first"})
+    assert json.loads(asked(tmp_path / "b.csv", dates)[1])["first"] == "2026-03-04T00:00:00+00:00"

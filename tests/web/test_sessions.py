@@ -17,11 +17,12 @@ MEMORY = 1 << 30
 @given(st.text(max_size=200), st.sampled_from(SUFFIXES))
 def test_a_name_is_made_of_harmless_characters(text: str, suffix: str) -> None:
     name = safe_name(text + suffix)
-    assert re.fullmatch(r"[A-Za-z0-9_-]+(\.csv|\.csv\.gz|\.tsv|\.txt|\.parquet)", name)
+    assert re.fullmatch(r"[A-Za-z0-9_-]+(\.[a-z]+){1,2}", name)
+    assert name.endswith(suffix)
     assert safe_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["evil.exe", "page.html", "", ".csv.zip", "model.scare"])
+@pytest.mark.parametrize("name", ["evil.exe", "page.html", "", ".csv.exe", "model.scare"])
 def test_what_is_no_table_is_refused(name: str) -> None:
     with pytest.raises(DataError, match=r"is not a table\. Upload "):
         safe_name(name)

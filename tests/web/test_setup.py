@@ -6,13 +6,19 @@ from typing import Any
 import pytest
 
 from scare.cli.config import read_config
+from scare.data.tables import TableOptions
 from scare.errors import UsageError
-from scare.web.setup import Selections, Setup, make_setup, read_selections
+from scare.web.setup import CHANNELS, ROLES, Selections, Setup, make_setup, read_selections
 
 
 def preview(**columns: str) -> dict[str, Any]:
-    """The preview of a file with these columns."""
-    return {"sort": False, "columns": [{"name": name, "looks": looks} for name, looks in columns.items()]}
+    """The preview of a file with these columns, each of which looks like something, or like something: a quantity."""
+    looks = {name: look.partition(": ") for name, look in columns.items()}
+    listed = [{"name": name, "looks": look, "quantity": quantity} for name, (look, _, quantity) in looks.items()]
+    named = {kind: [name for name, one in looks.items() if one[0] == kind] for kind in ROLES}
+    channels = [name for kind in CHANNELS for name in named[kind]]
+    chosen = {"time": named["time"], "channels": {"": channels}, "reference": next(iter(named["reference"]), "")}
+    return {"sort": False, "columns": listed, **chosen}
 
 
 BOX = preview(when="time", PM="sensor", PM10="sensor", T="temperature", RH="humidity")
@@ -52,9 +58,32 @@ def test_of_several_boxes_the_one_that_is_unlike_them_is_the_reference() -> None
 
 
 def test_units_are_those_of_the_columns_unless_another_is_selected(tmp_path: Path) -> None:
-    box = {"sort": False, "columns": [{**one, "unit": {"PM": "ug/m3"}.get(one["name"], "")} for one in BOTH["columns"]]}
+    box = {**BOTH, "columns": [{**one, "unit": {"PM": "ug/m3"}.get(one["name"], "")} for one in BOTH["columns"]]}
     data = config(make_setup({"all.csv": box}, Selections(units={"all.csv": {"Ref": "mg/m3"}})), tmp_path).data
     assert [one.unit for one in (*data.channels, data.reference)] == ["ug/m3", "", "mg/m3"]
+
+
+def test_sensor_and_reference_are_columns_of_one_quantity(tmp_path: Path) -> None:
+    box = preview(when="time", CO="sensor: CO", O3="sensor: O3", T="temperature")
+    box["channels"] = {"": ["CO", "O3", "T"], "O3": ["O3", "T"]}
+    looks = {"box.csv": box, "station.csv": preview(Date="time", NO2="sensor: NO2", Ozone="sensor: O3")}
+    data = config(make_setup(looks, Selections()), tmp_path).data
+    assert ([one.name for one in data.channels], data.reference.name) == (["O3", "T"], "Ozone")
+    stated = make_setup(looks, Selections(quantity="NO2"))
+    assert stated.roles["station.csv"]["NO2"] == "reference"
+
+
+def test_each_file_is_read_as_it_is_said_to_be_written(tmp_path: Path) -> None:
+    stated = {
+        "b.csv": TableOptions(timezone="Europe/Berlin", missing=("-999",)),
+        "station.csv": TableOptions(skip_rows=3),
+    }
+    looks = {"a.csv": BOX, "b.csv": BOX, "station.csv": preview(local="time", utc="nothing", PM25="sensor")}
+    selections = Selections(tables=stated, roles={"station.csv": {"utc": "time"}})
+    data = config(make_setup(looks, selections), tmp_path).data
+    assert (data.timezone, data.missing, data.skip_rows) == ("Europe/Berlin", ("-999",), None)
+    assert (data.reference_table.timezone, data.reference_table.skip_rows) == ("", 3)
+    assert data.reference_table.time == ("utc",)
 
 
 def test_a_role_of_which_there_is_one_is_given_up_by_whoever_had_it(tmp_path: Path) -> None:
@@ -88,7 +117,8 @@ def test_all_selections_reach_the_config(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "selections", [{"window": 0}, {"window": "many"}, {"colour": 1}, {"length": 3}, {"length": "long"}]
+    "selections",
+    [{"window": 0}, {"window": "many"}, {"colour": 1}, {"length": 3}, {"tables": {"a.csv": {"zone": "UTC"}}}],
 )
 def test_impossible_selections_are_refused(selections: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="the selections: "):

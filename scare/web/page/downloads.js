@@ -3,6 +3,7 @@ import { download, upload } from "./api.js";
 import { bar, byId, head, make, refresh, refusal, select } from "./dom.js";
 import { number } from "./pages/words.js";
 import { KB, arithmetic } from "./board.js";
+import { accepted } from "./files.js";
 
 const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", zephyr: "Zephyr module", esphome: "ESPHome component", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
 
@@ -15,7 +16,7 @@ export function showDownloads(element, page, facts) {
   measure(page, facts);
   const { jobs, files, later, setup } = page.state;
   const jobStates = (kind) => Object.values(jobs).filter((job) => job.name.startsWith(kind)).map((job) => [job.name, job.state, job.ended, job.messages.at(-1), Boolean(page.results(job.name))]);
-  refresh(byId("files-5"), [jobStates("predict"), jobStates("report"), files, later], () => results(page, files, later, setup));
+  refresh(byId("files-5"), [jobStates("predict"), jobStates("report"), files, later], () => results(page, facts, files, later, setup));
   refresh(byId("boards"), [jobStates("measure"), page.arithmetic, page.board], () => boards(page, facts));
   refresh(byId("targets"), [jobStates("export"), page.arithmetic, page.board], () => targets(page, facts));
   refresh(byId("proof"), [jobStates("verify"), page.board], () => proof(page, facts));
@@ -24,13 +25,13 @@ export function showDownloads(element, page, facts) {
 
 const save = (page, file, text) => make("button", { id: `save-${file}`, onclick: () => download(page.id, file).catch((error) => page.showError(error)) }, text);
 
-function results(page, files, later, setup) {
+function results(page, facts, files, later, setup) {
   const sensors = files.filter((name) => page.job(`look:${name}`)?.state === "done" && name !== setup.reference_file);
   return make("div", { className: "card" }, make("h4", {}, "Files"),
     make("p", { className: "row" }, save(page, "model.scare", "The calibrator (.scare)"), report(page)),
     make("h4", {}, "Calibrated readings"),
     make("ul", { className: "plain" }, [...sensors, ...later].map((name) => calibrated(name, page))),
-    make("p", { className: "quiet" }, make("label", { htmlFor: "another" }, "Another file from the same sensor: "), make("input", { id: "another", type: "file", accept: ".csv,.gz,.tsv,.txt,.parquet", onchange: ({ target }) => calibrateUpload(target.files[0], page) })));
+    make("p", { className: "quiet" }, make("label", { htmlFor: "another" }, "Another file from the same sensor: "), make("input", { id: "another", type: "file", accept: accepted(facts), onchange: ({ target }) => calibrateUpload(target.files[0], page) })));
 }
 
 function report(page) {

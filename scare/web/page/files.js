@@ -5,6 +5,7 @@ import { day, duration } from "./duration.js";
 import { lines } from "./pictures.js";
 import { number } from "./pages/words.js";
 import { clock } from "./clock.js";
+import { written, zones } from "./written.js";
 
 const KINDS = [["sensor", "my sensor"], ["reference", "the reference instrument"]];
 const ROLES = [
@@ -15,7 +16,7 @@ const REFERENCE_ROLES = ROLES.filter(([name]) => ["reference", "time", "nothing"
 const uploads = new Map(); // by file name: the share that has arrived, or why it was refused
 
 export function showFiles(element, page, facts) {
-  if (!element.firstChild) element.append(...frame(element, page));
+  if (!element.firstChild) element.append(...frame(page, facts));
   const { state } = page;
   const previews = Object.fromEntries(state.files.map((name) => [name, page.results(`look:${name}`)?.at(-1)]));
   refresh(byId("uploads"), [...uploads], () => [...uploads].map(([name, progress]) => uploadCard(name, progress, page)));
@@ -30,9 +31,9 @@ export function showFiles(element, page, facts) {
   ]);
 }
 
-function frame(element, page) {
-  const input = make("input", { id: "drop-input", type: "file", multiple: true, accept: ".csv,.gz,.tsv,.txt,.parquet", onchange: ({ target }) => { uploadFiles([...target.files], page); target.value = ""; } });
-  const drop = make("label", { className: "drop", htmlFor: "drop-input" }, make("b", {}, "Drop files here, or click to choose"), make("span", { className: "quiet" }, "CSV or Parquet, one or several. Each file is one sensor box, unless a column names the box."), input);
+function frame(page, facts) {
+  const input = make("input", { id: "drop-input", type: "file", multiple: true, accept: accepted(facts), onchange: ({ target }) => { uploadFiles([...target.files], page); target.value = ""; } });
+  const drop = make("label", { className: "drop", htmlFor: "drop-input" }, make("b", {}, "Drop files here, or click to choose"), make("span", { className: "quiet" }, "CSV, Excel or Parquet, also zipped, one or several. Each file is one sensor box, unless a column names the box."), input);
   for (const name of ["dragover", "dragleave", "drop"])
     drop.addEventListener(name, (event) => {
       event.preventDefault();
@@ -44,9 +45,12 @@ function frame(element, page) {
     ...head(1, "Your files", "What your sensor measured, and what the reference instrument measured at the same time."),
     drop,
     make("p", { className: "quiet" }, "No files yet? ", example),
-    make("div", { id: "uploads" }), make("div", { id: "files" }), make("div", { id: "clock" }), make("div", { id: "after-1" }),
+    zones(facts), make("div", { id: "uploads" }), make("div", { id: "files" }), make("div", { id: "clock" }), make("div", { id: "after-1" }),
   ];
 }
+
+// A browser looks at the last part of a name only.
+export const accepted = ({ suffixes }) => [...new Set(suffixes.map((one) => `.${one.split(".").at(-1)}`))].join(",");
 
 async function uploadFiles(files, page) {
   for (const file of files) {
@@ -72,27 +76,22 @@ function uploadCard(name, progress, page) {
     : bar(progress, `Copying ${name}`));
 }
 
-function card(name, look, page, { units }) {
+function card(name, look, page, facts) {
   const { setup } = page.state, job = page.job(`look:${name}`);
   const kind = setup.sensors.includes(name) ? "sensor" : "reference";
   const title = make("div", { className: "row" },
     make("b", { className: "name" }, name),
     look && make("label", {}, "This is ", select(`kind-${name}`, KINDS, kind, (value) => page.select({ kinds: { [name]: value } }))),
     make("button", { id: `remove-${name}`, "aria-label": `Remove ${name}`, onclick: () => page.ask(`files/${encodeURIComponent(name)}`, "DELETE") }, "Remove"));
-  if (!look) return make("div", { className: "card" }, title, refusal(job) && [refusal(job), dates(job, setup.selections, page)] || make("p", { className: "quiet", role: "status" }, job?.state === "stopped" ? job.messages.at(-1) : "Reading the file …"));
-  const together = page.job("together");
-  return make("div", { className: "card" }, title, summary(look), isAbout(together, name) && refusal(together), columns(name, look, kind, page, units));
+  const refused = refusal(job);
+  if (refused || !look) return make("div", { className: "card" }, title, refused ? [refused, written(name, "", true, page, facts)] : make("p", { className: "quiet", role: "status" }, job?.state === "stopped" ? job.messages.at(-1) : "Reading the file …"));
+  const together = page.job("together"), leads = kind === "reference" ? name === setup.reference_file : name === setup.sensors[0];
+  return make("div", { className: "card" }, title, summary(look), isAbout(together, name) && refusal(together),
+    leads && written(name, kind, false, page, facts), leads ? columns(name, look, kind, page, facts.units) : make("p", { className: "quiet" }, kind === "sensor" ? `It is read like ${setup.sensors[0]}.` : "Not used: there is another reference file."));
 }
 
 // Whether a job was refused because of this file.
 export const isAbout = (job, name) => job?.state === "refused" && job.messages.at(-1)?.startsWith(`files/${name}:`);
-
-const DATES = [["", "choose"], ["day-first", "day first: 3/4 is 3 April"], ["month-first", "month first: 3/4 is 4 March"]];
-
-function dates(job, selections, page) {
-  if (!job.messages.at(-1)?.includes("--dates")) return null;
-  return make("label", { htmlFor: "dates" }, "In these files, dates are written ", select("dates", DATES, selections.dates, (value) => page.select({ dates: value })));
-}
 
 function summary(look) {
   const period = `${day(Date.parse(look.first) / 1e3)} to ${day(Date.parse(look.last) / 1e3)}`;
@@ -102,13 +101,12 @@ function summary(look) {
     look.duplicates > 0 && `${number(look.duplicates)} repeated times (the first row of each is kept)`,
     look.out_of_order > 0 && `${number(look.out_of_order)} rows out of order (they will be sorted)`,
   ];
-  return [make("p", { className: "quiet" }, parts.filter(Boolean).join(" · ")), odd.some(Boolean) && make("p", { className: "odd" }, odd.filter(Boolean).join(" · "))];
+  const notes = (look.notes ?? []).map((text) => make("li", {}, text));
+  return [make("p", { className: "quiet" }, parts.filter(Boolean).join(" · ")), odd.some(Boolean) && make("p", { className: "odd" }, odd.filter(Boolean).join(" · ")),
+    notes.length > 0 && make("ul", { className: "notes" }, notes)];
 }
 
 function columns(name, look, kind, page, units) {
-  const { setup } = page.state;
-  const leads = kind === "reference" ? name === setup.reference_file : name === setup.sensors[0];
-  if (!leads) return make("p", { className: "quiet" }, kind === "sensor" ? `Its columns are used like those of ${setup.sensors[0]}.` : "Not used: there is another reference file.");
   const rows = look.columns.map((column) => row(name, column, look, kind, page, units));
   const heads = ["column", "role", "over time", "unit", "missing", "range"].map((text) => make("th", { scope: "col" }, text));
   return make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));

@@ -34,7 +34,7 @@ function splits(selections, devices, page) {
 }
 
 function sides(found) {
-  const one = found.first, same = one.sensor_unit === one.unit;
+  const one = found.first, same = one.comparable;
   const drawing = make("div", { id: "sides-chart" });
   requestAnimationFrame(() => chart(drawing, one.picture, [
     { label: one.sensor, name: "raw", scale: same ? "y" : "right" }, { label: `reference ${one.reference}`, name: "reference" }],

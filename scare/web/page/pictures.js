@@ -11,11 +11,11 @@ function shape(tag, properties) {
   return element;
 }
 
-// Lines of [times, values], broken where a value is missing, on a common time axis.
-export function lines(series, { width = 300, height = 40, from, to, label = "" } = {}) {
+// Lines of [times, values], broken where a value is missing, on a common time axis; `together` on one scale.
+export function lines(series, { width = 300, height = 40, from, to, together = false, label = "" } = {}) {
   const picture = shape("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
   for (const { times, values, name } of series) {
-    const known = values.filter((one) => one != null);
+    const known = (together ? series.flatMap((one) => one.values) : values).filter((one) => one != null);
     const low = Math.min(...known), high = Math.max(...known);
     const start = from ?? times[0], end = to ?? times.at(-1);
     const x = (time) => (width * (time - start)) / Math.max(1, end - start);
