@@ -58,7 +58,7 @@ class ClockOffset:
     def is_clear(self) -> bool:
         """Whether the shift explains so much more that a clock must be wrong."""
         gain = _unexplained(self.correlation_at_zero) - _unexplained(self.correlation)
-        return abs(self.correlation) >= WEAK and gain > CLEAR_GAIN * _unexplained(self.correlation_at_zero)
+        return bool(abs(self.correlation) >= WEAK and gain > CLEAR_GAIN * _unexplained(self.correlation_at_zero))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class ClockCheck:
     @property
     def is_weak(self) -> bool:
         """Whether sensor and reference correlate too little to compare their clocks."""
-        return not self.offset.is_clear and abs(np.nan_to_num(self.offset.correlation_at_zero)) < WEAK
+        return not self.offset.is_clear and bool(abs(np.nan_to_num(self.offset.correlation_at_zero)) < WEAK)
 
     @property
     def is_off(self) -> bool:

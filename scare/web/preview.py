@@ -29,6 +29,7 @@ from scare.report.chart_data import decimate, with_breaks
 from scare.windowing.window_length import AUTO, window_readings
 
 SMALL, LARGE = 400, 2000  # points of a chart
+PREVIEWED = "pictures"  # a key that only the preview of a file has
 WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
@@ -57,7 +58,7 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
         name: _picture(times, frame[name].fill_null(np.nan).to_numpy()[:, None], found.step_seconds, SMALL)
         for name in found.numbers.columns
     }
-    return {**facts, "time": list(found.time), "pictures": pictures}
+    return {**facts, "time": list(found.time), PREVIEWED: pictures}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:

@@ -17,7 +17,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,8 @@ from scare.data.tables import SUFFIXES as TABLE_SUFFIXES
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.records import merge, read_json
-from scare.web.jobs import AFTER_TRAINING, DONE, Jobs, make_job, preview_job
+from scare.web.jobs import AFTER_TRAINING, Jobs, make_job, preview_job
+from scare.web.preview import PREVIEWED
 from scare.web.setup import FILES, Setup, make_setup, read_selections
 
 RECORD, LATER = "session.json", "later"
@@ -70,8 +71,9 @@ class Session:
     @property
     def setup(self) -> Setup:
         """The selections, completed by what the previews of its files show."""
-        jobs = {name: self.jobs.by_name.get(f"look:{name}") for name in self.names(FILES)}
-        previews = {name: job.results[-1] for name, job in jobs.items() if job and job.state == DONE}
+        jobs = ((name, self.jobs.by_name.get(f"look:{name}")) for name in self.names(FILES))
+        found = {name: job.results[-1] for name, job in jobs if job and job.results}
+        previews = {name: one for name, one in found.items() if one and PREVIEWED in one}
         return make_setup(previews, read_selections(self.selections))
 
     def names(self, place: str) -> list[str]:
@@ -106,7 +108,8 @@ class Session:
         self.save()
         for name in changes.get("tables", {}):
             if name in self.names(FILES):
-                self.jobs.start(preview_job(name, self.setup.selections))
+                former = self.jobs.by_name[f"look:{name}"].results  # holds until there is another one
+                self.jobs.start(replace(preview_job(name, self.setup.selections), results=former[-1:]))
         self._notify()
 
     def add_file(self, place: str, name: str) -> None:

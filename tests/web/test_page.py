@@ -10,6 +10,7 @@ import pytest
 
 from scare.cli.app import run
 from scare.web.server import Server
+from tests.live.broker import wait_for
 from tests.needs import needs
 from tests.npm_packages import npm_package
 from tests.report.browser import find_browser
@@ -78,6 +79,24 @@ def test_files_are_looked_at_and_refused_with_the_message_of_the_command_line(
     assert visitor.text("#session-title") == NASTY
     assert visitor.tab.value("window.hacked") is None
     assert all(url.startswith(server.address) for url in visitor.tab.requests)
+
+
+def test_the_slider_spans_fourteen_hours_and_a_city_is_a_time_zone(
+    server: Server, visitor: Visitor, tmp_path: Path
+) -> None:
+    visitor.begin("Kitchen")
+    visitor.drop(*write_messy(tmp_path))
+    visitor.reads("#clock", "This would explain it: The sensor's times are in Europe/Berlin")
+    for seconds, words in ((14 * 3600, "sensor 14 h later"), (-5 * 3600 - 1800, "sensor 5 h 30 min earlier")):
+        slide = f"one.value = {seconds}; one.dispatchEvent(new Event('input'))"
+        visitor.tab.value(f"(one => {{ {slide} }})(document.getElementById('slide'))")
+        assert visitor.text("#slid") == words
+    assert visitor.tab.value("document.querySelectorAll('#zones option').length") > 300
+    visitor.click("#files details.written summary")
+    is_fine(visitor)
+    visitor.choose("[id='timezone-Kuche_Box_7.csv']", "new york")
+    visitor.until("document.getElementById('timezone-Kuche_Box_7.csv').value === 'America/New_York'")
+    wait_for(lambda: "America/New_York" in (session(server) / "draft.toml").read_text(), 60)
 
 
 def train_quickly(visitor: Visitor) -> None:
@@ -151,12 +170,12 @@ def again_by_commands(text: str, folder: Path, scratch: Path) -> None:
 def test_two_messy_files_whose_clocks_differ(server: Server, visitor: Visitor, tmp_path: Path) -> None:
     visitor.begin("Kitchen")
     visitor.drop(*write_messy(tmp_path))
-    visitor.reads("#clock", "The curves fit best with the sensor 1 hour earlier")
+    visitor.reads("#clock", "The curves fit best with the sensor 1 h earlier")
     assert visitor.text("#slid") == "as in the files"
     is_fine(visitor)
     assert "apply_offset = false" in (session(server) / "draft.toml").read_text()
     visitor.click("#apply-offset")
-    visitor.until("document.getElementById('slid').textContent === 'sensor 1 hour earlier'")
+    visitor.until("document.getElementById('slid').textContent === 'sensor 1 h earlier'")
     train_quickly(visitor)
     visitor.sees("#train-end table.bars")
     config = (session(server) / "config.toml").read_text()

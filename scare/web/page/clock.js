@@ -57,7 +57,8 @@ const told = (seconds) => (Math.abs(seconds) < 30 ? "as it is" : shifted(seconds
 function reasons(found, page) {
   const { setup } = page.state, files = { sensor: setup.sensors[0], reference: setup.reference_file };
   const zones = Object.entries(files).map(([kind, file]) => [kind, file, found[`${kind}_time_zone`]]).filter(([, , zone]) => zone);
-  const choices = zones.map(([kind, file, zone]) => make("button", { id: `zone-of-${kind}`, onclick: () => page.select({ tables: { [file]: { timezone: zone } } }) }, `The ${kind}'s times are in ${zone}`));
+  const places = zones.filter(([, , zone]) => !zone.startsWith("Etc/"));
+  const choices = (places.length ? places : zones).map(([kind, file, zone]) => make("button", { id: `zone-of-${kind}`, onclick: () => page.select({ tables: { [file]: { timezone: zone } } }) }, `The ${kind}'s times are in ${zone}`));
   if (found.may_stamp_beginning) choices.push(make("button", { id: "stamp-begin", onclick: () => page.select({ stamp: "begin" }) }, "The reference's times are the beginning of each average"));
   const doubts = [
     found.at_end_of_search && "A larger shift may fit better still: compare the dates of the two files.",
