@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from scare.calibrator.linear import to_unit
 from scare.data.clock import FARTHEST, check_clock
 from scare.data.colocation import SplitSection, make_split, read_colocation
-from scare.data.column_guess import inspect_table
+from scare.data.column_guess import Inspection, inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.flags import find_dead_channels
-from scare.data.quantities import conversion, display_unit, find_quantity
+from scare.data.quantities import display_unit
 from scare.data.readings import DEVICE, TIME, Channel, Readings
+from scare.data.reference_file import inspect_reference, read_station
 from scare.data.tables import AS_FOUND, TableOptions
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
@@ -41,14 +43,14 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     names = [*found.table.columns, *found.numbers.columns]  # a mean of two counters has no column of its own
     columns = {name: {"name": name, "quantity": "", "looks": labels.get(name, "nothing")} for name in names}
     for one in facts["columns"]:
-        quantity = find_quantity(one["name"])
-        named = {"quantity": quantity.name if quantity else "", **one}
-        looks = WEATHER.get(named["quantity"], "sensor")
-        columns[one["name"]] |= {**named, "looks": "reference" if one["role"] == "reference" else looks}
+        looks = "reference" if one["role"] == "reference" else WEATHER.get(one["quantity"], "sensor")
+        columns[one["name"]] |= {**one, "looks": looks}
+    for name, why in facts["left_out"].items():
+        columns[name]["why"] = why
     facts["columns"] = list(columns.values())
-    facts["channels"] = {"": [channel.name for channel in found.mapping.channels]} if found.channels else {}
-    facts["reference"] = found.mapping.reference.name if found.channels and found.mapping.reference else ""
-    facts["notes"] = list(found.table.notes)
+    proposed = _proposals(found)
+    facts["channels"] = {quantity: [one.name for one in mapping.channels] for quantity, mapping in proposed.items()}
+    facts["reference"] = next((one.reference.name for one in proposed.values() if one.reference), "")
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
     frame = pl.concat([found.stamps, found.numbers], how="horizontal")
@@ -59,6 +61,12 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
         for name in found.numbers.columns
     }
     return {**facts, "time": list(found.time), PREVIEWED: pictures}
+
+
+def _proposals(found: Inspection) -> dict[str, ColumnMapping]:
+    """The columns to use for each quantity that the file measures, and under "" if none is known."""
+    measured = dict.fromkeys(["", *(one.quantity for one in found.channels if one.family != "weather")])
+    return {quantity: found.propose(quantity)[0] for quantity in measured} if found.columns else {}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
@@ -123,8 +131,7 @@ def _side_by_side(one: Readings) -> dict[str, Any]:
 
 def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tuple[bool, np.ndarray]:
     """A sensor's values in the reference's unit; False, and the values as they are, if they do not convert."""
-    quantity = find_quantity(reference.name) or find_quantity(sensor.name)
-    found = conversion(sensor.unit, reference.unit, quantity.molar_mass if quantity else None)
+    found = to_unit(sensor, reference)
     if found is None or not (sensor.unit and reference.unit):
         return False, values
     return True, found.gain * values + found.offset
@@ -135,17 +142,15 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
 
     None if the reference is not in a separate file, or if no device has a complete row.
     """
-    if not data.reference_file or data.reference is None or data.reference_table is None:
+    if not data.reference_file:
         return None
-    table = data.reference_table
-    mapping = ColumnMapping(table.time, (data.reference,), sort=True, **table.table_options)
-    station = read_readings(data.reference_file, mapping)[0]
+    station = read_station(inspect_reference(data), None, data, lambda text: None)
     mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, **data.table_options)
     sensor = next((one for one in read_readings(files[0], mapping) if not find_dead_channels(one)), None)
     if sensor is None:
         return None
     check = check_clock(sensor, station, sensor.channels[0].name)
-    comparable, values = _in_unit_of(data.reference, sensor.channels[0], sensor.values[:, :1])
+    comparable, values = _in_unit_of(station.channels[0], sensor.channels[0], sensor.values[:, :1])
     near = (station.times > sensor.times[0] - FARTHEST) & (station.times < sensor.times[-1] + FARTHEST)
     nearby = station.rows(near)
     return {

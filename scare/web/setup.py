@@ -56,6 +56,7 @@ class Setup:
     roles: Mapping[str, Mapping[str, str]]
     units: Mapping[str, Mapping[str, str]]
     sort: bool
+    quantity: str  # of the reference
     selections: Selections
     missing: str  # a sentence that asks for what training still needs, or ""
 
@@ -76,8 +77,8 @@ class Setup:
             data |= {"reference_file": f"{FILES}/{self.reference_file}", "apply_offset": selections.apply_offset}
             data |= {"reference_table": {"time": times, **self.written(station)}}
         data |= {"reference": self._channel(station, _with_role(self.roles[station], REFERENCE))}
-        stated = {"sort": self.sort, "step": selections.step, "quantity": selections.quantity}
-        stated |= {"stamp": selections.stamp if self.reference_file else ""}
+        stated: dict[str, Any] = {"sort": self.sort, "step": selections.step}
+        stated |= {"quantity": self.quantity, "stamp": selections.stamp} if self.reference_file else {}
         data |= {name: value for name, value in stated.items() if value}
         borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in selections.borders]
         split = {"by": selections.split} | ({"borders": borders} if borders and selections.split == "time" else {})
@@ -117,8 +118,10 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
         roles[name] = _select(roles[name], selections.roles.get(name, {}))
         guessed = {column["name"]: column.get("unit", "") for column in preview["columns"]}
         units[name] = guessed | dict(selections.units.get(name, {}))
+    named = {column["name"]: column["quantity"] for column in previews[station]["columns"]} if station else {}
+    quantity = selections.quantity or named.get(_with_role(roles.get(station, {}), REFERENCE), "")
     sort = any(previews[name]["sort"] for name in sensors)
-    return Setup(sensors, station, roles, units, sort, selections, _missing(sensors, station, roles))
+    return Setup(sensors, station, roles, units, sort, quantity, selections, _missing(sensors, station, roles))
 
 
 def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -121,7 +121,7 @@ function row(name, column, look, kind, page, units) {
   const sentinels = column.sentinels?.length ? make("small", { className: "odd" }, `${column.sentinels.slice(0, 3).join(", ")} probably means “no reading”`) : null;
   const cell = (label, ...children) => make("td", { "data-label": label }, children);
   return make("tr", { className: role === "nothing" ? "unused" : "" },
-    make("th", { scope: "row" }, column.name), cell("role", choose), cell("over time", drawn),
+    make("th", { scope: "row" }, column.name, column.why && make("small", {}, column.why)), cell("role", choose), cell("over time", drawn),
     cell("unit", column.unit == null ? null : unit(name, column.name, page, units)), cell("missing", column.missing_share == null ? "" : `${(100 * column.missing_share).toFixed(1)} %`),
     cell("range", column.minimum == null ? "" : `${number(column.minimum)} – ${number(column.maximum)}`, sentinels));
 }
