@@ -38,7 +38,7 @@ THREADS = (
 ONE_THREAD = dict.fromkeys(THREADS, "1")  # parallel processes would compete for cores
 POLL_SECONDS = 1.0  # between checks that the parent process is alive
 DASK_TIMEOUT = "10s"  # for the scheduler to answer
-OWN_CLUSTER = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # where none is named
+OWN_CLUSTER = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # if no scheduler is named
 Arguments = tuple[Any, ...]
 Files = dict[str, bytes]  # content by name
 
@@ -261,6 +261,7 @@ class DaskCluster:
 
 
 def _version() -> str:
+    """The version of scare; run on every worker."""
     return scare.__version__
 
 

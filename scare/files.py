@@ -62,6 +62,7 @@ def temporary_path(path: Path) -> Path:
 
 @cache
 def _remove_leftovers_once(folder: Path) -> None:
+    """Remove leftovers in a folder; cached, so that each folder is searched once per process."""
     remove_leftovers(folder.glob(TEMPORARY))
 
 

@@ -154,6 +154,7 @@ def nan_to_none(value: Any) -> Any:
 
 @cache
 def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    """Pydantic's validator of a type; making one takes long, so it is cached."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -183,7 +184,7 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
 
 
 def _moved(kind: Any, former: str) -> str:
-    """Find the key, with its table, that was once called `former` in another table; empty if there is none."""
+    """Find the key, as TABLE.KEY, whose former name in another table was `former`; empty if there is none."""
     for name, table in get_type_hints(_bare(kind), include_extras=True).items():
         for one in fields(_bare(table)) if is_dataclass(_bare(table)) else ():
             if one.metadata.get("was") == former:

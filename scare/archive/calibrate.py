@@ -68,7 +68,7 @@ ORDER = " order"  # column of row numbers; it begins with a space, as no name in
 SAME_STEP = 1.5  # a step that differs from the model's by less than this factor counts as the same
 SUMMARY_FILES = 64  # files that a worker summarises in one job
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # most input bytes and series of a task; a larger series is a task of its own
-TASKS_PER_WORKER = 4  # at least, where there is enough to do
+TASKS_PER_WORKER = 4  # at least so many, if there is enough to do, so that workers end at about the same time
 SLOWEST = 5  # files listed in the totals
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # temporary files of killed runs, of any computer
 DeviceStates = dict[str, dict[str, np.ndarray]]  # state of a stream, by device
@@ -413,6 +413,7 @@ class SeriesWorker:
         return pl.concat([part for part in parts if part.height], how="diagonal").sort(ORDER).drop(ORDER)
 
     def _calibrator(self, device: str) -> Calibrator:
+        """Load the calibrator of a device (cached)."""
         model = self._task.models[device]
         return load_model(model.path, model.sha256)
 
@@ -535,6 +536,7 @@ def _complete_lines(path: Path) -> list[str]:
 
 
 def _json_line(record: JournalLine | FileSummary) -> str:
+    """Write a record as one line of a journal."""
     return json.dumps(_plain(record)) + "\n"
 
 

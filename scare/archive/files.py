@@ -31,9 +31,8 @@ from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require
 from scare.live.fleet import DEFAULT, Route, choose_route
 
-FORMAT = "scare archive 1"  # part of every fingerprint
-GONE = "it is no longer there"
-CHANGED = "it was changed while it was read; run again"
+FORMAT = "scare archive 1"  # part of every fingerprint: a new version calibrates everything again
+GONE, CHANGED = "it is no longer there", "it was changed while it was read; run again"  # messages about a file
 MODEL_COLUMNS = ["device", "model"]
 Stamp = tuple[int, int]  # size in bytes, and a number that changes when the file is written to
 

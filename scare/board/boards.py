@@ -16,7 +16,7 @@ from scare.records import Amount, Count, convert, load_toml, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("boards.toml")
-WIDE = 32  # bits of an int in C, as the fixed-point kernels need
+WIDE = 32  # bits that an int must have in C for the fixed-point kernels
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Board:
     clock_hz: Count
     ram: Count
     flash: Count
-    target: str
-    cpu: str
-    core: str
+    target: str  # of the compiler
+    cpu: str  # of the compiler
+    core: str  # that Unicorn emulates
     measures: tuple[str, ...]
-    current_ma: Amount = 0.0
+    current_ma: Amount = 0.0  # while it computes
     voltage: Amount = 0.0
-    constants_in_ram: bool = False
+    constants_in_ram: bool = False  # its C keeps constants in RAM, not in flash
     int_bits: int = 32
 
     @property

@@ -31,9 +31,8 @@ logger = logging.getLogger(__name__)
 STANDARD = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-math-errno")
 STRICT = ("-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Wshadow", "-Werror")
 RAM = 0x20000000  # where RAM begins on every Cortex-M; flash is below
-CONSTANTS = ".rodata"
-STACK = ".stack"  # reserved by link.ld
-TAKES_MEMORY, IS_CODE = 2, 4  # flags of a section
+CONSTANTS, STACK = ".rodata", ".stack"  # names of sections; link.ld reserves the second
+TAKES_MEMORY, IS_CODE = 2, 4  # flags of an ELF section: SHF_ALLOC, SHF_EXECINSTR
 HERE = Path(__file__).parent
 FREESTANDING = (
     "-ffreestanding",
@@ -257,6 +256,7 @@ def read_image(path: Path) -> Image:
 
 @cache
 def _can_write(folder: Path) -> bool:
+    """Whether the folder exists, or can be made, and is writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -70,8 +70,8 @@ from scare.windowing.live_windows import LiveWindows
 from scare.windowing.windows import history_starts
 
 CHUNK = 256  # windows computed at once
-TOOLS = ("ziglang", "unicorn")  # compiler and emulator
-# set by boards and by NumPy
+TOOLS = ("ziglang", "unicorn")  # compiler and emulator, whose versions a certificate states
+# Flags that boards and NumPy both set.
 COMPARED_FLAGS = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.UNSETTLED | Flag.RESTART | Flag.OUTSIDE
 LIMIT_ROUNDING = 1e-5  # relative distance to a limit of OUTSIDE within which float32 may decide either way
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
@@ -99,7 +99,7 @@ class Agreement:
     windows: Mapping[str, int]  # by kind
     equal_bits: Mapping[str, int]  # windows by pair of runtimes
     tokens: int
-    equal_codes: float  # share of tokens with equal hash codes, host and Python
+    equal_codes: float  # share of tokens whose codes are equal on host and in Python
     largest: Mapping[str, float]  # difference between host and Python where codes agree
     beyond: int = 0  # windows farther off than 10⁻⁵ that pass because NumPy's own float32 is no nearer
     rounding: float = 0.0  # largest error of NumPy's own float32, in the unit of the outputs
@@ -314,10 +314,7 @@ class ParityCheck:
             yield f"host and {other} differ in {len(indices):,} of {len(equal):,} windows; {self._first(indices)}"
 
     def _distances(self, tolerance: Tolerance) -> Iterator[str]:
-        """Report the broken rules of float32 between host and Python.
-
-        They are about codes, about results, and about which windows give a finite number.
-        """
+        """Report the rules of float32 that host and Python break: about codes, results, and finite numbers."""
         mismatches = self.code_mismatches
         count, tokens = int(mismatches.sum()), int(self.defined.sum()) * mismatches.shape[1]
         if count > max_code_mismatches(tokens):
@@ -380,7 +377,7 @@ class _Verifier:
         return ArithmeticResult(agreement, self.verify_stream(), ties)
 
     def _agree(self, check: ParityCheck, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
-        """Apply the rules to the outputs for these windows, after finding how near to zero mismatches are."""
+        """Apply the rules to the outputs for these windows, after finding how far from a tie mismatched codes are."""
         mismatched = [] if self.exact else np.flatnonzero(check.code_mismatches.any(axis=1)).tolist()
         flipped = check.python.codes ^ check.host.codes
         from_tie = {index: self._farthest_flip(windows[index], flipped[index]) for index in mismatched}
@@ -425,7 +422,7 @@ class _Verifier:
             return RuntimeOutput(outputs.astype(np.float32), codes)
 
     def _c_output(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> RuntimeOutput:
-        """Bring outputs [n] and kept values of C into the form of the others."""
+        """Convert outputs [n] and kept values of C to a `RuntimeOutput`: the codes of all steps side by side."""
         codes = [np.empty((len(outputs), 0), np.uint32), *(kept[name] for name in self.coded_steps)]
         return RuntimeOutput(outputs, np.concatenate(codes, axis=1))
 
@@ -551,7 +548,7 @@ class _Verifier:
         return np.array(found, np.float32)
 
     def _first_channel(self, center: float) -> InputChannel:
-        """How channel 0 is read, with a center that moved (NaN: it did not)."""
+        """How channel 0 is scaled, given its center after it moved (NaN: it did not move)."""
         channel, near = self.model.descriptor.channels[0], float(np.float32(center))
         return channel if np.isnan(center) else channel._replace(center=near, rest=center - near)
 

@@ -41,11 +41,11 @@ class Report:
 
     board: Board
     flash_bytes: int
-    static_bytes: int
-    step_ms: int
+    static_bytes: int  # variables, and constants if the board keeps them in RAM
+    step_ms: int  # from one reading to the next
     runs: Runs
     pushes: PushCost
-    integer: bool = False
+    integer: bool = False  # the model is in fixed point
 
     @property
     def stack_bytes(self) -> int:

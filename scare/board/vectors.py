@@ -15,7 +15,7 @@ from scare.export.descriptor import Descriptor, InputChannel
 from scare.export.lowering import window_quanta
 from scare.kernels import FULL
 
-# Scaled levels by kind (a standard deviation is 1); windows without a kind are named after their shape.
+# Scaled levels of edge cases by kind (a standard deviation is 1); those of kind "" are called by their shape instead.
 LEVELS = {"": (1.0, 10.0, 1e4), "tiny": (1e-6, 1e-40), "beyond": (1e30,)}
 SEED = 20_240_229
 GOLDEN, VALIDATION, NOISE, WALK, READING = "golden", "validation", "noise", "walk", "reading"
@@ -23,8 +23,8 @@ USUAL = (GOLDEN, VALIDATION, NOISE, WALK, READING)  # kinds of windows with real
 UNDEFINED = ("beyond", "nan", "infinite")  # kinds whose result may be NaN
 WAITS = (1.0, 1.02, 0.3, -2.0, 2.0, 2.4)  # steps between bad readings
 SHARES = (0.86, 0.06, 0.02, 0.01, 0.03, 0.02)  # their probabilities
-SPOILT = 4  # every fourth bad reading has an unusable number, until all such numbers were used
-CLEAN, BAD = 20, 200  # readings: clean ones after those that the gap policy checks, and bad ones
+SPOILT = 4  # every fourth reading of the bad part has an unusable number, until all such numbers were used
+CLEAN, BAD = 20, 200  # readings in each clean part, besides those that the gap policy checks, and in the bad part
 UNLIKE_FLEET = 2.0  # scaled: how far a new device's mean is from the fleet's center
 BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # distances beyond the training range, in widths of it
 
@@ -162,6 +162,7 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
 
 
 def _joined(*parts: Vectors) -> Vectors:
+    """Concatenate vectors."""
     return Vectors(np.concatenate([one.windows for one in parts]), np.concatenate([one.kinds for one in parts]))
 
 

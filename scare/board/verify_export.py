@@ -37,7 +37,8 @@ from scare.extras import is_installed, require
 class Runner:
     """A runtime, and the function that runs an export in it.
 
-    If its Python `package` is missing, an error names the `extra` that installs it; without an `extra`, the runtime is
+    `run` takes scaled windows [n, window, channels] and returns results [n] in the target's unit. If the runtime's
+    Python `package` is missing, an error names the `extra` that installs it; without an `extra`, the runtime is
     skipped.
     """
 
@@ -54,14 +55,15 @@ class Runner:
         return not self.package or is_installed(self.package)
 
 
-# Each runs scaled windows [n, window, channels] and returns results [n] in the target's unit.
 def _run_c(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
+    """Run scaled windows [n, window, channels] in C on this computer: results [n] in the target's unit."""
     model = HostModel(read_c_export(export))
     scaled, _ = model.run(windows)
     return scaled.astype(np.float64) * model.facts.target_scale + model.facts.target_center
 
 
 def _run_python(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
+    """Like `_run_c`, for a MicroPython module, in a Python process of its own."""
     return run_python_module(export.model.parent, export.model.stem, windows)
 
 

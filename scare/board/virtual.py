@@ -31,11 +31,12 @@ from scare.extras import require
 
 OUTSIDE = 0x10000000  # extra memory that no chip has, for arguments of calls; calls return to its start
 OUTSIDE_BYTES = 1 << 20
-PAGE = 4096
-EDGES = 1 << 16  # as in hooks.c
-MOST_BLOCKS = 1 << 33  # per call, minutes of work; more is taken for an endless loop
+PAGE = 4096  # bytes; Unicorn maps memory in whole pages
+EDGES = 1 << 16  # most edges that can be counted, as in hooks.c
+MOST_BLOCKS = 1 << 33  # of code per call, minutes of emulation; more is taken for an endless loop
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
 REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name for undecodable bytes
+# Addresses of the arguments of `scare_calibrate` and `run`.
 READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
 # Addresses of a model whose `run` does nothing, to measure `scare_calibrate` without it.
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
@@ -429,9 +430,9 @@ COSTS = (  # cycles from Arm's manual; the first pattern that matches the start 
     (r"tb[bh]", Cycles(2, 2, 2)),
     (r"it[te]*$", Cycles(0, 1, 1)),
 )
-SEVERAL = re.compile(r"(push|pop|vpush|vpop|v?ldm|v?stm|ldrd|strd)")
-LOAD = re.compile(r"ldr(?!d)")
-FLOAT = re.compile(r"v(?!ldr|str|ldm|stm|push|pop|mrs)")
+SEVERAL = re.compile(r"(push|pop|vpush|vpop|v?ldm|v?stm|ldrd|strd)")  # move several words
+LOAD = re.compile(r"ldr(?!d)")  # one word
+FLOAT = re.compile(r"v(?!ldr|str|ldm|stm|push|pop|mrs)")  # compute with floats
 
 
 def cost(one: Instruction, before: Instruction | None) -> Cycles:

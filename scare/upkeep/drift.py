@@ -32,26 +32,26 @@ from scare.words import plural
 HOUR, DAY = 3600.0, 86400.0
 LEFT_OUT = Flag.SPIKE | Flag.WARM_UP | Flag.EARLY  # rows with these flags are not averaged
 
-FEWEST_BOXES = 2  # that must have a value in the same hour, for a median to compare with
-FEWEST_HOURS = 36  # that a period must have, to measure it
-CLEAN_HOURS = 6  # of a day: those with the lowest median of the fleet
-CLIPPED = 5.0  # largest distance from the fleet that counts, in scaled units
+FEWEST_BOXES = 2  # boxes that must have a value in the same hour, for a median to compare with
+FEWEST_HOURS = 36  # hours that a period must have to be measured
+CLEAN_HOURS = 6  # hours of a day with the lowest median of the fleet: "night"
+CLIPPED = 5.0  # distances from the fleet are clipped at this many scaled units
 PENALTY = 6.0  # ridge penalty: as if six more hours had shown that the box is like the others
-BINS = 8  # each holds an eighth of the training hours
+BINS = 8  # of the PSI: each holds an eighth of the training hours
 FLEET_MEASURES = ("neighbours", "gain", "humidity", "night", "response", "liveliness", "stuck", "silent")
 
 USUAL_DAYS, RECENT_DAYS = 14, 7  # the first days are a box's baseline, the last days are compared with it
-MEASURED_HOURS = 12  # that must have a value, for a day to count
-FEWEST_DAYS = 4  # to compare two days with two
+MEASURED_HOURS = 12  # hours of a day that must have a value for the day to count
+FEWEST_DAYS = 4  # days needed to compare two with two
 LONGEST_STEP_HOURS = 24 // MEASURED_HOURS
 SPREAD_FACTOR = 5.0  # an alarm unit is at least five times the spread of the boxes
-ENOUGH_BOXES = 5  # to estimate their spread
+ENOUGH_BOXES = 5  # boxes needed to estimate their spread
 MIN_SPREAD = 3.0  # factor on the rule's alarm unit when fewer than 5 boxes are known
 MAD_TO_SD = 1.4826  # from a median absolute deviation to a standard deviation, for normal values
 MIN_GAIN = 0.1  # below this gain relative to its neighbours a box counts as unresponsive
 
-SHOWN_EVIDENCE = 3  # per box: the strongest
-WORTH_SHOWING = 1.0  # alarm units, at least
+SHOWN_EVIDENCE = 3  # most pieces of evidence shown per box, the strongest first
+WORTH_SHOWING = 1.0  # weaker evidence, in alarm units, is not shown
 
 
 class DriftState(IntEnum):
@@ -193,7 +193,11 @@ class DriftMeter:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of sums in each part of a day: line, clean hours, changes, counts, channels' lines, bins."""
+        """The number of sums in each part of a day's sums.
+
+        These are the regression on the fleet, the clean hours, changes from hour to hour, counts of hours, a regression
+        for each channel, and counts in the bins of each channel.
+        """
         channels = len(self.channels)
         # The normal equations of n coefficients are n(n+1)/2 squares and n products: 9 for three, 5 for two.
         return (9, 2, 4, 3, 5 * channels, BINS * channels)
@@ -216,7 +220,7 @@ class DriftMeter:
             _line_sums(excess, np.stack([fleet, humid], axis=1)),
             np.stack([np.isfinite(clean).sum(axis=1), np.nansum(clean, axis=1)], axis=1),
             _change_sums(sensor, air[:, 0]),
-            # hours with a value, hours in which the sensor repeats the one before, hours that any box has
+            # Hours with a value, hours in which the sensor repeats the one before, hours in which any box has a value.
             np.stack([known.sum(axis=1), stuck, np.full(len(known), known.any(axis=0).sum())], axis=1),
             *(_line_sums(channels[..., at] - air[:, at], air[:, at, None]) for at in range(len(self.channels))),
             *(_bin_counts(channels[..., at], self.borders[:, at]) for at in range(len(self.channels))),
@@ -235,7 +239,7 @@ class DriftMeter:
         columns = [
             *_if_enough(shared, level, 1 + gain, humidity, _ratio(night[..., 1], night[..., 0])),
             *_if_enough(shared, _ratio(changes[..., 1], changes[..., 0])),
-            # liveliness: the logarithm of the root mean square of the sensor's changes
+            # Liveliness: the logarithm of the root mean square of the sensor's changes.
             *_if_enough(known, np.log(np.maximum(_ratio(changes[..., 2], changes[..., 3]), 1e-12)) / 2),
             *_if_enough(known, _ratio(stuck, known)),
             1 - _ratio(known, hours),
@@ -405,7 +409,10 @@ def hourly(times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def align_boxes(boxes: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Hours:
-    """Put boxes (device, hours since 1970, means) on one calendar, which begins and ends at midnight UTC."""
+    """Put the hourly means of boxes on one calendar, which begins and ends at midnight UTC.
+
+    A box is its device name, its hours since 1970 [n] and their means [n, 1 + channels].
+    """
     known = [hours for _, hours, _ in boxes if len(hours)]
     first, last = min(hours[0] for hours in known) // 24, max(hours[-1] for hours in known) // 24
     columns = boxes[0][2].shape[1]
@@ -453,10 +460,10 @@ def _line_sums(excess: np.ndarray, regressors: np.ndarray) -> np.ndarray:
     """
     known = np.isfinite(excess) & np.isfinite(regressors).all(axis=1)
     design = np.nan_to_num(np.column_stack([np.ones(len(regressors)), regressors]))
-    wanted = np.where(known, excess, 0.0)
+    explained = np.where(known, excess, 0.0)
     upper = np.triu_indices(design.shape[1])
     squares = (design[:, :, None] * design[:, None, :])[:, *upper]
-    return np.concatenate([known @ squares, wanted @ design], axis=1)
+    return np.concatenate([known @ squares, explained @ design], axis=1)
 
 
 def _solve_line(sums: np.ndarray) -> np.ndarray:
@@ -469,9 +476,9 @@ def _solve_line(sums: np.ndarray) -> np.ndarray:
 
 
 def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
-    """Sums over changes from hour to hour of a box's sensor [boxes, hours] and of the fleet's median [hours].
+    """Sums over changes from hour to hour of each box's sensor [boxes, hours] and of the fleet's median [hours].
 
-    Squares of the fleet's, products of both, squares of the box's, and the count of the box's [boxes, 4].
+    In this order [boxes, 4]: squares of the fleet's changes, products of both, squares of the box's, their number.
     """
     change, fleet_change = np.clip(np.diff(sensor, axis=1), -CLIPPED, CLIPPED), np.diff(air)
     both = np.isfinite(change) & np.isfinite(fleet_change)
@@ -549,10 +556,12 @@ class _UnitFormatter:
     calibrator: Calibrator
 
     def target(self, value: float) -> str:
+        """A change of the calibrated value, given in the target's scale."""
         scale = float(self.calibrator.inputs.scaling.target.scale[0])
         return _higher(value * scale, self.calibrator.target)
 
     def channel(self, value: float, name: str) -> str:
+        """A change of the channel `name`, given in the fleet's scale."""
         at = [channel.name for channel in self.calibrator.inputs.channels].index(name)
         scale = float(self.calibrator.inputs.scaling.fleet.scale[at])
         return _higher(value * scale, self.calibrator.inputs.channels[at])

@@ -33,10 +33,11 @@ PRIOR = 2.0**-2, 1.0, 2.0**-4  # ridge penalty: of the value's coefficient, of a
 LIMIT = 8.0  # a pair with a larger residual is refused; a larger feature is clamped
 STEP = 0.5  # the most by which a coefficient may move in a round
 KEPT_SHARE = 7, 8  # numerator and denominator: a candidate must leave less than 7/8 of the squared error
+# When a solution is plausible (`_is_plausible`):
 LEAST_CORRELATION = 0.5  # of calibrated values with references, for anything to be learned
 LEAST_VARIANCE = 1 / 16  # of references, as a share of the values' variance: less is a stuck instrument or another unit
-LEAST_EXPLAINED = 0.5  # share of the squared residuals: less may be noise
-MOST_EXPLAINED = 4.0  # times the variance of the target: a larger correction is no drift
+LEAST_EXPLAINED = 0.5  # share of the squared residuals that a correction must explain: less may be noise
+MOST_EXPLAINED = 4.0  # most that it may explain, in variances of the target: a larger correction is no drift
 
 # Words of moments, products, square, active and shadow in a blob.
 SIZES = MAX_COEFFICIENTS * (MAX_COEFFICIENTS + 1) // 2, MAX_COEFFICIENTS, 1, MAX_COEFFICIENTS, MAX_COEFFICIENTS
@@ -225,6 +226,7 @@ class _Float32(LearnerArithmetic):
     unit = 1.0
 
     def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
+        # Exponential moving averages of products, then the squared errors of this pair.
         clamped = np.clip(features, np.float32(-LIMIT), np.float32(LIMIT))
         share = np.float32(2.0**-settings.memory_bits)
         first, second = np.triu_indices(settings.size)
@@ -311,6 +313,7 @@ class _FixedPoint(LearnerArithmetic):
     unit = 2.0**-COEFFICIENT_BITS
 
     def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
+        # As `_Float32.take`; all products have 24 bits after the point.
         clamped, rounded = self._to_fixed(features), int(self._to_fixed(np.array([residual]))[0])
         first, second = np.triu_indices(settings.size)
         for array, products in (

@@ -39,7 +39,7 @@ class DriftMonitor(DeviceArrays):
         series, sums = 1 + len(self._meter.channels), sum(self._meter.sizes)
         super().__init__(
             {
-                "day": np.full(2, NEVER, np.int32),  # since 1970: an even and an odd one, the newest of each
+                "day": np.full(2, NEVER, np.int32),  # days since 1970: the newest even one and the newest odd one
                 "total": np.zeros((2, 24, series), np.float32),  # sums of the rows of each hour of those days
                 "count": np.zeros((2, 24, series), np.uint16),  # rows in those sums
                 "usual": np.zeros(sums, np.float32),  # sums over the first `USUAL_DAYS` days
@@ -70,7 +70,8 @@ class DriftMonitor(DeviceArrays):
     def record(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
         """Add one row of each device `at` [n] to its hours, and assess all devices when a day has ended.
 
-        `times` are seconds [n], `rows` the calibrated value and the channels, scaled [n, 1 + channels].
+        `at` are the devices' row indices, `times` seconds [n], `rows` the calibrated value and the channels, scaled
+        [n, 1 + channels].
         """
         kept = ((flags & LEFT_OUT) == 0) & (at < len(self))
         at, rows, day = at[kept], rows[kept], (times[kept] // DAY).astype(np.int32)

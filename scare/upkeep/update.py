@@ -32,15 +32,15 @@ from scare.upkeep.learner import KEPT_SHARE, LIMIT, Learner, LearnerSettings, le
 from scare.windowing.inputs import WindowStream
 
 CHUNK = 256  # windows computed at once
-DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag is no pair
+DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag is not learned from
 
-LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # of references, as a share of that of calibrated values
-FARTHEST_CLOCK = 12 * 3600.0  # seconds searched
+LEAST_SPREAD, MOST_SPREAD = 0.1, 10.0  # standard deviation of references, in those of the calibrated values
+FARTHEST_CLOCK = 12 * 3600.0  # seconds: the largest error of a clock that is looked for
 LEAST_OVERLAP = 24 * 3600.0  # seconds of references: over less, slow air correlates with itself at any offset
 CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # to call a clock wrong: the correlation when shifted, and its gain
 
 BLOCKS = 4  # parts of the session in cross-validation
-STEPS = 4  # times `learner.STEP` that coefficients may move, where the whole session is cross-validated
+STEPS = 4  # a session that is cross-validated may move coefficients by this many times `learner.STEP`
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,14 @@ class SessionFacts:
 
 @dataclass(frozen=True)
 class Update:
-    """A calibrator after a session, the number of pairs, whether its values have changed, its active coefficients.
-
-    `before` and `after` are RMSEs on those pairs, in the target's unit, of the old and of the new calibrator.
-    """
+    """A calibrator after a co-location session; RMSEs are on the pairs of that session, in the target's unit."""
 
     calibrator: Calibrator
-    pairs: int
-    changed: bool
-    coefficients: np.ndarray
-    before: float
-    after: float
+    pairs: int  # how many were found
+    changed: bool  # whether calibrated values have changed
+    coefficients: np.ndarray  # active ones
+    before: float  # RMSE of the calibrator before the session
+    after: float  # RMSE of this one
 
 
 def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
@@ -114,8 +111,9 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     check_session(own, [readings], pairs)
     before, stored = learner.coefficients, learner.store()
     _learn_at_once(learner, pairs.features, pairs.residuals)
-    left, of = KEPT_SHARE
-    if pairs.squared_error(_cross_validate(own, pairs)) * of > pairs.squared_error(pairs.features @ before) * left:
+    numerator, denominator = KEPT_SHARE
+    validated, unchanged = (pairs.squared_error(one) for one in (_cross_validate(own, pairs), pairs.features @ before))
+    if validated * denominator > unchanged * numerator:
         learner.restore(stored)
     return _finish(own, learner, [readings], pairs, before)
 
@@ -191,18 +189,18 @@ def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: P
 
 
 def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerSettings) -> tuple[np.ndarray, ...]:
-    """Features, residuals and times of one device."""
+    """Features [n, coefficients], residuals [n] and times [n] of one device, as in `Pairs`."""
     inputs = calibrator.inputs
     target, training_range = inputs.scaling.target, inputs.training_range
     segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
     references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
     effect = inputs.scaling.effect(readings.device)
-    # what the plan gives, which a correction changes, and the answer with what the device adds to it
+    # Features have the plan's own value, which a correction multiplies; residuals are to the value with the effect.
     parts, answers, rows = [np.empty((0, settings.size))], [np.empty((0, 1))], [np.empty(0, int)]
     for segment in segments:
-        wanted = np.flatnonzero(usable[segment.rows])
-        for part in np.split(wanted, range(CHUNK, len(wanted), CHUNK)):
+        paired = np.flatnonzero(usable[segment.rows])
+        for part in np.split(paired, range(CHUNK, len(paired), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
             answers.append(target.apply(calibrator.compute(windows, effect=effect)[:, None]) if any(effect) else values)
@@ -252,6 +250,7 @@ def _finish(
 def _session_facts(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs
 ) -> dict[str, Any]:
+    """Facts about all sessions so far, this one included; `SessionFacts` reads them."""
     facts = calibrator.facts.get(LEARNED, {})
     if isinstance(facts, dict) and "visits" in facts:  # the former name, in older files
         facts = {**facts, "sessions": facts["visits"]}
