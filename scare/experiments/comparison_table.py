@@ -9,7 +9,7 @@ import numpy as np
 from scare.experiments.study import Job, SharedRows, Study
 from scare.scorecard.accuracy import FULL, Accuracy, RmseDifference, compare_errors, measure
 
-OURS = "scare"
+OURS = "scare"  # the method that differences are to
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")  # of a job's result, averaged over seeds
 
 
@@ -86,9 +86,10 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
         values = rows.scored(job)
         known = np.isfinite(values)
         scores.append(asdict(measure(values[known], rows.reference[known], rows.changes[known])))
-    # The count of rows stays a whole number.
-    mean = Accuracy(**{field: type(value)(np.mean([s[field] for s in scores])) for field, value in scores[0].items()})
-    spread = Accuracy(**{field: float(np.std([s[field] for s in scores])) for field in scores[0]})  # type: ignore[arg-type]
+    by_field = {field: [score[field] for score in scores] for field in scores[0]}  # one number per seed
+    kinds = {field: type(value) for field, value in scores[0].items()}  # int for the count of rows, else float
+    mean = Accuracy(**{field: kinds[field](np.mean(values)) for field, values in by_field.items()})
+    spread = Accuracy(**{field: float(np.std(values)) for field, values in by_field.items()})  # type: ignore[arg-type]
     recorded = [study.result(job) or {} for job in finished]
     facts = {key: float(np.mean([result.get(key) or 0 for result in recorded])) for key in FACTS}
     facts["coverage"] = float(np.mean([rows.coverage[job] for job in finished]))

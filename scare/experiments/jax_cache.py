@@ -6,8 +6,8 @@ import sys
 
 from scare.board.build import cache_folder
 
-JOBS_PER_CLEAR = 20
-JOBS = itertools.count(1)  # finished in this process
+JOBS_PER_CLEAR = 20  # finished jobs after which JAX's memory is cleared
+JOBS = itertools.count(1)  # counts the jobs finished in this process
 
 
 def keep_compiled() -> None:

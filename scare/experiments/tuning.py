@@ -55,14 +55,14 @@ from scare.windowing.inputs import WindowStream
 
 FIRST = 0.4  # share of the rows with a reference that the first fold trains on
 DRAWN = 10  # candidates drawn at random around the preset before Optuna knows enough
-CHANGED = 1 / 3  # share of the hyperparameters that are changed in these
+CHANGED = 1 / 3  # share of the preset's hyperparameters that these change
 ATTEMPTS = 5  # proposals of known candidates in a row, after which one is drawn at random
 HOPELESS = 1.05  # a candidate with more than 1.05 times the front's worst errors on the first fold ends there
 UNFIT = 1e9  # error of a candidate without a score, larger than any other
 OBJECTIVES = ("rmse", "top5_rmse")
-CONFIG = "best-{}.toml"
-Progress = Callable[[Sequence[Trial]], None]
-Errors = Callable[[Trial, Sequence[Trial]], Score]  # of a trial, given all that are finished
+CONFIG = "best-{}.toml"  # config file of a member of the front, by its place
+Progress = Callable[[Sequence[Trial]], None]  # called with all finished trials
+Errors = Callable[[Trial, Sequence[Trial]], Score]  # the errors of a trial, given all finished trials
 
 
 def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) -> list[Split]:
@@ -127,12 +127,12 @@ class Search:
 
     def front(self, trials: Sequence[Trial]) -> list[Trial]:
         """The Pareto front: trials within the budget that no other beats in both objectives, the least RMSE first."""
-        rivals = [trial for trial in trials if self.finished(trial) and self.fits(trial)]
+        candidates = [trial for trial in trials if self.finished(trial) and self.fits(trial)]
 
-        def beaten(trial: Trial) -> bool:
-            return any(rival.mean != trial.mean and np.less_equal(rival.mean, trial.mean).all() for rival in rivals)
+        def dominated(trial: Trial) -> bool:
+            return any(one.mean != trial.mean and np.less_equal(one.mean, trial.mean).all() for one in candidates)
 
-        return sorted((trial for trial in rivals if not beaten(trial)), key=lambda trial: trial.mean)
+        return sorted((trial for trial in candidates if not dominated(trial)), key=lambda trial: trial.mean)
 
     def errors(self, trial: Trial, done: Sequence[Trial]) -> Score:
         """Compute what the search minimises: the means over the folds.
@@ -207,10 +207,10 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
                 raise DataError(f"the preset itself cannot be examined: {trial.failed}")
         mean_seconds = float(np.mean([trial.seconds for trial in done])) if done else 0.0
         current = [trial for trial, _ in running.values()]
-        wanted = effort.trials is None or len(done) + len(running) < effort.trials
+        more_trials = effort.trials is None or len(done) + len(running) < effort.trials
         preset_begun = any(trial.number == 0 for trial in (*done, *current))
         in_time = left > mean_seconds or not preset_begun  # the preset is started in any case
-        if wanted and in_time and len(running) < executor.size:
+        if more_trials and in_time and len(running) < executor.size:
             candidate = proposer.propose(done, current)
             if candidate is not None:
                 running[_start(search, candidate, done, executor)] = candidate, time.monotonic()

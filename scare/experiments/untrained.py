@@ -41,7 +41,7 @@ from scare.windowing.training_examples import make_examples
 from scare.windowing.training_range import fit_training_range
 from scare.windowing.windows import RECENT
 
-SAMPLES = 16  # windows from which the fixed-point form takes its scales
+SAMPLES = 16  # random windows in an untrained calibrator, from which fixed point takes its scales
 SMALL = 0.1  # standard deviation drawn for weights that start at zero: outputs are about as large as trained ones
 BANDWIDTH = 1.5, 2.5  # range drawn for a hash bandwidth, a scalar that starts at zero: about as after training
 

@@ -12,7 +12,7 @@ import numpy as np
 from scare.scorecard.accuracy import fastest, rmse
 from scare.scorecard.series import DeviceSeries
 
-BINS = 10
+BINS = 10  # about as many bins as a condition gets
 FEW_ROWS = 20  # a bin with fewer rows shows no error
 AROUND = 30  # rows before and after a sudden change
 CENTRAL = (0.5, 99.5)  # percentiles that the bins span; rows beyond are in the outer bins

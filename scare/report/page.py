@@ -58,8 +58,8 @@ CONTENTS = {
     "provenance": "Provenance",
 }
 DAY = 86400  # s
-BADGES = {DriftState.FINE: "good", DriftState.LOOK: "fair", DriftState.RECOLLOCATE: "bad"}
-WIDTH, HEIGHT, TOP = 300, 60, 4.0  # of the small chart of a box [px, px, units]
+BADGES = {DriftState.FINE: "good", DriftState.LOOK: "fair", DriftState.RECOLLOCATE: "bad"}  # kinds of badges
+WIDTH, HEIGHT, TOP = 300, 60, 4.0  # the small chart of a box: size [px], and the alarm units at its upper edge
 ABOUT_UNITS = (
     "Each box is compared with its own first days and with the median of the others, so weather and season, which"
     " affect all of them, do not count. One unit is a change that one healthy box in a hundred shows, or five times the"

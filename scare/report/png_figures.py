@@ -16,7 +16,7 @@ from scare.files import replacing
 matplotlib.use("Agg")
 
 RAW, REFERENCE, OURS_COLOUR = "#b8b8b8", "#1b1b1b", "#d1495b"
-POINTS = 4000  # drawn at most in a scatter plot
+POINTS = 4000  # most points in a scatter plot
 
 
 def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> Path:

@@ -56,12 +56,12 @@ HOUR = 3600.0
 # Seconds in one line of a table over time: the first length with which the table has at most `LINES` lines.
 SPANS = (HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR, 28 * 24 * HOUR, 364 * 24 * HOUR)
 LINES = 16
-MEMORY = {"RAM": ("ram_bytes", "ram_available"), "flash": ("flash_bytes", "flash_available")}
+MEMORY = {"RAM": ("ram_bytes", "ram_available"), "flash": ("flash_bytes", "flash_available")}  # keys: need, capacity
 MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
 PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
 EITHER = "either of the two"  # heading of the column that says whether one of a pair is within its target
-PERCENT = {"nrmse", "cv"}
-WITH_UNIT = {"intercept", "rmse", "sd"}
+PERCENT = {"nrmse", "cv"}  # measures shown as a percentage
+WITH_UNIT = {"intercept", "rmse", "sd"}  # measures shown with the target's unit
 
 
 # --- Head of the page ---
@@ -396,6 +396,7 @@ def _assessed_cell(name: str, one: TargetResult) -> str | Cell:
 
 
 def _either_cell(within: bool | None) -> str | Cell:
+    """Show whether one measure of a pair is within its target; empty where there is no pair."""
     return "" if within is None else Cell("", badge=_within_badge(within))
 
 

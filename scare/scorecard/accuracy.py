@@ -30,9 +30,9 @@ RADIUS = 30  # rows before and after a change
 MIN_LEVEL = 5.0  # a change is relative to the reading before it, or to this if that is less
 SIDE = 5  # rows averaged on either side of a lasting change
 FULL = 0.95  # an unfitted method with a smaller share of the others' rows takes no rows from them
-BLOCK_SECONDS = 3 * 3600.0  # of the bootstrap: errors of neighbouring minutes are one event
-MIN_BLOCKS = 8  # less than a day of blocks says nothing about other days
-DRAWS = 2000
+BLOCK_SECONDS = 3 * 3600.0  # block length of the bootstrap, longer than errors are correlated
+MIN_BLOCKS = 8  # no interval from fewer blocks: less than a day says nothing about other days
+DRAWS = 2000  # resamples of the bootstrap
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -74,7 +74,7 @@ def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) ->
 
 
 def rmse(error: np.ndarray) -> float:
-    """Root mean square; NaN for an empty array."""
+    """Root mean square of errors [n]; NaN for an empty array."""
     return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
 
 

@@ -51,8 +51,8 @@ class AgencyTargets:
 
     as_of: date
     completeness: Amount  # share of the readings that an average needs
-    units: Count  # sensors
-    days: Count
+    units: Count  # sensors side by side that EPA asks for
+    days: Count  # of the test that EPA asks for
     targets: Mapping[str, AgencyTarget]
 
 
@@ -173,7 +173,7 @@ def assess_precision(series: Sequence[DeviceSeries], target: AgencyTarget) -> Ta
 
 @dataclass(frozen=True)
 class _Averages:
-    """Averages of complete hours or days, by their number since 1970."""
+    """Averages over complete hours or days [n] each; `numbers` count these periods since 1970."""
 
     numbers: np.ndarray
     reference: np.ndarray

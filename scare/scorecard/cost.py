@@ -33,9 +33,9 @@ from scare.scorecard.requirements import Finding, ScoreProtocol
 Timer = Callable[[np.ndarray], np.ndarray]  # from windows [n, N, C] to nanoseconds [n]
 ROUNDING = 1e-9  # relative slack for the rounding of a sample's statistics
 THREADS = Path("/proc/self/task")  # the threads of this process, by number (Linux)
-# Measures that need cycle counts.
+# Names of measures that need cycle counts, and of those that exist only on a board.
 OF_CYCLES = ("board_latency_mean", "board_latency_max", "board_latency_jitter", "deadline", "duty_cycle")
-OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")  # measures that exist only on a board
+OF_BOARD = ("ram", "flash", "fits_ram", "fits_flash", "deadline", "duty_cycle")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ NEEDED = {  # keys of a card that a report reads
     ),
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
-AGAIN = "write the folder again with scare score --out"
+AGAIN = "write the folder again with scare score --out"  # the remedy at the end of error messages
 PACKAGES = ("numpy", "polars", "jax", "ziglang", "unicorn", "capstone")  # whose versions a card records
 
 

@@ -41,7 +41,7 @@ from scare.scorecard.cost import (
 from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
-CANDIDATES = 1000  # windows to select from, enough to have some of every kind
+CANDIDATES = 1000  # windows that `board_trials` selects from, enough to have some of every kind
 
 
 @dataclass(frozen=True)

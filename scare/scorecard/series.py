@@ -267,7 +267,7 @@ def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
 
 
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
-    """RMSE of the best straight line from the raw reading, fitted to the rows it is scored on: no line does better.
+    """RMSE of the best linear function of the raw reading, fitted to the scored rows themselves: a lower bound.
 
     None if the line is not defined.
     """
@@ -279,8 +279,10 @@ def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
 
 
 def _named(channel: Channel | None) -> dict[str, str] | None:
+    """Name and unit of a channel, as a card has them."""
     return {"name": channel.name, "unit": channel.unit} if channel else None
 
 
 def _iso(moment: Any) -> str:
+    """Write a UTC time in ISO 8601."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
