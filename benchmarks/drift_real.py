@@ -66,7 +66,10 @@ def watch_tasks(data: Path, models: Path, work: Path) -> list[WatchedTask]:
 
 
 def _watch(task: SuiteTask, readings: list[Readings], data: Path, models: Path, work: Path) -> WatchedTask:
-    """Watch the boxes of a task, and compare the first days with the last days up to each day after training."""
+    """Assess the boxes of a task on each day after training, and compare with the true change of their error.
+
+    `loss` and `bias` [boxes, days] are how much RMSE and mean error of the last days exceed those of the first days.
+    """
     print(f"{task.name}: watching", file=sys.stderr)
     split = split_task(task, readings, data)
     calibrator = _model(task, split.train, split.validation, models, work)

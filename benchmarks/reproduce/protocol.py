@@ -1,7 +1,7 @@
 """The protocol of a reproduction (`configs/reproduce.toml`) and the paper's printed results.
 
-The top of the file is the full run. The section of the kind of readings replaces what it names, then `[quick]` with
-`--quick`, then `--set`.
+The top of the file describes the full run. Its keys are overridden, in this order, by the section of the kind of
+readings, by `[quick]` if `--quick` is given, and by `--set`.
 
 One policy holds for every network: of a small grid of learning rates the one with the least error on validation is
 taken, for each task. Rates are tried with the first seed, and further seeds use the best one. Whether the weights or

@@ -151,7 +151,7 @@ def fit_all(reproduction: Reproduction, methods: Sequence[str], executor: Execut
     """Make every fit that is missing, the cheapest method first."""
     total, numbers = len(list(missing_fits(reproduction, methods))), count(1)
     names = sorted(dict.fromkeys(methods), key=lambda one: expected_seconds(reproduction, one))
-    undecided = list(names)  # methods whose best rate is not known; the first pass shortens it, the second reads it
+    undecided = list(names)  # methods whose best rate is not known yet: the first generator removes from it
     for work in (_rates_and_seeds(reproduction, names, undecided), _seeds(reproduction, undecided)):
         for study, job in run_jobs((one for one in work if not _done(*one)), executor):
             progress(next(numbers), total, f"{study.folder.name} {job.key}")

@@ -6,9 +6,10 @@
 #include "scare_port.h"
 
 #define WORD_BITS 32u
-#define LARGEST 3.4e38f
-#define PAST_ROWS 16.0f
-#define KEPT (1.0f - 1.0f / PAST_ROWS)
+#define LARGEST 3.4e38f                /* limit that no reading exceeds */
+#define PAST_ROWS 16.0f                /* decay length, in rows, of the usual change that a spike is compared with */
+#define KEPT (1.0f - 1.0f / PAST_ROWS) /* share of that usual change that the next row keeps */
+/* Flags of rows with wider intervals. */
 #if SCARE_SETTLE
 #define LESS_SURE (SCARE_FLAG_SPIKE | SCARE_FLAG_OUTSIDE | SCARE_FLAG_UNSETTLED)
 #else
@@ -19,6 +20,7 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
+/* Sizes of parts of the memory given to scare_init, in words. */
 static uint32_t window_words(const scare_model *model) {
     return SCARE_WORDS(model->window * model->channels * (uint32_t)(model->integer ? sizeof(int16_t) : sizeof(float)));
 }
@@ -51,6 +53,7 @@ static float larger(float a, float b) {
     return a > b ? a : b;
 }
 
+/* Whether a number of a reading is no reading: a sentinel, NaN or infinite. */
 static int is_absent(const scare_model *model, float number) {
     SCARE_ROLLED
     for (uint32_t i = 0u; i < model->absent_count; i++) {
@@ -86,7 +89,7 @@ SCARE_SMALL scare_status scale(const scare_model *model, const float *reading, f
     return status;
 }
 
-/* Round to the nearest step, halves up. */
+/* A scaled value in steps of the int16_t window, rounded to the nearest, halves up. */
 static int16_t quantise(const scare_channel *channel, float scaled) {
     static const scare_range steps_of_16_bits = {-32767.0f, 32767.0f};
     float steps = clamp(&steps_of_16_bits, scaled * channel->quantum + 0.5f);
@@ -94,8 +97,8 @@ static int16_t quantise(const scare_channel *channel, float scaled) {
     return (int16_t)(whole - (steps < (float)whole ? 1 : 0));
 }
 
-/* Both kinds of window: the last `rows` rows are new. The first of them is `row`, if given; the others repeat the row
- * before them. */
+/* Move the window on by `rows` rows, for both kinds of window. The first new row is `row`, if given; the others repeat
+ * the row before them. */
 static void shift_floats(const scare_model *model, float *window, uint32_t rows, const float *row) {
     uint32_t channels = model->channels, end = model->window * channels, i;
     SCARE_ROLLED
@@ -139,6 +142,7 @@ SCARE_SMALL void shift(scare *self, uint32_t rows, const float *row) {
     }
 }
 
+/* Record whether the newest row is a reading (1) or filled (0), in the ring of the rows that the gap rule checks. */
 SCARE_SMALL void mark(scare *self, uint32_t real) {
     uint32_t *word = &self->real[self->next_bit / WORD_BITS];
     uint32_t at = self->next_bit % WORD_BITS, before = (*word >> at) & 1u;
@@ -321,6 +325,7 @@ SCARE_INLINE void look_back(const scare_model *model, scare_past *past, const fl
 }
 #endif
 
+/* Append a reading, scaled as `row`, to the window; the first one fills the whole window. */
 static void take(scare *self, const float *reading, const float *row) {
 #if SCARE_PAST
     if (self->filled) {
@@ -372,6 +377,8 @@ SCARE_SMALL void surround(const scare_interval *interval, float floor, scare_ans
     answer->high = value + factor * interval->above[band];
 }
 
+/* Run the model if the gap rule allows it, and extrapolate by how far channel 0 lies `beyond` its clamp. The newest
+ * row, clipped to the training range, is still in scratch memory. */
 static scare_status compute(scare *self, float beyond, scare_answer *answer) {
     const scare_model *model = self->model;
     float scaled, value, lowest = *(const float *)self->scratch >= model->rising ? model->lowest : -LARGEST;
@@ -396,6 +403,7 @@ static scare_status compute(scare *self, float beyond, scare_answer *answer) {
     return SCARE_OK;
 }
 
+/* Return to the state before the first reading, except for what settling has found. */
 SCARE_SMALL void forget(scare *self) {
     SCARE_ROLLED
     for (uint32_t i = 0u; i < real_words(self->model); i++) {
@@ -414,6 +422,7 @@ static int goes_back(const scare *self, uint32_t elapsed_ms) {
     return self->timed && elapsed_ms > INT32_MAX && ~elapsed_ms / self->model->step_ms >= self->model->window;
 }
 
+/* scare_calibrate with valid arguments and an answer of NaN; sets only flags that do not follow from the status. */
 static scare_status push(scare *self, uint32_t now_ms, const float *reading, scare_answer *answer) {
     uint32_t elapsed_ms = now_ms - self->last_ms, rows;
     scare_status status;

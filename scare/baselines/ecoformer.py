@@ -76,8 +76,10 @@ class EcoFormer:
     def parameters(self, window: int, channels: int) -> int:
         """Number of trained parameters; the hash is not among them."""
         width, hidden = self.width, self.expansion * self.width
-        block = 3 * (width**2 + width) + 4 * width + 2 * width * hidden + hidden + width
-        return (channels + 1) * width + self.positions * window * width + block + width + 1
+        embedding, positions = (channels + 1) * width, self.positions * window * width
+        attention, norms = 3 * (width**2 + width), 2 * (2 * width)
+        feed_forward, head = (width + 1) * hidden + (hidden + 1) * width, width + 1
+        return embedding + positions + attention + norms + feed_forward + head
 
     def operations(self, window: int, channels: int) -> Operations:
         """Operations of one inference of the folded plan: tokens and codes for every reading, the rest once."""

@@ -91,9 +91,11 @@ class PatchTST:
     def parameters(self, window: int, channels: int) -> int:
         """Number of trained parameters."""
         tokens, width, hidden = self.tokens(window), self.width, self.hidden
-        embedding = (self.patch * channels + 1) * width + tokens * width
-        layer = 4 * (width**2 + width) + 2 * width * hidden + hidden + width + 4 * width
-        return embedding + self.layers * layer + tokens * width + 1
+        embedding, positions = (self.patch * channels + 1) * width, tokens * width
+        attention, norms = 4 * (width**2 + width), 2 * (2 * width)
+        feed_forward = (width + 1) * hidden + (hidden + 1) * width
+        head = tokens * width + 1
+        return embedding + positions + self.layers * (attention + feed_forward + norms) + head
 
     def operations(self, window: int, channels: int) -> Operations:
         """Operations of one inference of the folded plan; the last norm is part of the head."""

@@ -100,7 +100,8 @@ class Sendal:
         """Number of trained parameters."""
         simple, classifier = (channels + 1) * self.hidden + self.hidden + 1, channels + 1
         if self.deep is Deep.LSTM:
-            return simple + classifier + 4 * self.hidden * (channels + self.hidden + 2) + self.hidden + 1
+            lstm, head = 4 * self.hidden * (channels + self.hidden + 2), self.hidden + 1  # 2: it has two biases
+            return simple + classifier + lstm + head
         return simple + classifier + self.transformer.parameters(window, channels)
 
     def operations(self, window: int, channels: int) -> Operations:
@@ -108,8 +109,9 @@ class Sendal:
         decision, units = self.classifier_operations(window, channels), window * self.hidden
         if self.deep is Deep.TRANSFORMER:
             return decision + self.transformer.operations(window, channels)
-        gates = units * (4 * (channels + self.hidden) + 3)
-        return decision + Operations(gates + self.hidden, 7 * units, exponentials=5 * units, divisions=5 * units)
+        # An LSTM unit has 4 gates and 3 more products per row, 3 sigmoids and 2 tanh (`kernels.recurrent`).
+        gates, head = units * (4 * (channels + self.hidden) + 3), self.hidden
+        return decision + Operations(gates + head, 7 * units, exponentials=5 * units, divisions=5 * units)
 
     def classifier_operations(self, window: int, channels: int) -> Operations:
         """Operations of one decision by the classifier."""

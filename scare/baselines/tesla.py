@@ -71,7 +71,8 @@ class Tesla:
         embedding = (channels + 1) * width + (window * channels + 1) * width
         binner = window + bins * width
         attention = 3 * (width * inner + inner) + inner * width + width
-        return embedding + binner + attention + 2 * width + (bins + 1) + (width + 1)
+        norm, head = 2 * width, (bins + 1) + (width + 1)
+        return embedding + binner + attention + norm + head
 
     def operations(self, window: int, channels: int) -> Operations:
         """Operations of one inference of the folded plan."""

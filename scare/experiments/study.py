@@ -119,7 +119,9 @@ Work = tuple[Study, Job]  # a job, and the study that it belongs to
 
 
 def choose(names: Sequence[str]) -> list[str]:
-    """Resolve names of methods; `all` is every method, except other models than SCARE with the paper's preset.
+    """Check the names of methods; `all` stands for every method in its usual form.
+
+    Not in `all` are the rivals with the paper's preset and the paper's ablation.
 
     >>> choose(["scare", "linear"])
     ['scare', 'linear']

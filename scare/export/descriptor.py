@@ -237,7 +237,10 @@ def range_readings(center: float, scale: float, low: float, high: float) -> tupl
 
 
 def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
-    """Describe the channels whose center moves when a new device settles, their weight share / settle in two parts."""
+    """Describe the channels whose center moves when a new device settles.
+
+    The weight of a channel's sum of differences is own_share / settle, split into two floats.
+    """
     for channel, share in enumerate([] if scaling.own_share is None else scaling.own_share.tolist()):
         if share:
             exact = share / scaling.settle

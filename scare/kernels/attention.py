@@ -93,6 +93,7 @@ def _packed(signs: np.ndarray) -> np.ndarray:
 
 
 def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [L, D], supports [m, D], projection [m, bits] (and bias [bits]) to codes [L]."""
     supports, projection = weights["supports"], weights["projection"]
     expect(len(supports) == len(projection) == 2, "hash")
     expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0] and projection[1] <= 32, "hash")
@@ -145,6 +146,7 @@ def _unit_rows(x: np.ndarray) -> np.ndarray:
 
 
 def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """Like `_hash_shape`, with a bias and the coefficients of the kernel's polynomial."""
     supports, projection = weights["supports"], weights["projection"]
     expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0], "hash_codes_q")
     expect(projection[1] <= 32, "hash_codes_q bits")
@@ -279,6 +281,7 @@ def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weig
 
 
 def _bitwise_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From codes q [L] and k [M] and values v [M, D] to [L, D]."""
     expect(len(q) == len(k) == 1 and len(v) == 2 and k[0] == v[0], "bitwise_attention")
     expect(settings["bias"] > settings["bits"], "bitwise_attention bias: every weight must stay positive")
     return (*q, v[1])
@@ -385,6 +388,7 @@ def _signs(words: np.ndarray, bits: int, number: np.dtype) -> np.ndarray:
 
 
 def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From codes q [L], or one code [], and k [M] and values v [M, D] to [L, D] or [D]."""
     expect(len(q) <= 1 and len(k) == 1 and len(v) == 2 and k[0] == v[0], "memory_attention")
     expect(not settings["own"] or prod(q) <= k[0], "memory_attention own values")
     expect(settings["bias"] > settings["bits"], "memory_attention bias: no denominator may be zero")
@@ -427,6 +431,7 @@ def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weig
 
 
 def _softmax_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From q [L, heads·width], k [M, heads·width] and v [M, heads·values] to [L, heads·values]."""
     heads = settings["heads"]
     expect(len(q) == len(k) == len(v) == 2 and q[1] == k[1] and k[0] == v[0], "softmax_attention")
     expect(heads >= 1 and q[1] % heads == v[1] % heads == 0, "softmax_attention heads")
@@ -492,7 +497,8 @@ def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
     heads = step.settings["heads"]
     width = q.shapes[step.inputs[0]][1] // heads
     down = 2 * (31 - score_bits(width))  # bits that `to_top` drops from the product of a query and a key
-    per_score = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down / sqrt(width) / np.log(2) * 65536
+    unit = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down  # of that product
+    per_score = unit / sqrt(width) / np.log(2) * 65536  # the power in Q16 for a score of 1: e^−s = 2^(−s / ln 2)
     bits = ceil(log2(per_score)) + 2  # so that `sharpness` is from 2^29 to 2^30
     settings = {"heads": heads, "sharpness": round(per_score * 2.0 ** (32 - bits)), "bits": bits}
     return Step("softmax_attention_q", step.inputs, step.output, settings=settings)
@@ -532,6 +538,7 @@ def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: S
 
 
 def _scores_shape(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From q [L, heads·width] and k [M, heads·width] to [heads, L, M]."""
     heads = settings["heads"]
     expect(len(q) == len(k) == 2 and q[1] == k[1] and heads >= 1 and q[1] % heads == 0, "attention_scores")
     return (heads, q[0], k[0])
@@ -565,6 +572,7 @@ def softmax_mix(scores: np.ndarray, v: np.ndarray, weights: Weights, settings: S
 
 
 def _mix_shape(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From scores [heads, L, M] and v [M, heads·values] to [L, heads·values]."""
     expect(len(scores) == 3 and len(v) == 2 and scores[2] == v[0] and v[1] % scores[0] == 0, "softmax_mix")
     return (scores[1], v[1])
 

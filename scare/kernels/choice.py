@@ -26,6 +26,7 @@ def select(
 
 
 def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From three single numbers [1] to one; both periods must be at least 1."""
     expect(decision == simple == deep == (1,), "select")
     expect(all(settings[name] >= 1 for name in PERIODS), "select periods")
     return deep
@@ -111,6 +112,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] to [C]."""
     expect(len(x) == 2, "sigmoid_mean")
     return x[1:]
 

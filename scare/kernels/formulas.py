@@ -43,6 +43,7 @@ def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _polynomial_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [C], powers [M][C] and weight [M, O] to [O]; each term has a degree of 1 to 8."""
     powers, weight = settings["powers"], weights["weight"]
     expect(len(x) == 1 and len(weight) == 2 and len(powers) == weight[0] >= 1, "polynomial weight")
     for term in powers:
@@ -86,6 +87,7 @@ def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _products_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [C] to [C(C+1)/2]."""
     expect(len(x) == 1 and 0 < settings["limit"] < inf, "products")
     return (x[0] * (x[0] + 1) // 2,)
 
@@ -106,6 +108,7 @@ def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From words x [C] to [C(C+1)/2]."""
     expect(len(x) == 1 and weights["factor"] == x, "products_q")
     return (x[0] * (x[0] + 1) // 2,)
 
@@ -170,6 +173,7 @@ def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Setti
 
 
 def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From formulas [K] and x [C] to [1], with K − 1 passages."""
     expect(len(formulas) == len(x) == 1 and formulas[0] >= 2, "blend")
     expect(all(weights[name] == (formulas[0] - 1,) for name in ("low", "high", "slope", "offset")), "blend passages")
     return (1,)

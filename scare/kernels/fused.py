@@ -75,6 +75,7 @@ def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings:
 
 
 def _token_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From seen [L, C] and shared [D] (without `mix`: [O]) to tokens [L, O]."""
     expect(len(seen) == 2 and len(shared) == 1 and len(weights["local"]) == 2, "token_rows")
     out = (seen[0], weights["local"][1])
     expect(weights["local"][0] == seen[1] and weights["bias"] == out and weights["share"] == out[:1], "token_rows")
@@ -179,6 +180,7 @@ def feed_forward(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def _feed_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [..., D] with inner [D, H] and outer [H, O] to [..., O]."""
     inner, outer = weights["inner"], weights["outer"]
     expect(len(inner) == len(outer) == 2 and inner == (x[-1], outer[0]), "feed_forward")
     expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward bias")
@@ -211,6 +213,7 @@ def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
 
 
 def _feed_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [L, D] with inner [D, H] and outer [H, D] to [L, D]."""
     inner, outer = weights["inner"], weights["outer"]
     expect(len(x) == 2 and inner == outer[::-1] and inner[0] == x[1], "feed_forward_q")
     expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward_q bias")
@@ -302,6 +305,7 @@ def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [I] to the given `shape`, which must lie within x."""
     start, shape = settings["start"], tuple(settings["shape"])
     expect(len(x) == 1 and start >= 0 and min(shape) >= 1 and start + prod(shape) <= x[0], "part")
     return shape

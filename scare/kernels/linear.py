@@ -59,6 +59,7 @@ def dense_step(source: str, output: str, weight: ArrayLike, bias: ArrayLike | No
 
 
 def _dense_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [..., I] with weight [I, O], and a bias of [O] or [..., O], to [..., O]."""
     expect(len(weights["weight"]) == 2 and x[-1] == weights["weight"][0], "dense weight")
     out = (*x[:-1], weights["weight"][1])
     expect("bias" not in weights or weights["bias"] in (out, out[-1:]), "dense bias")
@@ -75,6 +76,7 @@ def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """Like `_dense_shape`, with a bias and a shift for each output."""
     expect(weights["shift"] == weights["bias"] == weights["weight"][1:], "dense_q shift")
     return _dense_shape(x, weights, settings)
 
@@ -168,6 +170,7 @@ def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings
 
 
 def _add_outer_shape(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From z [L, D] and g [D], with share [L], to [L, D]."""
     expect(len(z) == 2 and g == z[1:] and weights["share"] == z[:1], "add_outer")
     return z
 

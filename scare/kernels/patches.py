@@ -35,6 +35,7 @@ def count_patches(rows: int, patch: int, stride: int) -> int:
 
 
 def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] to [patches, patch·C]."""
     patch, stride = settings["patch"], settings["stride"]
     expect(len(x) == 2 and patch >= 1 and stride >= 1 and x[0] + stride >= patch, "patches")
     return (count_patches(x[0], patch, stride), patch * x[1])
@@ -79,6 +80,7 @@ def window_moments(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
 
 
 def _moments_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] to mean and deviation, [2, C]."""
     expect(len(x) == 2, "window_moments")
     return (2, x[1])
 
@@ -107,6 +109,7 @@ def standardize(x: np.ndarray, moments: np.ndarray, weights: Weights, settings: 
 
 
 def _standardize_shape(x: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] and moments [2, C] to [T, C]."""
     expect(len(x) == 2 and moments == (2, x[1]), "standardize")
     return x
 
@@ -131,6 +134,7 @@ def restore(y: np.ndarray, moments: np.ndarray, weights: Weights, settings: Sett
 
 
 def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From y [1] and moments [2, C] to [1]."""
     expect(y == (1,) and len(moments) == 2 and moments[0] == 2, "restore")
     return y
 

@@ -137,7 +137,7 @@ def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The newest row of the window x [T, C] as words: [C]."""
+    """Fixed-point version of `newest`: the newest row of the int16 window x [T, C], shifted to words: [C]."""
     return x[:, -1].astype(np.int32) << NEWEST_BITS
 
 

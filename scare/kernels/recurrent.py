@@ -25,6 +25,7 @@ def lstm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] with input [C, 4H], hidden [H, 4H] and bias [4H] to [H]."""
     size = weights["hidden"][0]
     expect(len(x) == 2 and weights["input"] == (x[1], 4 * size), "lstm input")
     expect(weights["hidden"] == (size, 4 * size) and weights["bias"] == (4 * size,), "lstm hidden")

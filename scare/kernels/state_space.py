@@ -61,6 +61,7 @@ def newest_rows(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
 
 
 def _newest_rows_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] to [rows, C]."""
     expect(len(x) == 2 and 1 <= settings["rows"] <= x[0], "newest_rows")
     return (settings["rows"], x[1])
 
@@ -82,6 +83,7 @@ def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> n
 
 
 def _convolution_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, F] with taps [k, F] and bias [F] to [T, F]."""
     expect(len(x) == len(weights["taps"]) == 2 and weights["taps"][1:] == weights["bias"] == x[1:], "convolution")
     return x
 
@@ -122,6 +124,7 @@ def state_space(
 
 
 def _state_shape(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, heads·P], b [T, S], c [S] and dt [T, heads] to [heads·P]."""
     expect(len(x) == len(b) == len(dt) == 2 and x[0] == b[0] == dt[0] and c == b[1:], "state_space")
     expect(x[1] % dt[1] == 0 and weights["decay"] == weights["direct"] == dt[1:], "state_space heads")
     return x[1:]

@@ -105,6 +105,7 @@ def _relative_distance(numbers: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _trees_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [F] to [1]."""
     expect(len(x) == 1 and x[0] <= MOST_INPUTS, "trees inputs")
     return _check_trees(x[0], weights)
 
@@ -148,6 +149,7 @@ def tree_margins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
 
 
 def _trees_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From words x [F] or the window [T, C] to [1]."""
     return _check_trees(int(np.prod(x)), weights)
 
 

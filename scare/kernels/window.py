@@ -83,6 +83,7 @@ def _time_mix(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 
 def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C], with a knot and a fraction for each row, to [knots, C]."""
     expect(len(x) == 2 and weights["knot"] == weights["fraction"] == x[:1] and settings["knots"] >= 2, "hats")
     return (settings["knots"], x[1])
 
@@ -99,6 +100,7 @@ def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
 
 
 def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From the window x [T, C], with a knot and two shares for each row, to [knots, C]."""
     expect(len(x) == 2 and weights["knot"] == x[:1] and weights["shares"] == (x[0], 2), "hat_basis_q")
     return (settings["knots"], x[1])
 
@@ -177,6 +179,7 @@ def lens(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _lens_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C] with weight [T, L] to [L, C]."""
     expect(len(x) == len(weights["weight"]) == 2 and x[0] == weights["weight"][0], "lens weight")
     expect("bias" not in weights or weights["bias"] == weights["weight"][1:], "lens bias")
     return (weights["weight"][1], x[1])
@@ -267,6 +270,7 @@ def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
 
 
 def _project_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From the window x [T, C] to [R], or with `per_channel` to [R, C]."""
     older, newer = weights["older"], weights["newer"]
     expect(len(x) == 2 and older[0] + newer[0] == x[0] and older[1:] == newer[1:], "project_q rows")
     expect(older[1] == (1 if settings["per_channel"] else x[1]), "project_q channels")
@@ -344,6 +348,7 @@ def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [T, C], with a weight for each row and L starts of bins, to [L, C]."""
     expect(len(x) == 2 and weights["weight"] == x[:1], "bins weight")
     expect(len(weights["start"]) == 1 and 1 <= weights["start"][0] <= x[0], "bins start")
     return (*weights["start"], x[1])

@@ -233,18 +233,21 @@ class DriftMeter:
         NaN where there are too few hours.
         """
         line, night, changes, counts, levels, bins = np.split(sums, list(accumulate(self.sizes))[:-1], axis=-1)
-        level, gain, humidity = np.moveaxis(_solve_line(line), -1, 0)
+        neighbours, gain, humidity = np.moveaxis(_solve_line(line), -1, 0)
+        fleet_squares, products, own_squares, own_changes = np.moveaxis(changes, -1, 0)
+        response = _ratio(products, fleet_squares)  # slope of a box's changes on those of the fleet
+        # The logarithm of the root mean square of the sensor's changes.
+        liveliness = np.log(np.maximum(_ratio(own_squares, own_changes), 1e-12)) / 2
         known, stuck, hours = np.moveaxis(counts, -1, 0)
+        shifts = np.moveaxis(_solve_line(self._by_channel(levels))[..., 0], -1, 0)  # one for each channel
+        stability = np.moveaxis(_population_stability(self._by_channel(bins)), -1, 0)
         shared = line[..., 0]  # hours in which there was a fleet
-        columns = [
-            *_if_enough(shared, level, 1 + gain, humidity, _ratio(night[..., 1], night[..., 0])),
-            *_if_enough(shared, _ratio(changes[..., 1], changes[..., 0])),
-            # Liveliness: the logarithm of the root mean square of the sensor's changes.
-            *_if_enough(known, np.log(np.maximum(_ratio(changes[..., 2], changes[..., 3]), 1e-12)) / 2),
-            *_if_enough(known, _ratio(stuck, known)),
+        columns = [  # in the order of `measures`
+            *_if_enough(shared, neighbours, 1 + gain, humidity, _ratio(night[..., 1], night[..., 0]), response),
+            *_if_enough(known, liveliness, _ratio(stuck, known)),
             1 - _ratio(known, hours),
-            *_if_enough(shared, *np.moveaxis(_solve_line(self._by_channel(levels))[..., 0], -1, 0)),
-            *_if_enough(known, *np.moveaxis(_population_stability(self._by_channel(bins)), -1, 0)),
+            *_if_enough(shared, *shifts),
+            *_if_enough(known, *stability),
         ]
         return np.stack(columns, axis=-1)
 
@@ -374,7 +377,10 @@ def drift_meter(calibrator: Calibrator) -> DriftMeter:
 
 
 def training_hours(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
-    """What a calibrator keeps of its training hours: the inner borders of their bins [7, channels], scaled."""
+    """Compute what a calibrator stores about its training for the PSI: inner borders of bins [7, channels], scaled.
+
+    Each bin holds an eighth of a channel's hourly means.
+    """
     rows = [_scaled(inputs, box.device, inputs.select(box)) for box in readings]
     hours = [hourly(box.times, part)[1] for box, part in zip(readings, rows, strict=True)]
     return bin_borders(np.concatenate(hours)).astype(np.float32)

@@ -380,6 +380,7 @@ class _FixedPoint(LearnerArithmetic):
     def _is_plausible(self, state: LearnerState, solution: list[int]) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
         moments, products = [int(one) for one in state.moments], [int(one) for one in state.products]
+        # The last feature is 1, so these are the total weight and the weighted sums of values and of residuals.
         weight, mean, error = moments[-1], moments[len(products) - 1], products[-1]
         bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # leaves 20 bits after the point
         variance = rounding_shift(moments[0] * weight - mean * mean, bits)  # of the values
@@ -392,6 +393,7 @@ class _FixedPoint(LearnerArithmetic):
             and with_references * with_references * int(1 / LEAST_CORRELATION**2) >= variance * reference_variance
         )
         varies = reference_variance * int(1 / LEAST_VARIANCE) >= variance
+        # Squared residuals that the correction explains; both bounds have twice the bits after the point, as it has.
         explained = sum(number * product for number, product in zip(solution, products, strict=True))
         least = (int(state.square[0]) << COEFFICIENT_BITS) // int(1 / LEAST_EXPLAINED)
         most = int(MOST_EXPLAINED) * weight << COEFFICIENT_BITS

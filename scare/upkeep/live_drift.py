@@ -101,7 +101,7 @@ class DriftMonitor(DeviceArrays):
             self._end_day(day)
 
     def _end_day(self, day: int) -> None:
-        """Add a day to the last days of all devices, and to the first days of devices with too few; then assess."""
+        """Add a day to the last days of all devices, and to the first days if these are not complete; then assess."""
         here = slice(0, len(self))
         counts, totals = (self[name][here, day % 2].astype(np.float64) for name in ("count", "total"))
         present = (counts > 0) & (self["day"][here, day % 2] == day)[:, None, None]

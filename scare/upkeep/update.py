@@ -101,11 +101,12 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     """Make a calibrator for the device of these readings alone: its own scaling, and a correction learned from them."""
     inputs, device = calibrator.inputs, readings.device
     values = inputs.usable(readings)
-    known, rows = inputs.scaling.known(device), values[np.isfinite(values).all(axis=1)]
+    known, rows = inputs.scaling.known(device), values[np.isfinite(values).all(axis=1)]  # rows without missing values
     affine = known or (inputs.scaling.own(rows) if len(rows) else inputs.scaling.fleet)
     own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
-    if known is not None or len(rows) >= inputs.scaling.settle:
+    if known is not None or len(rows) >= inputs.scaling.settle:  # the scaling is final
         return update(own, [readings])
+    # It is not, so the correction must also make up for it: learn from all pairs at once, then cross-validate.
     learner = make_learner(own)
     pairs = find_pairs(own, [readings], learner.settings)
     check_session(own, [readings], pairs)
@@ -113,7 +114,7 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     _learn_at_once(learner, pairs.features, pairs.residuals)
     numerator, denominator = KEPT_SHARE
     validated, unchanged = (pairs.squared_error(one) for one in (_cross_validate(own, pairs), pairs.features @ before))
-    if validated * denominator > unchanged * numerator:
+    if validated * denominator > unchanged * numerator:  # not clearly better: drop what was learned
         learner.restore(stored)
     return _finish(own, learner, [readings], pairs, before)
 

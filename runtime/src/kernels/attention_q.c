@@ -18,37 +18,38 @@ SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs
 }
 
 /* Cosines between a row, given as pairs, and the supports, in Q30. */
-SCARE_INLINE void compare(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports, int32_t *alike) {
+SCARE_INLINE void find_cosines(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports,
+                               int32_t *cosines) {
     SCARE_ROLLED
-    for (const int32_t *end = alike + supports; alike != end; alike += 2) {
-        SCARE_WALK(alike);
+    for (const int32_t *end = cosines + supports; cosines != end; cosines += 2) {
+        SCARE_WALK(cosines);
         int32_t first = 0, second = 0;
         for (uint32_t i = 0u; i < fours; i++) first = scare_add_all(pairs + 4u * i, scare_next_four(&table), first);
         for (uint32_t i = 0u; i < fours; i++) second = scare_add_all(pairs + 4u * i, scare_next_four(&table), second);
-        alike[0] = first;
-        alike[1] = second;
+        cosines[0] = first;
+        cosines[1] = second;
     }
 }
 
-/* The kernel of one support, a polynomial of the cosine, in the upper half of a word. */
-SCARE_INLINE int32_t bend(int32_t cosine, const int32_t *coefficients, uint32_t degree) {
+/* The RBF kernel of one support, a polynomial of the cosine by Horner's scheme, in the upper half of a word. */
+SCARE_INLINE int32_t rbf_kernel(int32_t cosine, const int32_t *coefficients, uint32_t degree) {
     int32_t sum = coefficients[0];
     for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_upper(sum, cosine, coefficients[i]);
     return sum;
 }
 
-/* The kernels of all supports, as pairs in the place of the first cosines. */
-SCARE_INLINE void bend_all(int32_t *alike, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
-    const void *from = alike;
+/* The RBF kernels of all supports, as pairs in the place of the first cosines. */
+SCARE_INLINE void rbf_kernels(int32_t *cosines, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
+    const void *from = cosines;
     int32_t powers[SCARE_POWERS_Q];
     for (uint32_t i = 0u; i <= degree; i++) powers[i] = coefficients[i];
     SCARE_ROLLED
-    for (const int32_t *end = alike + supports / 2u; alike != end; alike += 2) {
-        SCARE_WALK(alike);
+    for (const int32_t *end = cosines + supports / 2u; cosines != end; cosines += 2) {
+        SCARE_WALK(cosines);
         scare_words next = scare_next_four(&from);
-        int32_t first = scare_pack_upper(bend(next.a, powers, degree), bend(next.b, powers, degree));
-        alike[1] = scare_pack_upper(bend(next.c, powers, degree), bend(next.d, powers, degree));
-        alike[0] = first;
+        int32_t first = scare_pack_upper(rbf_kernel(next.a, powers, degree), rbf_kernel(next.b, powers, degree));
+        cosines[1] = scare_pack_upper(rbf_kernel(next.c, powers, degree), rbf_kernel(next.d, powers, degree));
+        cosines[0] = first;
     }
 }
 
@@ -99,20 +100,20 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
 #endif
 }
 
-/* Specialised for the usual sizes. */
+/* Codes of the rows of x. With `usual` sizes (16 supports) the projection has a specialised loop. */
 SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                              uint32_t degree, uint32_t usual) {
     uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
-    int32_t pairs[SCARE_WIDEST_Q / 2u], alike[SCARE_SUPPORTS_Q];
+    int32_t pairs[SCARE_WIDEST_Q / 2u], cosines[SCARE_SUPPORTS_Q];
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
         SCARE_WALK(codes);
         to_unit_pairs(x, width, pairs);
-        compare(pairs, fours, support, 8u * eights, alike);
-        bend_all(alike, 8u * eights, coefficients, degree);
-        *codes = usual ? project_16(alike, projection, bits) : project(alike, eights, projection, bits);
+        find_cosines(pairs, fours, support, 8u * eights, cosines);
+        rbf_kernels(cosines, 8u * eights, coefficients, degree);
+        *codes = usual ? project_16(cosines, projection, bits) : project(cosines, eights, projection, bits);
     }
 }
 

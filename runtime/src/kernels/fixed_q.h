@@ -70,6 +70,7 @@ SCARE_INLINE scare_words scare_next_five(const void **table, int32_t *first) {
 /* Keep a compiler from turning a moving pointer into an index, which costs additions. */
 #define SCARE_WALK(pointer) __asm__("" : "+r"(pointer))
 
+/* The halves of a pair, and a pair of two halves. */
 SCARE_INLINE int32_t scare_low(int32_t pair) {
     return (int16_t)(uint16_t)((uint32_t)pair & 0xffffu);
 }
@@ -171,7 +172,7 @@ SCARE_INLINE int32_t scare_most(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-/* From 0 to 32767. */
+/* Clamp to 0 … 32767. */
 SCARE_INLINE int32_t scare_positive_half(int32_t number) {
 #if defined(__ARM_FEATURE_SAT)
     return (int32_t)__usat(number, 15);
@@ -184,22 +185,24 @@ SCARE_INLINE int32_t scare_shifted(int32_t number, uint32_t left) {
     return (int32_t)((uint32_t)number << left);
 }
 
-/* How far numbers may be shifted left; `bits` is all of them, each as number ^ (number >> 31), or-ed together. */
+/* How far numbers may be shifted left without overflow; `bits` are their scare_magnitudes. */
 SCARE_INLINE uint32_t scare_spare_bits(uint32_t bits) {
     return (bits == 0u ? 32u : (uint32_t)__builtin_clz(bits)) - 1u;
 }
 
+/* number, or -number - 1 if it is negative: as long in bits. */
 SCARE_INLINE uint32_t scare_magnitude(int32_t number) {
     return (uint32_t)(number ^ (number >> 31));
 }
 
+/* The magnitudes of several numbers, or-ed together. */
 SCARE_INLINE uint32_t scare_magnitudes(const int32_t *numbers, uint32_t count) {
     uint32_t bits = 0u;
     for (uint32_t i = 0u; i < count; i++) bits |= scare_magnitude(numbers[i]);
     return bits;
 }
 
-/* Shifted left by the spare bits, then right so that `bits` bits remain. */
+/* Scale to `bits` bits and a sign: shift left by the spare bits, then right, dropping the lowest bits. */
 SCARE_INLINE int32_t scare_to_top(int32_t number, uint32_t spare, uint32_t bits) {
     return scare_shifted(number, spare) >> (31u - bits);
 }
@@ -213,9 +216,9 @@ typedef struct {
 SCARE_INLINE scare_root scare_inverse_root(uint32_t square) {
     uint32_t half = (33u - (uint32_t)__builtin_clz(square)) >> 1;
     int32_t x = (int32_t)((square << (32u - 2u * half)) >> 2);
-    int32_t bend = scare_multiply_wide(scare_multiply_wide(x, x) * 4, 1759230083);
-    int32_t root = (716907464 + bend + scare_multiply_wide(x * 2, -1763628704)) * 2;
-    for (uint32_t i = 0u; i < 2u; i++) {
+    int32_t square_term = scare_multiply_wide(scare_multiply_wide(x, x) * 4, 1759230083);
+    int32_t root = (716907464 + square_term + scare_multiply_wide(x * 2, -1763628704)) * 2;
+    for (uint32_t i = 0u; i < 2u; i++) { /* Newton: r = r (3 - x r^2) / 2 */
         int32_t rest = (3 << 24) - scare_multiply_wide(x, scare_multiply_wide(root, root));
         root = scare_multiply_wide(root, rest * 32) * 4;
     }
