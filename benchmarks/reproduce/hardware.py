@@ -20,7 +20,8 @@ from benchmarks.reproduce.run import Reproduction
 from scare.board.boards import board
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
-from scare.experiments.study import NETWORKS, Job, Progress, Study, read_parts, recipe_of
+from scare.experiments.study import NETWORKS, Job, Progress, Study, recipe_of
+from scare.experiments.task import read_parts
 from scare.experiments.untrained import draw_network, operation_growth
 from scare.export.lowering import Arithmetic
 from scare.models import Network

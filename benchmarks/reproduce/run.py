@@ -27,8 +27,8 @@ from benchmarks.reproduce.protocol import TRAINED, Protocol, best_trial, model_o
 from benchmarks.reproduce.tasks import ReadingsSource
 from scare.executor import Executor
 from scare.experiments.comparison_table import Row, make_table
-from scare.experiments.study import NETWORKS, PARTS, Job, Progress, Study, Work, prepare, recipe_of, run_jobs
-from scare.experiments.task import read_task
+from scare.experiments.study import NETWORKS, Job, Progress, Study, Work, prepare, recipe_of, run_jobs
+from scare.experiments.task import PARTS, read_task
 from scare.files import replacing
 from scare.records import read_json
 

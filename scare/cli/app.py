@@ -31,6 +31,7 @@ from scare.cli import (
     reproduce,
     score,
     simulate,
+    suite,
     train,
     tune,
     update,
@@ -88,6 +89,7 @@ app.add_typer(fetch.data_app, name="data")
 app.add_typer(export.app, name="export")
 app.add_typer(fetch.app, name="fetch")
 app.add_typer(live.app, name="live")
+app.add_typer(suite.app, name="suite")
 
 
 @app.callback(invoke_without_command=True)

@@ -4,11 +4,14 @@
     folder/data/*.parquet   the split readings, as every job reads them
     folder/rows/KEY.json    one finished job: facts, or the reason why it failed
     folder/rows/KEY.npy     its estimates for all test rows, NaN where it has none
+    folder/rows/KEY.interval.npy   low and high of these rows, if it gives them
     folder/rows/KEY.scare   the calibrator that it fitted, if it is one
 
-A method is a network with its recipe, a baseline or a published correction, by name. Jobs run on a `scare.executor`:
-in this process, in processes of their own, or on a cluster that is sent the readings; each is given plain values, never
-objects. Every comparison and reproduction is a grid handed to `run_study` and a table made by `comparison_table`.
+A method is a network with its recipe, a baseline, a published correction, or what an installed package offers as an
+entry point of the group `scare.methods`, by name: a function of training and validation readings and the window that
+returns a `Predictor`. Jobs run on a `scare.executor`: in this process, in processes of their own, or on a cluster that
+is sent the readings; each is given plain values, never objects. Every comparison and reproduction is a grid handed to
+`run_study` and a table made by `comparison_table`.
 """
 
 import json
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,7 @@ from scare.baselines import MODELS
 from scare.baselines.classical import BASELINES, UNFITTED, Predictor
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.data.readings import CALIBRATED, Readings
+from scare.data.readings import CALIBRATED, HIGH, LOW, REFERENCE, Readings
 from scare.data.split import Split
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import (
@@ -42,7 +46,7 @@ from scare.executor import (
     write_files,
 )
 from scare.experiments.jax_cache import forget_compiled, keep_compiled
-from scare.experiments.task import TASK, fingerprint, read_task, upgrade_row
+from scare.experiments.task import TASK, fingerprint, read_parts, read_task, upgrade_row
 from scare.files import replacing
 from scare.models import ABLATION
 from scare.records import load_json, read_json
@@ -58,8 +62,8 @@ NO_REFIT = "-no-refit"  # suffix of the name of a baseline that is fitted to tra
 EXPERIMENTS = {f"exp-{number}": model for number, model in ABLATION.items()}  # the paper's ablation, with its preset
 USUAL = (*MODELS, PAPER, THREE)  # the networks in `all`
 NETWORKS = (*USUAL, *(f"{name}{BY_PAPER}" for name in MODELS if name != "scare"), *EXPERIMENTS)
+METHODS = "scare.methods"  # the group of entry points
 ROWS = "rows"  # the folder of results
-PARTS = ("train", "validation", "test")
 Progress = Callable[[int, int, str], None]  # done, total, key of the job
 
 
@@ -99,6 +103,11 @@ class Study:
         """A finished job's values for all test rows, NaN where it has none."""
         return np.load(self.folder / ROWS / f"{job.key}.npy", allow_pickle=False)
 
+    def interval(self, job: Job) -> np.ndarray | None:
+        """Low and high of a finished job's values [rows, 2], NaN where there is none; None if it gave no intervals."""
+        path = self.folder / ROWS / f"{job.key}.interval.npy"
+        return np.load(path, allow_pickle=False) if path.exists() else None
+
     def calibrator(self, job: Job) -> Calibrator | None:
         """The calibrator of a finished job; None if it failed, or fitted trees, which a `.scare` file cannot hold."""
         path = self.folder / ROWS / f"{job.key}.scare"
@@ -118,6 +127,17 @@ class Study:
 Work = tuple[Study, Job]  # a job, and the study that it belongs to
 
 
+def installed_methods() -> dict[str, EntryPoint]:
+    """Methods of other packages, by name."""
+    return {one.name: one for one in entry_points(group=METHODS)}
+
+
+def known_methods() -> list[str]:
+    """The names of all methods, those of other packages last."""
+    fitted = [f"{name}{NO_REFIT}" for name in BASELINES if name not in UNFITTED]
+    return [*NETWORKS, *BASELINES, *fitted, *installed_methods()]
+
+
 def choose(names: Sequence[str]) -> list[str]:
     """Check the names of methods; `all` stands for every method in its usual form.
 
@@ -126,7 +146,7 @@ def choose(names: Sequence[str]) -> list[str]:
     >>> choose(["scare", "linear"])
     ['scare', 'linear']
     """
-    known = [*NETWORKS, *BASELINES, *(f"{name}{NO_REFIT}" for name in BASELINES if name not in UNFITTED)]
+    known = known_methods()
     for name in names:
         if name not in (*known, "all"):
             raise UsageError(f"no model called '{name}'{suggestion(name, known)}")
@@ -163,6 +183,9 @@ def fit_method(
     job: Job, train: Sequence[Readings], validation: Sequence[Readings], settings: Mapping[str, Any]
 ) -> tuple[Predictor, dict[str, Any]]:
     """Fit the method of a job; returns it with facts: parameters, bytes and, for a network, training speed."""
+    if job.method in installed_methods():
+        method: Predictor = installed_methods()[job.method].load()(train, validation, job.window)
+        return method, {name: method.facts.get(name) for name in ("parameters", "bytes")}
     if job.method not in NETWORKS:
         inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window))
         name = job.method.removesuffix(NO_REFIT)
@@ -186,14 +209,17 @@ def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) 
     """Compute the accuracy of each calibrator over the rows for which all of them and the reference have a value."""
     reference = np.concatenate([one.targets for one in readings])
     changes = np.concatenate([reading_changes(one) for one in readings])
-    estimates = {name: _predict(calibrator, readings) for name, calibrator in calibrators.items()}
+    estimates = {
+        name: _column([calibrator.predict(one) for one in readings], CALIBRATED)
+        for name, calibrator in calibrators.items()
+    }
     shared, _ = share_rows(reference, estimates)
     return {name: measure(values[shared], reference[shared], changes[shared]) for name, values in estimates.items()}
 
 
-def _predict(predictor: Predictor, readings: Sequence[Readings]) -> np.ndarray:
-    """Calibrated values of all readings [rows], NaN where there is none."""
-    return np.concatenate([predictor.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for one in readings])
+def _column(tables: Sequence[pl.DataFrame], name: str) -> np.ndarray:
+    """A column of the predicted tables, one after the other [rows], NaN where there is no value."""
+    return np.concatenate([table[name].fill_null(np.nan).to_numpy() for table in tables])
 
 
 def prepare(
@@ -216,17 +242,6 @@ def prepare(
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(task, indent=1), encoding="utf-8")
     return Study(folder, tuple(jobs), tuple(settings.items()))
-
-
-def read_parts(folder: Path) -> dict[str, list[Readings]]:
-    """Read the split readings of a study, by part."""
-    task = read_task(folder)
-    parts: dict[str, list[Readings]] = {part: [] for part in PARTS}
-    for part, readings in parts.items():
-        for number, known in enumerate(task.readings[part]):
-            frame = pl.read_parquet(folder / "data" / f"{part}-{number}.parquet")
-            readings.append(Readings(known.device, frame, known.channels, known.reference, known.site))
-    return parts
 
 
 def run_study(study: Study, processes: int, progress: Progress, where: str = LOCAL) -> None:
@@ -287,13 +302,21 @@ def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results:
         parts = read_parts(Path(folder))
         predictor, facts = fit_method(this, parts["train"], parts["validation"], settings)
         fitted = time.perf_counter() - begun
-        estimates = _predict(predictor, parts["test"])
+        test = parts["test"]
+        if this.method in installed_methods():  # no method of others is shown the references that it is scored on
+            test = [replace(one, frame=one.frame.drop(REFERENCE), reference=None) for one in test]
+        tables = [predictor.predict(one) for one in test]
+        estimates = _column(tables, CALIBRATED)
         if not np.isfinite(estimates).any():
             raise DataError(
                 "it has no value for any test row: there is no whole window, or all readings are out of range"
             )
         with replacing(rows / f"{this.key}.npy") as temporary:
             np.save(temporary, estimates.astype(np.float64), allow_pickle=False)
+        if all({LOW, HIGH} <= {*table.columns} and table[LOW].count() for table in tables):
+            interval = np.column_stack([_column(tables, LOW), _column(tables, HIGH)])
+            with replacing(rows / f"{this.key}.interval.npy") as temporary:
+                np.save(temporary, interval.astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
             predictor.with_facts(**read_task(Path(folder)).facts).save(rows / f"{this.key}.scare")
         result = {**facts, "fit_seconds": fitted, "failed": None}

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from scare.data.readings import Channel
+from scare.data.readings import Channel, Readings
 from scare.data.split import Split
 from scare.records import read_json
 
 TASK = "task.json"
+PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ class Task:
 def read_task(folder: Path) -> Task:
     """Read the task of the study in a folder."""
     return read_json(folder / TASK, Task)
+
+
+def read_parts(folder: Path) -> dict[str, list[Readings]]:
+    """Read the split readings of a study, by part."""
+    task = read_task(folder)
+    parts: dict[str, list[Readings]] = {part: [] for part in PARTS}
+    for part, readings in parts.items():
+        for number, known in enumerate(task.readings[part]):
+            frame = pl.read_parquet(folder / "data" / f"{part}-{number}.parquet")
+            readings.append(Readings(known.device, frame, known.channels, known.reference, known.site))
+    return parts
 
 
 def upgrade_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from scare.data.split import FEWEST_READINGS
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import run_on_packed
 from scare.experiments.jax_cache import forget_compiled
-from scare.experiments.study import compare, read_parts
+from scare.experiments.study import compare
+from scare.experiments.task import read_parts
 from scare.experiments.untrained import measure_cost
 from scare.files import replacing
 from scare.records import convert, merge, read_json

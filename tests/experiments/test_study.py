@@ -17,7 +17,8 @@ from scare.errors import UsageError
 from scare.experiments import jax_cache
 from scare.experiments import study as study_module
 from scare.experiments.comparison_table import make_table
-from scare.experiments.study import Job, Study, choose, grid, prepare, read_parts, recipe_of, run_study
+from scare.experiments.study import Job, Study, choose, grid, prepare, recipe_of, run_study
+from scare.experiments.task import read_parts
 from scare.scorecard.accuracy import rmse
 from tests.failing_jobs import die
 

@@ -1,0 +1,224 @@
+"""The leaderboard of a suite: every method's predictions scored on the same rows, and checked again from the files.
+
+    folder/tasks/NAME/              the study of a task: `task.json`, its readings, what our own methods gave
+    folder/predictions/METHOD.csv   predictions, and METHOD.json with costs (`predictions`)
+    folder/leaderboard.json         scores, with the sha256 of everything that they depend on
+
+A task is scored on its test rows with a reference and a value of each simple baseline that it allows: those rows do not
+depend on who takes part. A method without a value for one of them has no score on that task. An RMSE is divided by that
+of the best simple baseline; all six are fitted to training and validation. Imports no JAX.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from scare.calibrator.intervals import LEVEL
+from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME, Readings
+from scare.errors import DataError
+from scare.experiments.predictions import TASK, VALUE, MethodCost, read_costs, read_predictions, test_rows
+from scare.experiments.suite_tasks import Suite, Track, read_task, split_task
+from scare.experiments.task import TASK as TASK_FILE
+from scare.experiments.task import ReadingsFingerprint, fingerprint, read_parts
+from scare.experiments.task import read_task as read_study
+from scare.files import replacing
+from scare.records import convert, read_json
+from scare.scorecard.accuracy import cover, rmse, share_rows
+from scare.words import plural
+
+SIMPLE = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting")
+UNFITTED = {"raw"}  # has a value only where the newest reading is usable, and takes no rows from the others
+TASKS, PREDICTIONS, LEADERBOARD = "tasks", "predictions", "leaderboard.json"
+Fingerprints = dict[str, tuple[ReadingsFingerprint, ...]]  # by part of the split
+SAME = 1e-9  # relative difference of two scores below which they are equal: sums in another order
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What the study of a task records in `task.json`, under `suite`: `files` are paths, each with its sha256."""
+
+    task: str
+    set: str
+    track: Track
+    window: int
+    files: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A method on a task: `ratio` is its RMSE ÷ the best simple baseline's, `width` the mean interval's ÷ the same.
+
+    `coverage` and `width` are None without an interval for every row.
+    """
+
+    rmse: float
+    ratio: float
+    coverage: float | None = None
+    width: float | None = None
+    bytes: float | None = None
+    instructions: float | None = None
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """A task, the rows scored (their number, and the sha256 of a CSV of device, time and reference), and the scores.
+
+    `best` is the simple baseline with the lowest RMSE; `failed` says of other methods why they have no score.
+    """
+
+    facts: TaskFacts
+    rows: int
+    sha256: str
+    best: str
+    scores: Mapping[str, Score]
+    failed: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All tasks, and the sha256 of the predictions of each method."""
+
+    tasks: tuple[TaskScores, ...]
+    predictions: Mapping[str, str]
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def make_leaderboard(folder: Path) -> Leaderboard:
+    """Score all predictions in a folder, on the readings that it keeps."""
+    tests = {facts.task: read_parts(path)["test"] for facts, path in task_folders(folder).items()}
+    return _score_all(folder, tests)
+
+
+def write_leaderboard(folder: Path, board: Leaderboard) -> Path:
+    """Write `leaderboard.json` and return its path."""
+    with replacing(folder / LEADERBOARD) as temporary:
+        temporary.write_text(json.dumps(asdict(board), indent=1), encoding="utf-8")
+    return folder / LEADERBOARD
+
+
+def read_leaderboard(folder: Path) -> Leaderboard:
+    """Read `leaderboard.json`."""
+    return read_json(folder / LEADERBOARD, Leaderboard)
+
+
+def find_problems(folder: Path, suite: Suite, files: Path) -> Iterator[str]:
+    """Check a leaderboard from the files of the sets: yields what differs, nothing if all is as it says.
+
+    Files must have the sha256 that it records, and that the suite gives; the split of their readings must be the one
+    that methods learned from; predictions must be the files that were scored; the scores must come out again.
+    """
+    published, folders = read_leaderboard(folder), {facts.task: path for facts, path in task_folders(folder).items()}
+    tests: dict[str, Sequence[Readings]] = {}
+    for one in published.tasks:
+        task = suite.find_task(one.facts.task)
+        changed = [name for name, digest in one.facts.files if not _is_file(files / name, digest)]
+        if changed or task.name not in folders:
+            yield f"{task.name}: {', '.join(changed) or 'its study'} is missing or was changed"
+            continue
+        suite.check_files(task, files)
+        split = split_task(task, read_task(task, files), files)
+        tests[task.name] = split.test
+        if convert(fingerprint(split), Fingerprints, task.name) != read_study(folders[task.name]).readings:
+            yield f"{task.name}: methods learned from other readings than the files give"
+    for name, digest in published.predictions.items():
+        path = folder / PREDICTIONS / f"{name}.csv"
+        if not _is_file(path, digest):
+            yield f"{name}: {path} is missing or was changed"
+    again = {one.facts.task: one for one in _score_all(folder, tests).tasks}
+    for one in published.tasks:
+        if one.facts.task in again:
+            yield from _differences(one, again[one.facts.task])
+
+
+def _is_file(path: Path, digest: str) -> bool:
+    return path.is_file() and sha256_of(path) == digest
+
+
+def _differences(published: TaskScores, again: TaskScores) -> Iterator[str]:
+    """Say which numbers of a task do not come out again."""
+    name = published.facts.task
+    if (published.rows, published.sha256) != (again.rows, again.sha256):
+        yield f"{name}: the rows scored are others: {published.rows:,} published, {again.rows:,} now"
+    if published.failed != again.failed or published.scores.keys() != again.scores.keys():
+        yield f"{name}: other methods have a score than in {LEADERBOARD}"
+    for method in published.scores.keys() & again.scores.keys():
+        old, new = asdict(published.scores[method]), asdict(again.scores[method])
+        for key, number in old.items():
+            if number != new[key] and (None in (number, new[key]) or not np.isclose(number, new[key], SAME, 0)):
+                yield f"{name}, {method}: {key} is {number} in {LEADERBOARD}, {new[key]} from its predictions"
+
+
+def task_folders(folder: Path) -> dict[TaskFacts, Path]:
+    """The folder of each task, by what its study records about it."""
+    paths = sorted(path.parent for path in (folder / TASKS).glob(f"*/{TASK_FILE}"))
+    if not paths:
+        raise DataError(f"{folder} holds no results of a suite; make them with scare suite run --out {folder}")
+    return {convert(read_study(path).facts["suite"], TaskFacts, path / TASK_FILE, DataError): path for path in paths}
+
+
+def _score_all(folder: Path, tests: Mapping[str, Sequence[Readings]]) -> Leaderboard:
+    """Score all predictions of a folder on test readings, which are by the name of the task."""
+    paths = {path.stem: path for path in sorted((folder / PREDICTIONS).glob("*.csv"))}
+    tables = {name: read_predictions(path).partition_by(TASK, as_dict=True) for name, path in paths.items()}
+    costs = {name: read_costs(path) for name, path in paths.items()}
+    tasks = []
+    for facts in task_folders(folder):
+        if facts.task in tests:
+            predictions = {name: parts[(facts.task,)] for name, parts in tables.items() if (facts.task,) in parts}
+            found = {name: cost[facts.task] for name, cost in costs.items() if facts.task in cost}
+            tasks.append(_score_task(facts, tests[facts.task], predictions, found))
+    return Leaderboard(tuple(tasks), {name: sha256_of(path) for name, path in paths.items()})
+
+
+def _score_task(
+    facts: TaskFacts,
+    test: Sequence[Readings],
+    predictions: Mapping[str, pl.DataFrame],
+    costs: Mapping[str, MethodCost],
+) -> TaskScores:
+    """Score the predictions of a task; `predictions` and `costs` are by method."""
+    rows = test_rows(test)
+    # Predictions at the test rows [rows, 3]: value, low, high; NaN where there is none.
+    values = {
+        name: rows.join(frame, on=(DEVICE, TIME), how="left", maintain_order="left")
+        .select(VALUE, LOW, HIGH)
+        .fill_null(np.nan)
+        .to_numpy()
+        for name, frame in predictions.items()
+    }
+    reference = rows[REFERENCE].to_numpy()
+    simple = {name: values[name][:, 0] for name in SIMPLE if name in values}
+    if not simple.keys() - UNFITTED:
+        raise DataError(f"{facts.task}: no simple baseline has predictions; run scare suite run for this task")
+    scored, _ = share_rows(reference, simple, UNFITTED & simple.keys())
+    errors = {name: rmse(column[scored] - reference[scored]) for name, column in simple.items()}
+    best = min((name for name in errors if np.isfinite(errors[name])), key=errors.__getitem__)
+    digest = hashlib.sha256(rows.filter(scored).write_csv().encode()).hexdigest()
+    scores, failed = {}, {name: cost.failed for name, cost in costs.items() if cost.failed}
+    for name, of_rows in values.items():
+        missing = int((~np.isfinite(of_rows[scored, 0])).sum())
+        if missing:
+            failed[name] = f"no value for {missing:,} of {plural(int(scored.sum()), 'row')}"
+        else:
+            scores[name] = _score(of_rows[scored], reference[scored], errors[best], costs.get(name, MethodCost()))
+    return TaskScores(facts, int(scored.sum()), digest, best, scores, failed)
+
+
+def _score(values: np.ndarray, reference: np.ndarray, best: float, cost: MethodCost) -> Score:
+    """Score the predictions of one method [rows, 3]; `best` is the RMSE of the best simple baseline."""
+    error = rmse(values[:, 0] - reference)
+    score = Score(error, error / best, bytes=cost.bytes, instructions=cost.instructions)
+    interval = cover(values[:, 1], values[:, 2], reference, LEVEL)
+    if interval is None or interval.rows < len(reference):
+        return score
+    return replace(score, coverage=interval.share, width=interval.width / best)

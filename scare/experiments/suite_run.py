@@ -1,0 +1,148 @@
+"""Run methods on the tasks of a suite: each task is a study, and each method's results become a table of predictions.
+
+Comes from `suite_tasks`; goes to `leaderboard`. A method is a name that `study` knows, of an installed package too, or
+a table of predictions that some program has made.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import polars as pl
+
+from scare.board.boards import board as find_board
+from scare.board.measure import measure_once
+from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME
+from scare.data.tables import stem
+from scare.errors import DataError, ScareError, UsageError
+from scare.executor import LOCAL
+from scare.experiments.leaderboard import PREDICTIONS, TASKS, TaskFacts, sha256_of, task_folders
+from scare.experiments.predictions import (
+    KEY,
+    TASK,
+    VALUE,
+    MethodCost,
+    read_costs,
+    read_predictions,
+    test_rows,
+    write_predictions,
+)
+from scare.experiments.study import (
+    ROWS,
+    Job,
+    Progress,
+    Study,
+    known_methods,
+    open_workers,
+    prepare,
+    run_jobs,
+)
+from scare.experiments.suite_tasks import Suite, SuiteTask, read_task, split_task
+from scare.experiments.task import read_parts
+from scare.export.lowering import Arithmetic, compile_calibrator
+from scare.files import replacing
+from scare.records import load_json
+from scare.words import plural
+
+Notify = Callable[[str], object]
+
+
+def prepare_tasks(
+    suite: Suite, tasks: Sequence[SuiteTask], files: Path, out: Path, methods: Sequence[str], notify: Notify
+) -> list[Study]:
+    """Read, check and split the readings of each task for its study; tasks without files are left out, by name."""
+    studies = []
+    for task in tasks:
+        suite.check_files(task, files)
+        readings = read_task(task, files)
+        if not readings:
+            notify(f"{task.name} is left out: there is no {task.files} in {files}")
+            continue
+        used = tuple((path.relative_to(files).as_posix(), sha256_of(path)) for path in task.find(files))
+        facts = TaskFacts(task.name, task.set, task.track, task.window, used)
+        jobs = [Job(name, task.window, 0) for name in methods]
+        split = split_task(task, readings, files)
+        studies.append(prepare(out / TASKS / task.folder, split, jobs, {}, {"suite": asdict(facts)}))
+    if not studies:
+        raise DataError(f"no task has its files in {files}; name their folder with --files, or try --fetch")
+    return studies
+
+
+def run_tasks(studies: Sequence[Study], processes: int, out: Path, progress: Progress) -> None:
+    """Run the open jobs of all studies; a later call resumes."""
+    todo = [(study, job) for study in studies for job in study.open()]
+    total = sum(len(study.jobs) for study in studies)
+    with open_workers(LOCAL, processes, out) as executor:
+        for done, (study, job) in enumerate(run_jobs(todo, executor), start=total - len(todo) + 1):
+            progress(done, total, f"{study.folder.name} {job.method}")
+
+
+def collect_predictions(method: str, out: Path, board: str, notify: Notify) -> None:
+    """Write what a method gave on all tasks in `out` as one table, with its costs.
+
+    With the name of a board, instructions are counted there, in fixed point, of what can be exported.
+    """
+    tables, costs = [], {}
+    for facts, path in task_folders(out).items():
+        job = Job(method, facts.window, 0)
+        study = Study(path, (job,))
+        result = study.result(job)
+        if result is None:
+            continue
+        if result["failed"] is not None:
+            notify(f"{facts.task}: {method} has no score: {result['failed']}")
+            costs[facts.task] = MethodCost(failed=result["failed"])
+            continue
+        tables.append(_predicted(facts.task, study, job))
+        costs[facts.task] = MethodCost(result.get("bytes"), _count_instructions(study, job, board) if board else None)
+    if tables:
+        write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), costs)
+
+
+def import_predictions(file: Path, suite: Suite, out: Path, notify: Notify) -> None:
+    """Take a table of predictions, and the costs beside it, into `out`; the method is called as the file is."""
+    method, frame = stem(file), read_predictions(file)
+    if method in known_methods():
+        raise UsageError(f"{file}: '{method}' is the name of another method; rename the file")
+    tables = []
+    folders = {facts.task: path for facts, path in task_folders(out).items()}
+    for name in frame[TASK].unique(maintain_order=True):
+        suite.find_task(name)  # raises if there is none
+        if name not in folders:
+            notify(f"{file}: {name} was not run here and is left out")
+            continue
+        given, rows = frame.filter(pl.col(TASK) == name), test_rows(read_parts(folders[name])["test"])
+        tables.append(given.join(rows, on=(DEVICE, TIME), how="semi", maintain_order="left"))
+        if other := given.height - tables[-1].height:
+            notify(f"{file}: {name}: {plural(other, 'row')} of {given.height:,} are not test rows and are left out")
+    if not any(table.height for table in tables):
+        raise DataError(f"{file} has no test row of these tasks; devices and times (UTC) must be those of the files")
+    write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), read_costs(file))
+
+
+def _predicted(task: str, study: Study, job: Job) -> pl.DataFrame:
+    """A job's values and intervals at the test rows with a reference, as a table of predictions."""
+    values, interval = study.estimates(job), study.interval(job)
+    low, high = np.full((2, len(values)), np.nan) if interval is None else interval.T
+    columns = [pl.Series(VALUE, values), pl.Series(LOW, low), pl.Series(HIGH, high)]
+    rows = test_rows(read_parts(study.folder)["test"]).with_columns(pl.lit(task).alias(TASK), *columns).fill_nan(None)
+    return rows.drop_nulls([REFERENCE, VALUE]).select(*KEY, VALUE, LOW, HIGH)
+
+
+def _count_instructions(study: Study, job: Job, board: str) -> float | None:
+    """Instructions of one value on a board, in fixed point, kept beside the job; None for what cannot be exported."""
+    kept = study.folder / ROWS / f"{job.key}.{board}.json"
+    if not kept.exists():
+        counted, calibrator = None, study.calibrator(job)
+        if calibrator is not None:
+            try:
+                report = measure_once(compile_calibrator(calibrator, Arithmetic.FIXED), find_board(board))
+                counted = report.instructions and report.instructions["max"]
+            except ScareError:  # it has no form in fixed point
+                counted = None
+        with replacing(kept) as temporary:
+            temporary.write_text(json.dumps(counted), encoding="utf-8")
+    return cast(float | None, load_json(kept))
