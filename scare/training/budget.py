@@ -74,8 +74,8 @@ def describe_cost(candidates: Sequence[Weighed], chosen: int, recipe: Recipe, sc
     if chosen:
         first, error = candidates[0], candidates[0].combination.rmse
         gain = 1 - error / candidates[chosen].combination.rmse
-        change = f"{100 * abs(gain):.1f} % {'higher' if gain < 0 else 'lower'}"
-        rival = f"{first.combination.label} has an RMSE of {scale * error:.3g} there, {change}, but"
+        change = f"{100 * abs(gain):.1f} % {'higher, and' if gain < 0 else 'lower, but'}"
+        rival = f"{first.combination.label} has an RMSE of {scale * error:.3g} there, {change}"
         reason = f"does not fit {recipe.budget}: {listed(first.over)}."
         if not first.over:
             reason = (

@@ -98,7 +98,7 @@ def test_the_lowest_error_that_fits_is_shipped_and_the_others_are_named_with_the
         why = calibrator.facts["why_smaller"]
         change = 100 * abs(1 - first["rmse"] / used["rmse"])
         assert f"has an RMSE of {first['rmse']:.3g} there, {change:.1f} %" in why
-        assert why.endswith(f"but does not fit the budget: {first['cost']['instructions']} of {most}.")
+        assert why.endswith(f" does not fit the budget: {first['cost']['instructions']} of {most}.")
         _, rows = cost_table(calibrator.facts) or ([], [])
         assert len(rows) == 4
         assert rows[0][-1] == "does not fit"
