@@ -34,7 +34,7 @@ from scare.data.tables import table_writer
 from scare.executor import InProcess, open_executor
 
 WINDOW, DEVICES = 60, 20
-ROUNDS, KILLS = 3, 10  # of each measurement the fastest round counts
+ROUNDS, KILLS = 3, 10  # rounds of each measurement, of which the fastest counts; kills
 CHANNELS = (Channel("pm25", "ug/m3", 0, 1000), Channel("temperature", "C", -40, 85), Channel("humidity", "%", 0, 100))
 STDERR = Console(stderr=True)
 

@@ -36,12 +36,12 @@ from scare.upkeep.update import adopt, update
 
 DAY = 86400.0
 EVERY, LENGTH = 14 * DAY, DAY  # seconds from one session to the next, and of a session
-STEPS, SEED = 600, 0  # of every fit: a short training
+STEPS, SEED = 600, 0  # training steps and random seed of every fit: a short training
 NEVER, UPDATED, FULL, LINE = "never updated", "updated", "retrained in full", "retrained line"
 REAL = ("Denver PM2.5", "QUANT NO2", "QUANT O3")
 LOOKED_AT = ("UCI CO", "Antwerp PM2.5")  # the rules of updates were chosen on these, and on simulated ones
 NEW_BOX = "new box"  # prefix of the names of the tasks with a new box
-HOURS = (2, 4, 8, 24, 48, 96)  # of co-location of a new box
+HOURS = (2, 4, 8, 24, 48, 96)  # hours of co-location of a new box
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from scare.upkeep.drift import (
 
 DAY = 86400.0
 TASKS = ("JRC NO2", "JRC O3", "JRC CO", "JRC PM10", "Denver PM2.5", "Antwerp PM2.5")
-STEPS = 300  # of a fit that is made here: short
+STEPS = 300  # steps of a fit that is made here: short
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from scare.windowing.windows import RECENT
 
 WINDOW, STEP, SETTLE = 60, 60.0, 96 * 60  # readings, seconds, readings until a device has settled
 BATCH, ALONE = 1024, 300  # readings pushed at once, and timed one by one
-ROUNDS, COMPARED = 9, 64  # of each timing, and devices whose values are compared
+ROUNDS, COMPARED = 9, 64  # rounds of each timing; devices whose values are compared
 CHANNELS = (
     Channel("pm25", "ug/m3", 0.0, 1000.0),
     Channel("temperature", "C", -40.0, 85.0),

@@ -25,7 +25,7 @@ from scare.layers.buffers import split_trainable
 from scare.models import Scare
 from scare.windowing.windows import RECENT, Grid, make_grid
 
-ROWS, ALONE, ROUNDS = 100_000, 500, 3  # of the series; windows computed one by one; of each timing
+ROWS, ALONE, ROUNDS = 100_000, 500, 3  # rows of the series; windows computed one by one; rounds of each timing
 
 
 def make_plan(architecture: Scare, window: int, channels: int) -> Plan:

@@ -25,7 +25,7 @@ from scare.archive.files import single_model
 from scare.executor import Executor, open_executor, run_all
 
 TASKS = 2000  # empty ones, to time the scheduler
-SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # of the archive that is extrapolated to
+SENSORS, YEARS, STEP_SECONDS, FILE_DAYS = 10_000, 3, 60, 30  # the archive that is extrapolated to
 READ, WRITTEN = 2, 3  # requests per file: to read its summary and rows; to write result, state and journal line
 
 

@@ -37,7 +37,7 @@ THREADS = (
 )
 ONE_THREAD = dict.fromkeys(THREADS, "1")  # parallel processes would compete for cores
 POLL_SECONDS = 1.0  # between checks that the parent process is alive
-DASK_TIMEOUT = "10s"  # for the scheduler to answer
+DASK_TIMEOUT = "10s"  # longest wait for the scheduler's answer
 OWN_CLUSTER = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # if no scheduler is named
 Arguments = tuple[Any, ...]
 Files = dict[str, bytes]  # content by name

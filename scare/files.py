@@ -17,7 +17,7 @@ from secrets import token_hex
 
 from scare.errors import UsageError
 
-COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]  # of the host name, as part of file names
+COMPUTER = sha256(platform.node().encode()).hexdigest()[:6]  # hash of the host name, a part of temporary file names
 TEMPORARY = f".*.{COMPUTER}-*"  # glob of names from `temporary_path`
 UPLOT = Path(__file__).parent / "vendored" / "uplot"  # the chart library of our web pages
 PAGES = Path(__file__).parent / "pages"  # styles and texts that these pages share

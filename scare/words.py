@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from re import fullmatch
 
 UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}  # seconds
-OPTION_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}  # of a duration in an option or a config file
+OPTION_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}  # units of durations in options and config files
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:

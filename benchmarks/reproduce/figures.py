@@ -22,7 +22,7 @@ matplotlib.use("Agg")
 
 Row = dict[str, Any]
 INK = ["#30638e", "#edae49", "#66a182", "#8d6a9f", "#00798c", "#a26769", "#6b705c", "#9a8c98", "#c1666b"]
-LETTERS_PER_INCH = 15  # of the title
+LETTERS_PER_INCH = 15  # letters of the title
 POLLUTANTS = ("PM10", "PM25", "PM1")
 IN_MS = " [ms]"  # suffix of the heading of a column of times
 

@@ -33,7 +33,7 @@ from scare.scorecard.series import successive_windows
 from scare.training.recipe import Recipe
 
 KILOBYTE = 1024
-QUICK_BLOCKS = 2  # of requests while utilisation is measured
+QUICK_BLOCKS = 2  # blocks of requests while utilisation is measured
 MORE_ROWS = 60  # rows besides two windows, so that there are enough windows to time
 
 

@@ -33,7 +33,7 @@ from scare.windowing.windows import ANY
 GOLDEN = 64  # windows stored with their outputs in a calibrator, to check exports
 PART_BYTES = 1 << 26  # most memory for windows in float64 at once
 MOST_PRODUCTS = 4e11  # most multiplications in the normal equations; if there were more, examples are thinned evenly
-ROUNDS, RATE, SEED = 200, 0.08, 0  # of gradient boosting: trees, learning rate, random seed
+ROUNDS, RATE, SEED = 200, 0.08, 0  # gradient boosting: trees, learning rate, random seed
 ROWS = 8192  # windows predicted at once
 
 
@@ -236,7 +236,7 @@ class Persistence:
         if readings.reference is None:
             raise NotApplicableError(f"needs the reference when it predicts; {readings.device} has none")
         real = np.isfinite(readings.targets)
-        times, values = readings.times[real], readings.targets[real]  # of the references
+        times, values = readings.times[real], readings.targets[real]  # those of the references
         latest = readings.times - self.lag_seconds  # a newer reference is not published yet
         newest = np.searchsorted(times, latest, side="right") - 1  # index of the newest published reference, or −1
         calibrated = np.full(len(readings), np.nan)

@@ -92,7 +92,7 @@ class Mamba:
         width, inner, state, heads = self.width, self.inner, self.state, self.heads
         projections = width * (2 * inner + 2 * state + heads) + inner * width
         convolutions = (self.taps + 1) * (inner + 2 * state)
-        norms = inner + 2 * width  # of the mixer's output, of its input, of the block's output
+        norms = inner + 2 * width  # gains for the mixer's output, its input, and the block's output
         embedding, head = (channels + 1) * width, width + 1
         return embedding + projections + convolutions + 3 * heads + norms + head  # 3: Δ's bias, A and D
 

@@ -31,7 +31,7 @@ from scare.models.contract import EvaluateAll, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
 from scare.records import Amount, Count
 
-SLOPE = 0.1  # of the leaky ReLU below zero
+SLOPE = 0.1  # slope of the leaky ReLU below zero
 TINY = 1e-6  # keeps a logarithm finite
 BOX = 100  # length, in examples, of the moving window over which labels are smoothed and their changes counted
 
@@ -52,9 +52,9 @@ class Sendal:
     """
 
     deep: Deep = Deep.TRANSFORMER
-    hidden: Count = 16  # of the simple branch and of the LSTM
-    width: Count = 8  # of the transformer's tokens
-    heads: Count = 4  # of the transformer, of key width 8
+    hidden: Count = 16  # width of the simple branch and of the LSTM
+    width: Count = 8  # width of the transformer's tokens
+    heads: Count = 4  # heads of the transformer, each of key width 8
     feed_forward: Count = 64
     margin: Amount = 0.05  # least gain of the deep branch that pays, in standard deviations of the target
     deep_period: Count = 12  # windows for which a decision holds

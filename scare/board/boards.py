@@ -32,8 +32,8 @@ class Board:
     clock_hz: Count
     ram: Count
     flash: Count
-    target: str  # of the compiler
-    cpu: str  # of the compiler
+    target: str  # the compiler's -target
+    cpu: str  # the compiler's -mcpu
     core: str  # that Unicorn emulates
     measures: tuple[str, ...]
     current_ma: Amount = 0.0  # while it computes

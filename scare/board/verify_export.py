@@ -83,7 +83,7 @@ RUNNERS: dict[str, tuple[Runner, ...]] = {
 }
 LARGEST_ZIP = 1 << 28  # bytes unpacked
 # Limits of the child process.
-SECONDS = 600  # of time, and of processor time
+SECONDS = 600  # wall-clock time, and likewise processor time
 MEMORY = 8 << 30  # bytes of data; compiling and the largest runtime need a quarter of it
 
 

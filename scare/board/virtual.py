@@ -33,7 +33,7 @@ OUTSIDE = 0x10000000  # extra memory that no chip has, for arguments of calls; c
 OUTSIDE_BYTES = 1 << 20
 PAGE = 4096  # bytes; Unicorn maps memory in whole pages
 EDGES = 1 << 16  # most edges that can be counted, as in hooks.c
-MOST_BLOCKS = 1 << 33  # of code per call, minutes of emulation; more is taken for an endless loop
+MOST_BLOCKS = 1 << 33  # most blocks of code per call, minutes of emulation; more is taken for an endless loop
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
 REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name for undecodable bytes
 # Addresses of the arguments of `scare_calibrate` and `run`.
@@ -63,7 +63,7 @@ class PushCost:
     gap_instructions: int
     cycles: Cycles
     stack_bytes: int  # with `run`
-    run_stack_bytes: int  # of this `run` alone
+    run_stack_bytes: int  # stack of this `run` alone
 
 
 class VirtualModel:
@@ -416,7 +416,7 @@ class Cycles(NamedTuple):
         return Cycles(*(own + times * more for own, more in zip(self, other, strict=True)))
 
 
-REFILL = Cycles(1, 2, 3)  # of the pipeline, after a taken branch
+REFILL = Cycles(1, 2, 3)  # filling the pipeline again after a taken branch
 STALL = Cycles(0, 1, 1)  # if an instruction needs the float result of the one before it
 ONE = Cycles(1, 1, 1)
 FIRST_LOAD = Cycles(1, 2, 2)

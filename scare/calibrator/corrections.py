@@ -174,8 +174,9 @@ def _growth_steps(growth: Growth) -> list[Step]:
         ]
         row = "limited"
     factor = growth.kappa / growth.density if growth.factor is None else growth.factor
-    dry = {"weight": np.array([[1.0], [-0.01]])}  # of the terms pm and pm · h: the numerator
-    wet = {"weight": np.array([[0.0], [(factor - 1) / 100]]), "bias": np.ones(1)}  # of pm and h: the denominator
+    # Weights of the numerator, pm − 0.01 pm h, and of the denominator.
+    dry = {"weight": np.array([[1.0], [-0.01]])}  # of the terms pm and pm · h
+    wet = {"weight": np.array([[0.0], [(factor - 1) / 100]]), "bias": np.ones(1)}  # of pm and h
     return [
         *steps,
         Step("polynomial", (row,), "dry", dry, {"powers": [[1, 0], [1, 1]]}),

@@ -40,7 +40,7 @@ class Cost:
     operations: Operations
     mean_operations: Operations
     peak_bytes: int  # largest sum of the values alive at once
-    retained_bytes: int  # of all values together
+    retained_bytes: int  # bytes of all values together
     weight_bytes: int
     weights: int  # how many numbers
 
@@ -97,7 +97,7 @@ def _branch_operations(plan: Plan, deep_share: float) -> tuple[Operations, Opera
     """
     select = plan.steps[-1]
     decision, *branches = select.inputs  # simple, deep
-    shares = (1 - deep_share, deep_share)  # of the periods
+    shares = (1 - deep_share, deep_share)  # shares of the periods
     first = [all_operations(plan, plan.leading_to(decision, branch)) for branch in branches]
     others = [all_operations(plan, plan.leading_to(branch)) for branch in branches]
     # A period of n readings has one first reading and n - 1 others.

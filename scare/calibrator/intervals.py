@@ -223,7 +223,7 @@ def _distances(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.n
     enough = (rows >= MIN_ROWS) & (blocks >= MIN_BLOCKS)
     rmse = np.maximum(np.sqrt(np.where(enough, mean_squares, squares.mean())), np.finfo(np.float32).tiny)
     scaled = np.concatenate([part.residuals, part.mirrored]) / np.tile(rmse[bands], 2)
-    both_blocks = np.tile(part.blocks, 2)  # of the errors as they are, and mirrored
+    both_blocks = np.tile(part.blocks, 2)  # blocks of the errors as they are, and of the mirrored ones
     return np.array([np.maximum(_quantile(sign * scaled, both_blocks, share), 0.0) * rmse for sign in (-1, 1)])
 
 

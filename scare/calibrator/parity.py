@@ -24,11 +24,11 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.kernels import ACTIVATIONS, CODES, THRESHOLD
 
-FLOAT32_TOLERANCE = 1e-5  # of the larger of a result and the target's standard deviation
+FLOAT32_TOLERANCE = 1e-5  # as a share of the larger of a result and the target's standard deviation
 INTEGER_TOLERANCE = 1e-6  # as above, where all but the conversion to the target's unit is integer
-INTEGER_WEIGHTS_TOLERANCE = 0.02  # of the standard deviation, where only the weights are integer
+INTEGER_WEIGHTS_TOLERANCE = 0.02  # as a share of the standard deviation, where only the weights are integer
 ROUNDINGS = 2.0  # times the largest error of float32 in NumPy: allowed where that is more
-READING_TOLERANCE = 1e-6  # of the larger of a scaled reading and 1: how far a board's may be from NumPy's
+READING_TOLERANCE = 1e-6  # how far a board's scaled reading may be from NumPy's, as a share of the larger of it and 1
 TIE = 1e-4  # a hash activation closer to zero, or a number closer to a threshold, may be decided either way
 TOKENS = 10_000  # one code may differ per this many tokens, rounded up
 
@@ -39,7 +39,7 @@ class Tolerance:
 
     deviation: float  # the target's standard deviation
     unit: float  # the size of one physical unit: 1 for physical results
-    center: float = 0.0  # of the target's scaling
+    center: float = 0.0  # center of the target's scaling
     rounding: float = 0.0  # largest error of float32 in NumPy, against float64, on the model's own windows
 
     def strict(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:

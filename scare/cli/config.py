@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scare.board.budget import BoardBudget
 
 RECIPE = ("model", "training", "selection")  # the sections that describe a recipe
-DEFAULT_BOARD = "nano33ble"  # of a budget without a board
+DEFAULT_BOARD = "nano33ble"  # for a budget that names no board
 COMMAND_LINE = "the command line"  # the origin of a value that is in no file
 
 

@@ -73,7 +73,7 @@ StandardTemperature = Annotated[
 DeviceColumn = Annotated[str, option(DATA, "--device-column", "Column with the device name, in one long file.")]
 Split = Annotated[SplitBy | None, option(SPLIT, "--split", "How to split into training, validation and test.", "time")]
 
-# of `train`; hidden options are often used, but the help stays short without them
+# Options of `train`; hidden ones are often used, but the help stays short without them.
 ModelName = Annotated[str | None, option(MODEL, "--model", "Which model to train.", "scare", hidden=True)]
 Preset = Annotated[
     str | None, option(MODEL, "--preset", "Settings to start from: default or paper.", "default", hidden=True)
@@ -106,7 +106,7 @@ Refit = Annotated[
 ]
 TrainingSeed = Annotated[int | None, option(MODEL, "--seed", "Same seed, same result.", "the preset's", hidden=True)]
 
-# of `train` and `tune`
+# Options of `train` and `tune`.
 BudgetBoard = Annotated[
     str | None, option(MODEL, "--board", "Take only models that fit this board.", "any model", metavar="BOARD")
 ]
@@ -128,25 +128,25 @@ Smallest = Annotated[
     ),
 ]
 
-# of `compare`
+# Options of `compare`.
 Models = Annotated[str, option(MODEL, "--models", "all, or names: scare,tesla,ridge.", "all")]
 Windows = Annotated[str | None, option(MODEL, "--windows", "Window lengths: 1h,6h or 60,360.", "follows the data")]
 Seeds = Annotated[int | None, option(MODEL, "--seeds", "Fits per network, each with its own seed.", "3", min=1)]
 Fits = Annotated[int | None, option(MODEL, "--jobs", "Fits to run in parallel.", "1", min=1)]
 
-# of `tune`
+# Options of `tune`.
 FirstWindow = Annotated[str | None, window_option("Window to start from; the search tries ½ to 4 times it.")]
 Minutes = Annotated[float | None, option(SEARCH, "--minutes", "How long to search, in minutes.", "10", min=0)]
 Candidates = Annotated[int | None, option(SEARCH, "--jobs", "Candidates to train in parallel.", "2", min=1)]
 
-# of what opens a model
+# Options of commands that open a model.
 ModelFile = Annotated[str, typer.Argument(help="A .scare file, or a published correction: barkjohn-2021.")]
 CorrectionStep = Annotated[
     float | None,
     typer.Option("--step", min=1e-3, help="Seconds between readings, for a correction.", show_default="60"),
 ]
 
-# of many
+# Options of many commands.
 Executor = Annotated[str | None, option(OUTPUT, "--executor", "local, dask or dask://HOST:PORT.", hidden=True)]
 ExecutorName = Annotated[str, option(OUTPUT, "--executor", "Where to run: local, dask or dask://HOST:PORT.")]
 ArithmeticName = Annotated[Arithmetic, arithmetic_option("Arithmetic of the C code.")]

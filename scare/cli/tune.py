@@ -25,7 +25,7 @@ from scare.records import merge
 from scare.words import plural
 
 SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
-SHOWN = 10  # of the candidates that do not fit
+SHOWN = 10  # most candidates listed that do not fit
 
 
 def tune(

@@ -24,15 +24,15 @@ from scare.words import duration
 
 FARTHEST = 14 * 3600.0  # s: no time zone is further from UTC
 FINE_STEPS = 12  # shifts tried within a step of the coarser series
-MAX_CELLS = 1 << 22  # of the grid on which two series are compared
-MIN_PAIRS = 3  # for a correlation
+MAX_CELLS = 1 << 22  # most cells of the grid on which two series are compared
+MIN_PAIRS = 3  # fewest pairs of rows for a correlation
 MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
 TIE = 0.02  # of the unexplained variance: a shift that leaves so little more is the same one, or as good
 CLEAR_GAIN = 0.15  # of the unexplained variance that a shift must take away before a clock is called wrong
 WEAK = 0.3  # a lower correlation says nothing about clocks
 APART = 2 * 3600.0  # s between shifts that are told apart
 LEAST_OVERLAP = 2 * 86400.0  # s: over less, slow air correlates with itself at any shift
-PART_SECONDS, MAX_PARTS = 4 * 86400.0, 16  # of the period, for a clock that changes
+PART_SECONDS, MAX_PARTS = 4 * 86400.0, 16  # length and number of the parts in which a change of the clock is looked for
 ROUND = (3600.0, 1800.0, 900.0)  # s: shifts that a time zone can explain
 ZONE_TOLERANCE = 600.0  # s between a shift and the offset of a time zone
 ZONES = (  # the first that explains a shift is named

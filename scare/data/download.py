@@ -92,7 +92,7 @@ def download_file(file: RecordFile, out: Path, progress: Progress | None = None)
         out.mkdir(parents=True, exist_ok=True)
         if file.is_at(path):
             return path
-        if part.exists() and file.size and part.stat().st_size > file.size:  # of another version of the file
+        if part.exists() and file.size and part.stat().st_size > file.size:  # it is from another version of the file
             part.unlink()
         if not part.exists() or not file.size or part.stat().st_size < file.size:
             _fetch(file, part, progress)

@@ -43,7 +43,7 @@ SENSOR_COMMUNITY_LINK = re.compile(r'href="(\d{4}-\d\d-\d\d_[\w-]+_sensor_(\d+)(
 AIRNOW_COLUMNS = ("date", "clock", DEVICE, "site", "zone", "parameter", "units", "value", "agency")
 AIRNOW_SITE_FIELDS = {0: DEVICE, 8: LATITUDE, 9: LONGITUDE}  # positions in a line of the list of stations
 AQS_STATION = ("State Code", "County Code", "Site Num")  # columns that make up a station's number
-PURPLEAIR_TIMES = ("time_stamp", "created_at")  # of the new and of the old download tool
+PURPLEAIR_TIMES = ("time_stamp", "created_at")  # time columns of the new and of the old download tool
 
 
 @dataclass(frozen=True)

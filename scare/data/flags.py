@@ -27,7 +27,7 @@ LARGEST = 1e30  # a larger number is no reading, and would overflow in float32
 SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30  # rows of the median a value is compared with, and of its usual distance
 SPIKE_FLOOR = 0.001  # of the channel's range, so that one step of a coarse A/D converter is not a spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
-WARM_UP_ROWS = 1800  # at most: half an hour of one-second rows
+WARM_UP_ROWS = 1800  # most rows that count as warm-up: half an hour of one-second rows
 TRAINING = "training"  # name of the part whose dead devices are dropped from all parts
 DEAD_SHARE = 0.5  # a channel that is dead on more than this share of the devices gets a separate message
 

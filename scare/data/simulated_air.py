@@ -258,7 +258,7 @@ class WeatheredAir(Air):
         """Readings of one new box's sensing cells, with a fault where `spikes` is true."""
 
     def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
-        """What a sensor with this lag sees of the air, given its dead share [rows]."""
+        """What a sensor with this lag reads of the air [rows]; its `dead` share [rows] responds weakly and late."""
         seen = lagged(air, self.clock, lag_seconds)
         if not dead.any():
             return seen

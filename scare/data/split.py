@@ -23,8 +23,8 @@ LABELS = {
     "validation": ["validate", "validation", "valid", "val"],
     "test": ["test", "testing"],
 }
-VALIDATION_SHARE, TEST_SHARE = 0.15, 0.25  # of the rows with a reference, in a split by time
-FEWEST_READINGS = 4  # in a window
+VALIDATION_SHARE, TEST_SHARE = 0.15, 0.25  # shares of the rows with a reference, in a split by time
+FEWEST_READINGS = 4  # fewest readings in a window
 SAME_REFERENCE = 0.5  # above this share of equal values at equal times two references are one instrument
 
 

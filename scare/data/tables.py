@@ -37,7 +37,7 @@ from scare.words import suggestion
 
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
 HEAD_LINES, ROWS = 1000, 200_000
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")  # of table files
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")  # endings of table files
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
 DELIMITERS = (",", ";", "\t")
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")

@@ -10,7 +10,7 @@ from scare.experiments.study import Job, SharedRows, Study
 from scare.scorecard.accuracy import FULL, Accuracy, RmseDifference, compare_errors, measure
 
 OURS = "scare"  # the method that differences are to
-FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")  # of a job's result, averaged over seeds
+FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")  # of a result, averaged over seeds
 
 
 @dataclass(frozen=True)

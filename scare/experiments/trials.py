@@ -47,7 +47,7 @@ HYPERPARAMETERS: dict[str, tuple[Number, ...]] = {
     "training.members": (1, 2, 3),
 }
 WINDOW, SEED = "model.window", "training.seed"
-WINDOW_FACTORS = (0.5, 1, 2, 4)  # times the window of the preset
+WINDOW_FACTORS = (0.5, 1, 2, 4)  # window lengths to try, in lengths of the preset's window
 ON_BOARD = ("model.", "training.members")  # prefixes of hyperparameters that change the cost on a board
 
 

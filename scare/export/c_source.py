@@ -35,7 +35,7 @@ KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch whitening"  # in that C
+OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch whitening"  # in printed C
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff

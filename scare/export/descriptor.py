@@ -29,7 +29,7 @@ LONGEST_STEP_MS = (1 << 31) - 1  # beyond it a 32-bit clock cannot tell forwards
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # The bits of a positive float32, read as an integer, are its rank among all float32 numbers.
 TOP_RANK = int(np.float32(LARGEST).view(np.int32))
-RANKS = range(-TOP_RANK, TOP_RANK + 1)  # of all float32 numbers that are readings, in ascending order
+RANKS = range(-TOP_RANK, TOP_RANK + 1)  # ranks of all float32 numbers that are readings, in ascending order
 
 
 class Range(NamedTuple):
@@ -68,8 +68,8 @@ class TrainingLimits:
     """
 
     whitening: tuple[float, ...] = ()
-    limit: float = 0.0  # of the squared distance
-    slow_limit: float = 0.0  # of its slow mean
+    limit: float = 0.0  # largest squared distance that counts as inside
+    slow_limit: float = 0.0  # largest slow mean of it that counts as inside
     rising: float = LARGEST_FLOAT32  # scaled value of channel 0 from which `lowest` applies
     lowest: float = -LARGEST_FLOAT32  # lower bound of the scaled output
     slope: float = 0.0  # scaled output per scaled unit of channel 0 beyond the clamp
@@ -98,7 +98,7 @@ class MovingChannel(NamedTuple):
     """A channel whose center moves when a new device settles: `scare_moving` of scare.h."""
 
     channel: int
-    weight: float  # of the sum of differences to the center; 12 bits, so that a board multiplies it without rounding
+    weight: float  # multiplies the sum of differences to the center; 12 bits, so that a board does so without rounding
     rest: float  # the exact weight minus `weight`
 
 
@@ -108,7 +108,7 @@ class Descriptor:
 
     step_ms: int  # from one reading to the next
     checked: int  # newest rows that the gap rule looks at
-    needed: int  # of them, rows that must be real
+    needed: int  # how many of them must be real
     hold: int  # rows that a reading may be repeated for
     channels: tuple[InputChannel, ...]
     absent: tuple[float, ...]  # readings that mean "missing"
@@ -118,7 +118,7 @@ class Descriptor:
     interval: IntervalTable | None
     training: TrainingLimits
     stuck_rows: int  # equal readings, after the first, that count as stuck
-    spike_share: float  # of each change in the largest change that is no spike, a decaying mean
+    spike_share: float  # weight of each change in a decaying mean, the largest change that is no spike
     spike_floors: tuple[float, ...]  # added to that mean in each row, for each channel
     settle: int = 0  # readings until a new device has settled; 0: it was in training, or has the fleet's scaling
     moving: tuple[MovingChannel, ...] = ()
@@ -244,7 +244,7 @@ def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
     for channel, share in enumerate([] if scaling.own_share is None else scaling.own_share.tolist()):
         if share:
             exact = share / scaling.settle
-            cut = np.int32(np.float32(exact).view(np.int32) & ~0xFFF).view(np.float32)
+            cut = np.int32(np.float32(exact).view(np.int32) & ~0xFFF).view(np.float32)  # 12 of 24 bits of the mantissa
             yield MovingChannel(channel, float(cut), float(np.float32(exact - float(cut))))
 
 

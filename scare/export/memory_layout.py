@@ -14,7 +14,7 @@ from scare.kernels.c_arguments import BYTES, WINDOW_NAME, CCall, CValue, Program
 WORD = 4  # bytes; every value is aligned to it
 ROUNDS = 100  # most times that all blocks are placed
 
-Offsets = dict[str, int]  # of blocks by name, in bytes
+Offsets = dict[str, int]  # offsets of blocks in bytes, by name
 
 
 @dataclass(frozen=True)

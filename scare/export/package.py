@@ -31,7 +31,7 @@ TARGETS: dict[str, Target] = {
     target.name: target for target in (C, ARDUINO, PLATFORMIO, ZEPHYR, ESPHOME, MICROPYTHON, TFLITE, ONNX)
 }
 ZIP = ".zip"
-SETTLING = f"{SETTLES}1"  # in scare.h
+SETTLING = f"{SETTLES}1"  # this line of scare.h in the export of a model that settles
 READABLE = 0o100644 << 16  # external attributes of a zip entry: a regular file, mode 644
 
 

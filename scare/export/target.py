@@ -156,7 +156,7 @@ def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
     inputs, target = compiled.calibrator.inputs, compiled.calibrator.target
     return {
         "format": form,
-        "arithmetic": "float32" if compiled.arithmetic is Arithmetic.FLOAT32 else "int8",  # of the weights
+        "arithmetic": "float32" if compiled.arithmetic is Arithmetic.FLOAT32 else "int8",  # format of weights
         "made_by": f"scare {scare.__version__}",
         "scaled_for": compiled.device or "the fleet",
         "input": INPUT,

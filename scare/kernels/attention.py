@@ -62,7 +62,7 @@ MOST_HALVINGS = 31 << 16  # a fixed-point softmax weight is 2^−power; from thi
 POWER_BITS = 13  # fractional bits of the fixed-point softmax weights
 POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
 KERNEL_ERROR = 1e-4  # most error of the hash kernel's polynomial, as a share of the kernel's range
-HIGHEST_DEGREE = 12  # of that polynomial
+HIGHEST_DEGREE = 12  # highest degree of that polynomial
 SPECIALISED_HASH = (16, 8), 5  # supports, width and coefficients for which C has a specialised function
 
 
@@ -459,7 +459,7 @@ def softmax_attention_q(
     """
     count = settings["heads"]
     bits, keys, largest = score_bits(q.shape[2] // count), k.shape[1], 1 << POWER_BITS  # largest weight
-    spares, heads = [], []  # of queries, keys and values
+    spares, heads = [], []  # for queries, keys and values
     for x, top in ((q, bits), (k, bits), (v, value_bits(keys, largest))):
         spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
         rows = to_top(x.astype(np.int64), spares[-1], top)
@@ -497,7 +497,7 @@ def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
     heads = step.settings["heads"]
     width = q.shapes[step.inputs[0]][1] // heads
     down = 2 * (31 - score_bits(width))  # bits that `to_top` drops from the product of a query and a key
-    unit = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down  # of that product
+    unit = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down  # unit of that product
     per_score = unit / sqrt(width) / np.log(2) * 65536  # the power in Q16 for a score of 1: e^−s = 2^(−s / ln 2)
     bits = ceil(log2(per_score)) + 2  # so that `sharpness` is from 2^29 to 2^30
     settings = {"heads": heads, "sharpness": round(per_score * 2.0 ** (32 - bits)), "bits": bits}

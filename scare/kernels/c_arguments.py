@@ -109,7 +109,7 @@ class Program:
     channels: int
     calls: tuple[CCall | Branch, ...]
     result: CValue
-    quanta: tuple[float, ...] = ()  # of an int16_t window: its steps for a scaled value of 1, one for each channel
+    quanta: tuple[float, ...] = ()  # steps of an int16_t window for a scaled value of 1, one for each channel
 
     def every_call(self) -> Iterator[CCall]:
         """Iterate over all calls in the order in which memory is planned: decision, simple, deep."""
@@ -156,7 +156,7 @@ class CForm:
     in_place: tuple[int, ...] = ()
     work: int = 0
     function: str = ""  # empty: the kernel's name
-    kind: str = ""  # of the output's numbers; empty: float or int32_t
+    kind: str = ""  # C type of the output's numbers; empty: float or int32_t
     kept: bool = False  # whether the output stays readable after a run
     codes: int = 0
 

@@ -23,7 +23,7 @@ from scare.layers.bitwise_attention import EPSILON, draw_distinct, hash_codes_st
 from scare.layers.buffers import Buffer
 
 NEIGHBOURS = 10  # nearest tokens that should share a token's code, and farthest that should not
-ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # of the fit of one bit: steps, learning rate, Nesterov momentum
+ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # fit of one bit: steps, learning rate, Nesterov momentum
 
 
 class Bias(StrEnum):
@@ -117,11 +117,13 @@ class HashAttention(eqx.Module):
         return [*code, *mix, dense_step("mixed", output, self.out, self.out_bias)]
 
     def _memory_step(self, queries: str, values: str, output: str) -> Step:
+        """Attention of these queries over the codes of all tokens through an associative memory, in linear time."""
         settings = self._settings | {"own": self.form == Bias.TOKEN}
         return Step("memory_attention", (queries, "codes", values), output, settings=settings)
 
     @property
     def _settings(self) -> dict[str, int]:
+        """Settings of the attention kernels: bits of a code, and β."""
         return {"bits": self.bias - 1, "bias": self.bias}
 
     def _code_steps(self, source: str) -> list[Step]:
@@ -155,7 +157,7 @@ def _affinity(vectors: Array) -> Array:
     """Hamming affinity: +1 for each token's nearest tokens, −1 for its farthest, 0 between, [batch, tokens, tokens]."""
     count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
     order = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1)
-    rank = order.argsort(axis=-1)  # of each token, the farthest first
+    rank = order.argsort(axis=-1)  # rank of each token, 0 for the farthest
     return jnp.where(rank >= vectors.shape[1] - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
 
 

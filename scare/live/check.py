@@ -28,7 +28,7 @@ from scare.live.mqtt import Connection
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
 MAX_TOPICS = 20  # topics without an adapter that are shown, and numbers shown for each
-MAX_NUMBERS = 100  # of one message
+MAX_NUMBERS = 100  # most numbers shown of one message
 MAX_DEVICES = 10_000
 
 

@@ -22,7 +22,7 @@ from scare.words import suggestion
 Port = Annotated[int, Ge(0), Le(65535)]
 Text = Annotated[str, MinLen(1)]
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # what Kafka allows as the name of a topic
-DEFAULT_PORTS = {True: 8883, False: 1883}  # of MQTT, with TLS and without
+DEFAULT_PORTS = {True: 8883, False: 1883}  # ports of MQTT with TLS and without
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 # Environment variables that hold the secrets.
 PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"

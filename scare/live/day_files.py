@@ -19,7 +19,7 @@ from scare.files import replacing
 from scare.live.journal import sync
 from scare.live.pipeline import Result
 
-MAX_PARTS = 60  # for one day and model; more are merged
+MAX_PARTS = 60  # most files for one day and model; more are merged
 
 
 class ParquetFiles:

@@ -29,7 +29,7 @@ COLOCATED_DAYS, FIELD_DAYS = 7.0, 12.0
 STRIDE = 5  # rows from one example to the next
 WINDOW, KNOTS = 30, 5  # rows, and points of the hat basis over them
 GOLDEN, VALIDATION = 16, 1024  # windows kept of each
-TICK_SECONDS = 0.5  # of real time between two posts
+TICK_SECONDS = 0.5  # real time between two posts
 TIMEOUT_SECONDS = 30
 
 

@@ -46,7 +46,7 @@ KEPT_REASONS = 10  # rejected lines that an answer explains
 GZIP = 31  # `wbits` of zlib for the gzip format
 OPEN_PATHS = ("/healthz",)  # need no token
 PUBLISH_SECONDS = 30.0  # until accepted readings must have been published
-TICK_SECONDS = 1.0  # between two events
+TICK_SECONDS = 1.0  # time between two events
 POLL_TIMEOUT_SECONDS = 5.0
 
 

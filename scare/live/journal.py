@@ -24,7 +24,7 @@ from scare.files import lock_file, replacing
 from scare.live.fleet import FleetState
 from scare.live.messages import Reading
 
-KEPT_SECONDS = 180.0  # of an older journal
+KEPT_SECONDS = 180.0  # a journal that a newer snapshot made superfluous is kept this long
 
 
 class InUseError(UsageError):
@@ -44,8 +44,8 @@ class Store:
         if not lock_file(self._lock.fileno()):
             self._lock.close()
             raise InUseError(f"{folder} is in use by another scare live; give each process its own state folder")
-        self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)  # of the newest snapshot
-        self.oldest = self.number  # of the oldest journal that is kept
+        self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)  # number of the newest snapshot
+        self.oldest = self.number  # number of the oldest journal that is kept
         self._journal: Journal | None = None
         self.position = 0  # Kafka offset after the last reading stored
 

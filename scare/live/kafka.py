@@ -35,7 +35,7 @@ from scare.live.messages import Reader, Reading, RejectedError, check_size, exce
 from scare.live.pipeline import IDLE_SECONDS, MAX_BATCH, Delivery, Monitor, Pipeline, Result
 
 LOG = logging.getLogger(__name__)
-TIMEOUT_SECONDS = 10.0  # of requests to the brokers
+TIMEOUT_SECONDS = 10.0  # longest wait for an answer of the brokers
 LOCKED_SECONDS = 0.5  # between two attempts to open a state that another process has locked
 CONFIRM_SECONDS = 0.2  # how often, while brokers have not confirmed, we check whether the process is stopping
 RETRY_FOR_EVER = {"message.timeout.ms": 0, "enable.idempotence": True}  # 0: no timeout; a repeated send is stored once

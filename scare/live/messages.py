@@ -23,8 +23,8 @@ from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml, merge, with_names
 
 MAX_PAYLOAD = 64 * 1024  # bytes of one message
-MAX_DEPTH = 12  # of nested lists and objects
-MAX_AHEAD_SECONDS = 300.0  # that a device's clock may be ahead of ours
+MAX_DEPTH = 12  # most levels of nested lists and objects
+MAX_AHEAD_SECONDS = 300.0  # how far a device's clock may be ahead of ours
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 SECONDS, MILLISECONDS = (1e8, 1e10), (1e11, 1e13)  # since 1970, as in `data/times`
 MAX_NAME = 64  # characters of a device's name

@@ -32,11 +32,11 @@ from scare.live.pipeline import Delivery, Monitor, Pipeline, Rejection, Result
 
 QOS = 1
 KEEPALIVE_SECONDS = 30
-CONNECT_SECONDS = 10.0  # for the first connection
+CONNECT_SECONDS = 10.0  # longest wait for the first connection
 PROBE_SECONDS = 3.0  # for a connection that finds out why there was none
 FULL_QUEUE_SECONDS = 0.5  # how often, while the queue is full, we check whether the process is stopping
 CONFIRM_SECONDS = 0.2  # how often, while the broker has not confirmed, we check whether the process is stopping
-REJECTION_SECONDS = 1.0  # between two published rejections, at least
+REJECTION_SECONDS = 1.0  # least time between two published rejections
 LOST_AT_QOS_0 = "readings are lost while this process or the connection is down, and none is sent again"
 OnReady = Callable[[], object]  # called when the broker has accepted the subscriptions
 LOG = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from scare.upkeep.live_drift import NOT_YET, state_label
 
 LOG = logging.getLogger(__name__)
 MAX_BATCH = 1024  # readings processed at once
-IDLE_SECONDS = 0.1  # between two polls while nothing arrives
-MODEL_POLL_SECONDS = 1.0  # between two checks of the model files
+IDLE_SECONDS = 0.1  # time between two polls while nothing arrives
+MODEL_POLL_SECONDS = 1.0  # time between two checks of the model files
 KEPT_REJECTIONS = 100  # shown on the page
 KEPT_WAITS = 2000  # latencies from which percentiles are computed
 COUNTS = {  # names and help texts of /metrics
@@ -440,7 +440,7 @@ class Pipeline:
     def _push(self, readings: Sequence[Reading]) -> Iterator[Result]:
         """Calibrate a batch with at most one reading of each device."""
         fleet, devices = self._fleet, [one.device for one in readings]
-        rows = []  # of each device, the values of its calibrator's channels
+        rows = []  # for each device, the values of its calibrator's channels
         for one in readings:
             channels = fleet.calibrator(one.device).inputs.channels
             rows.append(np.array([one.values.get(channel.name, nan) for channel in channels]))

@@ -12,8 +12,8 @@ from scare.errors import DataError
 from scare.live.pipeline import Result, finite
 from scare.upkeep.live_drift import state_label
 
-KEPT = 240  # results per device
-SPARKS = 30  # of them in the sparkline of a table row
+KEPT = 240  # newest results kept per device
+SPARKS = 30  # newest results in the sparkline of a table row
 NUMBERS = ("raw", "calibrated", "low", "high")
 KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}  # columns of the ring
 

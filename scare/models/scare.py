@@ -34,7 +34,7 @@ from scare.records import Count
 from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 
-KEY_WIDTH = 8  # of a head of softmax attention
+KEY_WIDTH = 8  # key width of a head of softmax attention
 
 
 class Mix(StrEnum):
@@ -48,7 +48,7 @@ class Mix(StrEnum):
 class Sampling(StrEnum):
     """Where the support set of the hash comes from in training."""
 
-    OFF = "off"  # before the first step, once
+    OFF = "off"  # drawn once, before the first step
     UNIFORM = "uniform"  # every batch, any token: the paper's
     STRATIFIED = "stratified"  # every batch, slot j from lens j mod L
 
@@ -75,7 +75,7 @@ class Attention:
     bits: Count = 16  # c
     supports: Count = 16  # m
     sampling: Sampling = Sampling.STRATIFIED
-    heads: Count = 4  # of multi-head attention
+    heads: Count = 4  # heads of multi-head attention
     raw: bool = False  # hash vectors as they are, exactly as the paper's formula reads; otherwise as unit vectors
 
     def __post_init__(self) -> None:

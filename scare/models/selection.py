@@ -45,7 +45,7 @@ LABELS = {
 }
 # A regression with no more coefficients than channels: a penalty chosen on validation would only flatten the line.
 UNPENALISED = (LINE, "other channels")
-PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of ridge regression, per example
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # ridge penalties to try, per example
 DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
 EVIDENCE_ROUNDS = 30
 FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
@@ -100,7 +100,7 @@ class Design:
     """Examples as the columns that linear families are fitted to: features, then `extra` columns of them."""
 
     data: DesignMatrix
-    scaling: Scaling  # of the features
+    scaling: Scaling  # scaling of the features
     newest: int  # the row of the features that is the newest reading
     extra: Extra | None = None
 
@@ -154,7 +154,7 @@ class Fitted:
     outputs: np.ndarray
     fit: FitLinear | None = None  # fits the variant again; None for trees and network
     linear: Linear | None = None  # as fitted to training
-    corrected: FitResiduals | None = None  # of trees: fits again what they correct
+    corrected: FitResiduals | None = None  # for trees: fits again what they correct
 
     def rmse(self, targets: np.ndarray) -> float:
         """Cross-fitted error, in standard deviations of the target."""

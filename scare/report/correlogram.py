@@ -9,7 +9,7 @@ from scare.data.clock import CrossCorrelation
 from scare.files import replacing
 from scare.report.blocks import render
 
-WIDTH, HEIGHT, MARGIN = 640, 320, 48  # of the picture [px]
+WIDTH, HEIGHT, MARGIN = 640, 320, 48  # sizes of the picture [px]
 COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8d99ae", "#5a189a")
 
 

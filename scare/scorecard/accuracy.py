@@ -222,7 +222,7 @@ class ErrorChanges:
     def near(self, threshold: float) -> np.ndarray:
         """Whether a change of at least `threshold` is within 30 rows, in the same unbroken run: bool [rows]."""
         points = np.flatnonzero(self.sizes >= threshold)
-        first = np.searchsorted(self.run, self.run[points], side="left")  # of the point's run
+        first = np.searchsorted(self.run, self.run[points], side="left")  # first row of the point's run
         after = np.searchsorted(self.run, self.run[points], side="right")  # the first row of the next run
         edges = np.zeros(len(self.run) + 1, int)  # +1 where a neighbourhood begins, −1 after its end
         np.add.at(edges, np.maximum(points - RADIUS, first), 1)

@@ -52,7 +52,7 @@ class AgencyTargets:
     as_of: date
     completeness: Amount  # share of the readings that an average needs
     units: Count  # sensors side by side that EPA asks for
-    days: Count  # of the test that EPA asks for
+    days: Count  # length of the test that EPA asks for
     targets: Mapping[str, AgencyTarget]
 
 

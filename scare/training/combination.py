@@ -43,8 +43,8 @@ from scare.windowing.training_examples import DesignMatrix, Examples, design_mat
 from scare.windowing.windows import ANY
 
 FEWEST_DEVICES = 3  # to tell from each other how a new one would do
-MOST_WINDOWS = 5000  # of a device or of all others, for that
-MOST_OUTSIDE = 0.1  # of validation rows: with more, trees are not switched off beyond the readings of training
+MOST_WINDOWS = 5000  # most windows of a device, or of all others, used for that
+MOST_OUTSIDE = 0.1  # share of validation rows outside: with more, trees are not switched off beyond training's readings
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Combination:
     members: tuple[Trained, ...]
     start: tuple[Fitted, ...] = ()
     guarded: bool = True  # whether trees are switched off beyond the readings of training
-    targets: np.ndarray = field(default_factory=lambda: np.empty(0))  # of validation, scaled
+    targets: np.ndarray = field(default_factory=lambda: np.empty(0))  # references of validation, scaled
 
     @property
     def rmse(self) -> float:

@@ -28,8 +28,8 @@ from scare.windowing.training_examples import Examples, design_matrix, features,
 from scare.windowing.windows import steps_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
-MOST_WINDOWS = 20_000  # to choose between scalings
-CLEARLY_LOWER = 0.95  # of a squared error: on a near-tie devices are scaled together, which serves new ones, too
+MOST_WINDOWS = 20_000  # most windows used to choose between scalings
+CLEARLY_LOWER = 0.95  # ratio of squared errors: on a near-tie devices are scaled together, which serves new ones, too
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:

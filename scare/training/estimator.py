@@ -104,6 +104,7 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         first = np.concatenate([one.values[:, 0] for one in readings])
         wanted = np.concatenate([one.targets for one in readings])
         known = np.isfinite(first) & np.isfinite(wanted)
+        # A line from the first channel to y by least squares, for rows without a calibrated value.
         mean, spread = float(wanted[known].mean()), float(np.square(first[known] - first[known].mean()).sum())
         slope = float((first[known] - first[known].mean()) @ wanted[known] / spread) if spread else 0.0
         self.fallback_ = slope, mean - slope * float(first[known].mean()), mean

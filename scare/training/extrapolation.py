@@ -22,11 +22,11 @@ from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_trai
 
 FAR = 8.0  # ranges beyond the range: where a first channel is clamped if the plan extrapolates well
 STEEPEST = 3.0  # standard deviations of the target for one of the first channel: steeper is not plausible
-FLAT = 1e-6  # of that: rounding, not a decrease
+FLAT = 1e-6  # a smaller share of that is rounding, not a decrease
 SWEPT_WINDOWS = 32
-STRIDES = (0.0, 0.1, 0.4, 1.0)  # of the sweep, as shares of the way from the range to where it is clamped
+STRIDES = (0.0, 0.1, 0.4, 1.0)  # points of the sweep, as shares of the way from the range to where it is clamped
 TAIL = 0.8  # quantile of the first channel above which the slope is fitted
-MOST_WINDOWS = 2000  # for a slope or the lowest output
+MOST_WINDOWS = 2000  # most windows from which a slope or the lowest output is found
 FEWEST_CLAMPED, MIN_CLAMPED = 50, 0.02  # validation rows beyond the clamps, and their share, that decide about clamping
 
 

@@ -19,7 +19,7 @@ RAW_UNITS = frozenset(map(spell_unit, (*VOLTS, *AMPERES, *OHMS, "counts", "count
 WEATHER = frozenset({"temperature", "humidity", "pressure", "atmospheric_pressure"})
 PRIOR_SPREAD = 3.0  # standard deviations within a device: prior spread of offsets between devices
 PRIOR_WEIGHT = 2.0  # devices that the prior counts as
-LEAST_NOISE = 0.3  # of the variance within a device: least noise of a settled mean
+LEAST_NOISE = 0.3  # least noise variance of a settled mean, as a share of the variance within a device
 FAR_FROM_TARGET = 2.0  # standard deviations of the reference between the means: no reading in its unit
 FEW_DEVICES = 5  # from so many on, the farthest device is left out of the variance between devices
 

@@ -85,7 +85,7 @@ def _perfect(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Feature and threshold of each comparison, and leaves, of one fitted tree padded to `DEPTH`."""
     inner = 2**DEPTH - 1
     feature, threshold, leaf = np.zeros(inner, np.int32), np.full(inner, np.inf), np.zeros(inner + 1)
-    places = [(0, 0)]  # of a node in the perfect tree, and among the fitted nodes
+    places = [(0, 0)]  # a node's index in the perfect tree, and among the fitted nodes
     while places:
         place, number = places.pop()
         node = nodes[number]

@@ -26,7 +26,7 @@ from scare.windowing.inputs import Inputs
 
 FLOAT32, FIXED = "float32", "fixed"  # names of the arithmetics
 
-MAX_COEFFICIENTS = 7  # of the value, of five inputs, of 1
+MAX_COEFFICIENTS = 7  # coefficients of the value, of up to five inputs, and of 1
 REMEMBERED_DAYS = 1.5  # time constant with which older pairs fade
 ROUND_HOURS, SHORTEST_ROUND, LONGEST_ROUND = 8.0, 8, 1024  # how long a candidate is tested; limits in pairs
 PRIOR = 2.0**-2, 1.0, 2.0**-4  # ridge penalty: of the value's coefficient, of an input's, of the intercept
@@ -34,8 +34,8 @@ LIMIT = 8.0  # a pair with a larger residual is refused; a larger feature is cla
 STEP = 0.5  # the most by which a coefficient may move in a round
 KEPT_SHARE = 7, 8  # numerator and denominator: a candidate must leave less than 7/8 of the squared error
 # When a solution is plausible (`_is_plausible`):
-LEAST_CORRELATION = 0.5  # of calibrated values with references, for anything to be learned
-LEAST_VARIANCE = 1 / 16  # of references, as a share of the values' variance: less is a stuck instrument or another unit
+LEAST_CORRELATION = 0.5  # least correlation of values with references for anything to be learned
+LEAST_VARIANCE = 1 / 16  # variance of references, in variances of values: less is a stuck instrument or another unit
 LEAST_EXPLAINED = 0.5  # share of the squared residuals that a correction must explain: less may be noise
 MOST_EXPLAINED = 4.0  # most that it may explain, in variances of the target: a larger correction is no drift
 
@@ -44,7 +44,7 @@ SIZES = MAX_COEFFICIENTS * (MAX_COEFFICIENTS + 1) // 2, MAX_COEFFICIENTS, 1, MAX
 SUMS = 3  # squared errors of a round: as shipped, active, candidate
 BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1  # mark and identity, arrays, sums of two words, counters, CRC-32
 
-FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # after the point, in fixed point
+FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # fractional bits in fixed point
 LARGEST_FEATURE = (1 << 15) - 1
 LARGEST_WORD = (1 << 31) - 1
 LARGEST_COEFFICIENT = int(LIMIT) << COEFFICIENT_BITS

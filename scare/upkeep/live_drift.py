@@ -26,8 +26,8 @@ from scare.upkeep.drift import (
 )
 from scare.windowing.device_arrays import DeviceArrays
 
-NEVER = -1  # in place of a day
-NOT_YET = -1  # in place of a state
+NEVER = -1  # stands for a day that has not been
+NOT_YET = -1  # stands for a state that is not known yet
 MAX_DEVICES = 10_000  # watched per model: more are no neighbours, and memory is for windows
 
 

@@ -56,7 +56,7 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     frame = pl.concat([found.stamps, found.numbers], how="horizontal")
     frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
     times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
-    pictures = {  # of the first device
+    pictures = {  # charts of the first device
         name: _picture(times, frame[name].fill_null(np.nan).to_numpy()[:, None], found.step_seconds, SMALL)
         for name in found.numbers.columns
     }

@@ -30,21 +30,21 @@ from scare.web.sessions import LATER, SUFFIXES, Session, SessionRegistry, safe_n
 from scare.web.setup import FILES
 
 HOST = "127.0.0.1"
-MEMORY_SHARE = 0.75  # of this computer's memory, for one step
+MEMORY_SHARE = 0.75  # share of this computer's memory that one step may use
 PAGE = Path(__file__).with_name("page")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 FRAMED = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"  # content policy of the report in its frame
-CONTINENTS = (  # of time zones; others are former names of these
+CONTINENTS = (  # first parts of time zone names; others are former names of these
     *("Africa/", "America/", "Antarctica/", "Asia/", "Atlantic/", "Australia/", "Europe/", "Indian/", "Pacific/"),
 )
 ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252 (western Europe)", "latin-1": "Latin-1"}
 ENCODINGS |= {"cp1250": "Windows-1250 (central Europe)", "cp1251": "Windows-1251 (Cyrillic)", "gb18030": "GB 18030"}
 LARGEST_REQUEST = 1 << 16  # bytes of JSON
-TICK_SECONDS = 0.2  # between two events, at least
-KEEPALIVE_SECONDS = 15.0  # between two events, at most
+TICK_SECONDS = 0.2  # least time between two events
+KEEPALIVE_SECONDS = 15.0  # longest time between two events
 
 
 class Server:

@@ -35,8 +35,8 @@ from scare.web.setup import FILES, Setup, make_setup, read_selections
 
 RECORD, LATER = "session.json", "later"
 LONGEST_NAME = 80
-SPARE_BYTES = 1 << 30  # that uploads leave free on the disk
-SUFFIXES = (*TABLE_SUFFIXES, ".zip")  # of files that can be uploaded
+SPARE_BYTES = 1 << 30  # free space that uploads must leave on the disk
+SUFFIXES = (*TABLE_SUFFIXES, ".zip")  # endings of files that can be uploaded
 ID = re.compile(r"[0-9a-z-]{1,60}")
 
 

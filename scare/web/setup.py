@@ -56,7 +56,7 @@ class Setup:
     roles: Mapping[str, Mapping[str, str]]
     units: Mapping[str, Mapping[str, str]]
     sort: bool
-    quantity: str  # of the reference
+    quantity: str  # quantity of the reference
     selections: Selections
     missing: str  # a sentence that asks for what training still needs, or ""
 

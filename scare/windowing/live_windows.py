@@ -153,7 +153,7 @@ class LiveWindows:
             {
                 "center": np.zeros(channels),
                 "scale": np.ones(channels),
-                "mean": np.full(channels, np.nan),  # of the readings that a settled device settled on
+                "mean": np.full(channels, np.nan),  # mean of the first readings of a settled device
                 "settling": np.array(KNOWN, np.int32),  # the device's place in `Settling`, SETTLED or KNOWN
                 "restarted": np.array(False),  # is the next row the first of a new history?
                 "slow": np.array(self._usual_distance),  # slow mean of the distances to training

@@ -75,9 +75,9 @@ class Scaling:
     """Scaling of each device's channels and of the target; part of the calibrator."""
 
     method: str  # a key of METHODS
-    fleet: Affine  # of all training devices together
-    target: Affine  # of the reference
-    devices: Mapping[str, Affine] = field(default_factory=dict)  # of the training devices that have their own
+    fleet: Affine  # fitted to all training devices together
+    target: Affine  # for the reference
+    devices: Mapping[str, Affine] = field(default_factory=dict)  # for training devices that have their own
     settle: int = 0  # real readings until a new device has its own scaling; 0 = it keeps the fleet's
     effects: Mapping[str, DeviceEffect] = field(default_factory=dict)
     # How far the centre of a new device's channel moves from the fleet's (0) to the device's own mean (1): [channels].

@@ -22,7 +22,7 @@ from scare.records import Amount, Finite
 
 FALSE_ALARMS = 1e-3  # the largest share of training rows that may count as outside
 JITTER = 1e-4  # share of a channel's variance added to it: channels that always moved together may differ by rounding
-MARGIN = 0.5  # of a channel's range: how far beyond the range a channel is clamped
+MARGIN = 0.5  # how far beyond its range a channel is clamped, as a share of the range
 Row = Annotated[tuple[Finite, ...], MinLen(1)]
 Number = TypeVar("Number", float, np.ndarray)
 
