@@ -1,6 +1,7 @@
 """What an inspection sees in small tables, and that its mapping reads them."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +143,97 @@ def test_a_table_without_channels_has_no_mapping(inspected: Inspect) -> None:
 )
 def test_units_are_guessed_from_names(name: str, unit: str) -> None:
     assert guess_unit(name) == unit
+
+
+# --- by evidence ---
+
+
+def day(columns: str, row: Callable[[int], str], rows: int = 200) -> str:
+    """A table of ten-minute rows with these columns."""
+    start = datetime(2026, 1, 1)
+    stamps = [f"{start + timedelta(minutes=10 * number):%Y-%m-%d %H:%M}" for number in range(rows)]
+    return "\n".join([f"time,{columns}", *(f"{stamp},{row(number)}" for number, stamp in enumerate(stamps))])
+
+
+def wave(row: int, period: float, size: float = 10.0) -> float:
+    return round(20 + size * float(np.sin(row / period)) + (row * 7919 % 13) / 10, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("Param_Code", lambda row: 88101, "a code"),
+        ("fault", lambda row: row % 3, "a code"),
+        ("gain", lambda row: 2.5, "always the same"),
+        ("packet", lambda row: 1000 + 2 * row, "a counter"),
+        ("Site_Lat", lambda row: 35.89, "a place"),
+        ("RSSI_dbm", lambda row: -70 - row % 9, "the state of the device"),
+        ("NowCast", lambda row: row / 7, "an index"),
+    ],
+)
+def test_what_is_no_measurement_is_no_channel_and_it_is_said(
+    inspected: Inspect, name: str, value: Callable[[int], float], why: str
+) -> None:
+    found = inspected(day(f"{name},pm25", lambda row: f"{value(row)},{wave(row, 9)}"))
+    assert [column.name for column in found.columns] == ["pm25"]
+    assert dict(found.left_out) == {name: why}
+
+
+def test_the_sensor_has_the_quantity_of_the_reference_wherever_it_stands(inspected: Inspect) -> None:
+    found = inspected(
+        day("RH,T,NO2,CO,Ref.CO,Ref.NO2", lambda row: ",".join(str(wave(row, period)) for period in (5, 6, 7, 8, 9, 7)))
+    )
+    mapping, notes = found.propose("NO2")
+    assert mapping.reference == Channel("Ref.NO2")
+    assert [channel.name for channel in mapping.channels] == ["NO2", "RH", "T", "CO"]
+    assert found.mapping.reference == Channel("Ref.CO")
+    assert found.mapping.channels[0].name == "CO"
+    assert "the reference is Ref.CO; there are also Ref.NO2 (choose with --reference)" in found.propose()[1]
+    assert notes == []
+
+
+def test_of_unknown_cells_the_one_that_correlates_best_is_the_sensor(inspected: Inspect) -> None:
+    found = inspected(
+        day("cell1,cell2,T,ref", lambda row: ",".join(str(wave(row, period)) for period in (5, 7, 20, 7.01)))
+    )
+    mapping, notes = found.propose()
+    assert [channel.name for channel in mapping.channels] == ["cell2", "cell1", "T"]
+    assert any("cell2 correlates best with the reference (" in note for note in notes)
+
+
+def test_channels_that_say_the_same_and_other_weather_stay_out(inspected: Inspect) -> None:
+    def row(number: int) -> str:
+        pm = wave(number, 9)
+        return f"{pm},{round(1.1 * pm, 2)},{wave(number, 30)},{wave(number, 25)},{wave(number, 40)},{wave(number, 4)}"
+
+    mapping, notes = inspected(day("pm25,pm10,temperature,humidity,wind,NO2", row)).propose()
+    assert [channel.name for channel in mapping.channels] == ["pm25", "temperature", "humidity"]
+    assert notes == ["not used: pm10, wind, NO2 (add a column with --channels)"]
+
+
+def test_a_temperature_of_64_to_108_is_in_fahrenheit_and_it_is_said(inspected: Inspect) -> None:
+    found = inspected(day("pm25,temperature", lambda row: f"{wave(row, 9)},{86 + 22 * np.sin(row / 20):.1f}"))
+    assert found.mapping.channels[1] == Channel("temperature", "degF")
+    assert any(note.startswith("temperature: values up to 108 are not in °C; taken as °F") for note in found.notes)
+
+
+def test_a_dust_monitor_in_milligrams_is_told_by_its_values(inspected: Inspect) -> None:
+    found = inspected(day("pm25,Ref.PM2.5", lambda row: f"{wave(row, 9)},{wave(row, 9) / 1000:.4f}"))
+    assert found.mapping.reference == Channel("Ref.PM2.5", "mg/m3")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "limits"), [("humidity", 255, (-np.inf, 110)), ("temperature", -127, (-52.5, np.inf))]
+)
+def test_codes_beyond_the_plausible_range_count_as_missing(
+    inspected: Inspect, name: str, code: int, limits: tuple[float, float]
+) -> None:
+    found = inspected(day(f"pm25,{name}", lambda row: f"{wave(row, 9)},{code if row % 20 == 3 else wave(row, 30)}"))
+    channel = found.mapping.channels[1]
+    assert (channel.low, channel.high) == limits
+    assert any(f"{name}: {code} means 'no reading' and counts as missing" in note for note in found.notes)
+
+
+def test_a_parameter_column_gives_the_value_its_quantity(inspected: Inspect) -> None:
+    found = inspected(day("Parameter Name,Value", lambda row: f"Ozone,{wave(row, 9)}"))
+    assert found.columns[0].quantity == "O3"
