@@ -37,7 +37,8 @@ SITE_WORDS = {"site", "station", "location"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
 SAME_SIGNAL = 0.98  # correlation of channels of which one is enough
-EQUALLY_GOOD = 0.005  # difference between correlations that is none
+EQUALLY_GOOD = 0.02  # difference between correlations of which the first column wins
+WEAK_SENSOR, CLEAR_SENSOR = 0.5, 0.9  # correlations of a channel that is not the sensor, and of one that must be
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,9 @@ class Inspection:
 
         first = min(references, key=rank)
         others = [one.name for one in references if one is not first and one.family != "weather"]
-        note = f"the reference is {first.name}; there are also {', '.join(others)} (choose with --reference)"
+        note = (
+            f"the reference is {first.name}; there are also {', '.join(others)} (choose with --reference or --quantity)"
+        )
         return first, [note] if others else []
 
     def _with_companions(self, sensor: ColumnSummary, channels: Sequence[ColumnSummary]) -> tuple[ColumnSummary, ...]:
@@ -181,8 +184,16 @@ class Inspection:
         return tuple(used)
 
     def _correlate(self, name: str, other: str) -> float:
-        """Pearson's r of two columns without its sign; 0 if either never changes."""
-        found = self.numbers.select(pl.corr(name, other)).item()
+        """Rank correlation of two columns, without its sign; 0 if either never changes.
+
+        Ranks, so that spikes of one device decide nothing; numbers that mean "no reading" do not count.
+        """
+        usable = [
+            pl.when(~pl.col(one).is_in(self.column(one).sentinels)).then(pl.col(one)).alias(axis)
+            for axis, one in (("x", name), ("y", other))
+        ]
+        both = self.numbers.select(usable).drop_nulls()
+        found = both.select(pl.corr("x", "y", method="spearman")).item() if both.height > 2 else None
         return abs(found) if found is not None and np.isfinite(found) else 0.0
 
     def readings(self, names: Sequence[str]) -> list[Readings]:
@@ -265,13 +276,16 @@ def choose_sensor(
     pollutants = [column for column in channels if column.family in ("particles", "gas")]
     others = [column for column in channels if column.family != "weather"]
     candidates = same or ([] if correlate else pollutants) or others or list(channels)
-    if len(candidates) == 1 or not correlate:
+    if not correlate or len(same) == 1 or len(channels) == 1:
         return candidates[0], []
-    strengths = {column.name: correlate(column.name) for column in candidates}
-    enough = max(strengths.values()) - EQUALLY_GOOD
+    strengths = {column.name: correlate(column.name) for column in (same or channels)}
+    enough = max(strengths[column.name] for column in candidates) - EQUALLY_GOOD
+    if not same and enough < WEAK_SENSOR and max(strengths.values()) > CLEAR_SENSOR:  # a thermometer's reference
+        candidates, enough = list(channels), max(strengths.values())
     chosen = next(column for column in candidates if strengths[column.name] >= enough)
-    others_of = f"of {', '.join(strengths)}," if same else f"no column is {quantity or 'of a known quantity'};"
-    return chosen, [f"{others_of} {chosen.name} correlates best with the reference ({strengths[chosen.name]:.2f})"]
+    unknown = f"no column is {quantity};" if quantity else "the reference's quantity is not known (--quantity);"
+    start = f"of {', '.join(strengths)}," if same else unknown
+    return chosen, [f"{start} {chosen.name} correlates best with it ({strengths[chosen.name]:.2f})"]
 
 
 def find_time_and_device(

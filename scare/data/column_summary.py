@@ -21,7 +21,19 @@ TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month",
 PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
 LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
 ROW_WORDS = {"row", "index", "record", "unnamed", "column", "entry"}
-STATE_WORDS = {"rssi", "dbm", "uptime", "uptimeminutes", "heap", "latency", "memory", "firmware", "snr"}
+STATE_WORDS = {
+    "rssi",
+    "dbm",
+    "uptime",
+    "uptimeminutes",
+    "heap",
+    "battery",
+    "batt",
+    "latency",
+    "memory",
+    "firmware",
+    "snr",
+}
 INDEX_WORDS = {"aqi", "nowcast", "iaqi", "aqius", "aqicn"}  # computed from concentrations, not measured
 LEFT_OUT = {  # words of names that are never a channel or a reference, by what they are
     **{"a time": TIME_WORDS, "a place": PLACE_WORDS, "a code": LABEL_WORDS, "a row number": ROW_WORDS},
@@ -157,7 +169,7 @@ def summarise(
     if quantity and not unit:
         readings = values[~np.isin(values, codes)]
         top = float(np.quantile(readings, 0.95)) if len(readings) else high
-        unit = quantity.usual_unit(top) or quantity.unit
+        unit = (quantity.usual_unit(top) if top else "") or quantity.unit
         if unit != quantity.unit:
             usual, shown = display_unit(quantity.unit), display_unit(unit)
             notes.append(f"{column.name}: values up to {top:.3g} are not in {usual}; taken as {shown}")

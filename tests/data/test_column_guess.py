@@ -198,7 +198,7 @@ def test_of_unknown_cells_the_one_that_correlates_best_is_the_sensor(inspected: 
     )
     mapping, notes = found.propose()
     assert [channel.name for channel in mapping.channels] == ["cell2", "cell1", "T"]
-    assert any("cell2 correlates best with the reference (" in note for note in notes)
+    assert any("cell2 correlates best with it (" in note for note in notes)
 
 
 def test_channels_that_say_the_same_and_other_weather_stay_out(inspected: Inspect) -> None:

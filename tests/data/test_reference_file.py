@@ -84,7 +84,7 @@ def test_a_value_of_no_known_quantity_finds_its_channel_by_correlation(join: Joi
     found, notes = join({"field1": air(8), "field2": 5 + 2 * O3}, {"Value": O3}, quantity="O3")
     assert found.channels[0].name == "field2"
     assert found.reference == Channel("O3")
-    assert any("no column is O3; field2 correlates best with the reference (1.00)" in note for note in notes)
+    assert any("no column is O3; field2 correlates best with it (1.00)" in note for note in notes)
     assert any("Value is O3" in note for note in notes)
 
 
