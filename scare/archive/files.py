@@ -10,7 +10,7 @@ fingerprint is in the journal is done. Goes to `calibrate`.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from glob import glob, has_magic
@@ -366,11 +366,17 @@ def single_model(path: Path) -> Models:
     return Models([Route(DEFAULT, str(path))])
 
 
-def read_model_table(path: Path) -> Models:
-    """Read which model each device has; devices may be patterns (`roof-*`), paths are relative to the table."""
+def read_model_table(
+    path: Path, find_model: Callable[[str, Path], Path] = lambda name, folder: folder / name
+) -> Models:
+    """Read which model each device has; devices may be patterns (`roof-*`).
+
+    `find_model` gives the file of a model that the table names; paths are relative to the table's folder.
+    """
     table = read_table(path)
     if not {*MODEL_COLUMNS} <= {*table.columns}:
         there = ", ".join(table.columns)
         raise UsageError(f"{path}: a table of models has the columns {' and '.join(MODEL_COLUMNS)}, not {there}")
     rows = table.select(MODEL_COLUMNS).drop_nulls().rows()
-    return Models([Route(str(device), str(path.parent / str(model))) for device, model in rows])
+    files = {model: str(find_model(model, path.parent)) for model in dict.fromkeys(str(model) for _, model in rows)}
+    return Models([Route(str(device), files[str(model)]) for device, model in rows])

@@ -7,10 +7,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import model_card
 from scare.cli.console import STDOUT, emit, note, show_table
-from scare.cli.options import Json, Quantity, SlashDates
+from scare.cli.options import Json, ModelFile, Quantity, SlashDates, open_calibrator
 from scare.data.column_guess import Inspection, inspect_table
 from scare.data.quantities import parse_quantity
 from scare.data.tables import TableOptions
@@ -71,7 +70,7 @@ def _rows(found: Inspection) -> list[list[str]]:
 
 
 def info(
-    calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
+    calibrator: ModelFile,
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the card to this Markdown file.")] = None,
 ) -> None:
@@ -80,8 +79,9 @@ def info(
     Examples:
       scare info no2.scare
       scare info no2.scare --json
+      scare info barkjohn-2021
     """
-    model = Calibrator.load(calibrator)
+    model = open_calibrator(calibrator)
     cost = model.cost()
     if out is not None:
         with replacing(out) as temporary:

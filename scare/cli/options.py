@@ -9,20 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import polars as pl
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_correction
+from scare.calibrator.corrections import (
+    ALL_VERSIONS,
+    CORRECTIONS,
+    Correction,
+    bind,
+    find_channels,
+    find_correction,
+)
 from scare.cli.console import note
 from scare.data.colocation import SplitBy, prepare, read_files
-from scare.data.column_mapping import DataSection
+from scare.data.column_guess import find_time_and_device
+from scare.data.column_mapping import ColumnMapping, DataSection, iterate_tables
 from scare.data.formats import Stamp
-from scare.data.readings import Channel, Readings
-from scare.data.tables import Dates
-from scare.errors import DataError, UsageError
+from scare.data.readings import DEVICE, TIME, Channel, Readings
+from scare.data.tables import AS_FOUND, Dates, TableOptions, open_table
+from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.windowing.window_length import parse_window
-from scare.words import suggestion
+from scare.words import duration, suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
 SMALLEST_WITHIN = 0.03  # share of the lowest error, for `--smallest`
@@ -173,23 +182,46 @@ def split_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def find_published(model: str) -> Correction | None:
+    """The published correction that is named where a model file may be, None if it is not one or there is a file."""
+    published = model in CORRECTIONS or model in ALL_VERSIONS
+    return find_correction(model) if published and not Path(model).exists() else None
+
+
 def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:
     """Open the calibrator in a file, or a published correction with its default channel names.
 
     Only a correction takes `step_seconds`, the time between readings.
     """
-    published = model in CORRECTIONS or model in ALL_VERSIONS
-    if step_seconds is not None and not published:
-        raise UsageError("--step is only for published corrections; a .scare file has its own time step")
-    if published and not Path(model).exists():
-        correction = find_correction(model)
+    if correction := find_published(model):
         channels = {role.name: role.channel for role in correction.roles}
         return bind(correction, channels, step_seconds or CORRECTION_STEP_SECONDS)
+    if step_seconds is not None:
+        raise UsageError("--step is only for published corrections; a .scare file has its own time step")
     if not (Path(model).exists() or model.endswith(".scare")):
         raise DataError(
             f"{model}: there is no such file and no such published correction{suggestion(model, CORRECTIONS)}"
         )
     return Calibrator.load(model)
+
+
+def open_for_table(model: str, file: Path, time: tuple[str, ...] = (), table: TableOptions = AS_FOUND) -> Calibrator:
+    """Open a calibrator for the readings in a file; a published correction takes its columns and time step from it."""
+    correction = find_published(model)
+    if correction is None:
+        return open_calibrator(model)
+    try:
+        channels = find_channels(correction, [Channel(name) for name in open_table(file, table).columns])
+    except NotApplicableError as error:
+        raise DataError(f"{file}: {model} {error}") from error
+    times, device = find_time_and_device(file, time, table)
+    mapping = ColumnMapping(times, tuple(channels.values()), None, device, **table.table_options)
+    rows = next(iterate_tables(file, mapping))
+    stamps = rows.filter(pl.col(DEVICE) == rows[DEVICE][0])[TIME].unique().sort()
+    step = float(stamps.diff().dt.total_microseconds().median() or 1e6 * CORRECTION_STEP_SECONDS) / 1e6  # type: ignore[arg-type]
+    read = ", ".join(f"{role} from '{channel.name}'" for role, channel in channels.items())
+    note(f"{model} takes {read}; a reading every {duration(step)}.")
+    return bind(correction, channels, step)
 
 
 def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -> list[Readings]:

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import typer
 
-from scare.archive.calibrate import Archive, run_archive
-from scare.archive.files import LabelColumns, read_model_table, single_model
+from scare.archive.calibrate import HIDDEN, Archive, run_archive
+from scare.archive.files import LabelColumns, find_files, local_copy, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.calibrator.model_card import describe_new_device
 from scare.cli import options
@@ -27,7 +27,7 @@ SHOWN = 10  # devices, files, reasons that are printed
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A .scare file; not with --models.")],
+    model: Annotated[str, typer.Argument(help="A .scare file or a published correction; not with --models.")],
     places: Annotated[
         list[str] | None, typer.Argument(help="Raw readings: CSV or Parquet; files, a folder or a glob.")
     ] = None,
@@ -57,6 +57,7 @@ def predict(
     Examples:
       scare predict no2.scare raw.csv --out calibrated.csv
       scare predict pm.scare fleet.parquet --device-column box --out calibrated.parquet
+      scare predict barkjohn-2021 purpleair.csv --out calibrated.csv
       scare predict pm.scare network --out calibrated --jobs 2
       scare predict 'network/2026-*.csv.gz' --models models.csv --out calibrated
     """
@@ -65,22 +66,29 @@ def predict(
         raise UsageError(f"no readings are given; name them after the model: scare predict {model} raw.csv")
     labels = LabelColumns(options.split_names(time) if time else (), device_column, dates=dates)
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
-        _predict_file(Path(model), Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
+        calibrator = options.open_for_table(model, Path(readings[0]), labels.time, labels)
+        _predict_file(calibrator, Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
         return
     if device:
         raise UsageError(
             "--device is for one file; an archive names devices by a column, a folder device=… or the file's name"
         )
-    chosen = read_model_table(models) if models else single_model(Path(model))
-    archive = Archive(
-        tuple(readings), out or Path("calibrated"), chosen, labels.time, labels.device_column, **labels.table_options
-    )
+    out = out or Path("calibrated")
+
+    def find_model(name: str, folder: Path = Path()) -> Path:
+        """A model's file; a correction is bound to the first file and written to the folder of results."""
+        if (folder / name).exists() or options.find_published(name) is None:
+            return folder / name
+        with local_copy(find_files(readings, device_column)[0].path) as first:
+            return options.open_for_table(name, first, labels.time, labels).save(out / HIDDEN / f"{name}.scare")
+
+    chosen = read_model_table(models, find_model) if models else single_model(find_model(model))
+    archive = Archive(tuple(readings), out, chosen, labels.time, labels.device_column, **labels.table_options)
     predict_archive(archive, jobs, executor, as_json)
 
 
-def _predict_file(calibrator: Path, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
+def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
     """Calibrate one file, a chunk of rows at a time, and print the newest row of each device."""
-    model = Calibrator.load(calibrator)
     times, guessed_device = find_time_and_device(file, labels.time, labels)
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, **labels.table_options)

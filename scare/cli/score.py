@@ -13,12 +13,12 @@ import typer
 
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.corrections import ALL_VERSIONS, CORRECTIONS, bind, find_channels, find_correction
+from scare.calibrator.corrections import bind, find_channels
 from scare.calibrator.model_card import SELECTION_FACTS, has_learned_from
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
-from scare.cli.options import open_calibrator, read_for
+from scare.cli.options import find_published, open_calibrator, read_for
 from scare.cli.train import evaluated_file
 from scare.data.colocation import read_colocation
 from scare.data.column_mapping import DataSection
@@ -100,9 +100,9 @@ def score(
 
 def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibrator, list[Readings]]:
     """Open the calibrator and the readings to score; a correction takes its channels from the readings."""
-    if (model in CORRECTIONS or model in ALL_VERSIONS) and not Path(model).exists():
+    if correction := find_published(model):
         readings = read_colocation(files, data, note)
-        correction, first = find_correction(model), readings[0]
+        first = readings[0]
         found = find_channels(correction, first.channels)
         return bind(correction, found, first.step_seconds, first.reference), readings
     calibrator = open_calibrator(model)

@@ -24,7 +24,7 @@ from scare.words import suggestion
 
 
 def update(
-    calibrator: Annotated[Path, typer.Argument(help="A .scare file.")],
+    calibrator: options.ModelFile,
     files: Annotated[
         list[Path] | None, typer.Argument(help="Tables of the co-location session, with a reference.")
     ] = None,
@@ -51,7 +51,10 @@ def update(
       scare update fleet.scare hours.csv --device box-9 --out box-9.scare
       scare update no2.scare session.csv --full train.csv --out no2-new.scare
     """
-    model = Calibrator.load(calibrator)
+    if files and not revert:
+        model = options.open_for_table(calibrator, files[0], options.split_names(time) if time else ())
+    else:
+        model = options.open_calibrator(calibrator)
     if revert:
         if files:
             raise UsageError("--revert undoes updates and takes no tables")

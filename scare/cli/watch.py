@@ -18,7 +18,7 @@ from scare.files import replacing
 
 
 def watch(
-    model: Annotated[Path, typer.Argument(help="A .scare file.")],
+    model: options.ModelFile,
     files: Annotated[list[Path], typer.Argument(help="Readings since the boxes were last known to be good.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the page and its numbers.")],
     time: options.TimeColumns = "",
@@ -34,7 +34,7 @@ def watch(
     from scare.report.page import count_states, make_watch_page, watch_as_dict
     from scare.upkeep.drift import watch as watch_fleet
 
-    calibrator = Calibrator.load(model)
+    calibrator = options.open_for_table(model, files[0], options.split_names(time) if time else ())
     readings = _read(files, calibrator, time, device_column)
     with progress("watching", "device") as (bar, task):
         bar.update(task, total=len(readings))
