@@ -35,7 +35,7 @@ from scare.training.recipe import Recipe
 from scare.upkeep.update import adopt, update
 
 DAY = 86400.0
-EVERY, LENGTH = 14 * DAY, DAY  # seconds from one session to the next, and of a session
+EVERY, LENGTH = 14 * DAY, DAY  # seconds from one co-location session to the next; length of a session
 STEPS, SEED = 600, 0  # training steps and random seed of every fit: a short training
 NEVER, UPDATED, FULL, LINE = "never updated", "updated", "retrained in full", "retrained line"
 REAL = ("Denver PM2.5", "QUANT NO2", "QUANT O3")
@@ -128,7 +128,7 @@ def run_fleet(fleet: CoLocatedFleet, work: Path) -> dict[str, Any]:
         retrained = _fitted(fleet, seen, work / f"retrained-{index}.scare")
         known = [one for one in fleet.known(seen) if np.isfinite(one.targets).any()]
         line = linear_regression(known, shipped.inputs, shipped.target, len(shipped.inputs.channels))
-        # Each finds the calibrator of a device; only updates differ between devices.
+        # Functions from a device to its calibrator; only `update` gives devices different ones.
         methods = {NEVER: lambda _: shipped, UPDATED: boxes.__getitem__}
         methods |= {FULL: lambda _, model=retrained: model, LINE: lambda _, model=line: model}
         found, count = _score(fleet, start, methods)

@@ -43,7 +43,7 @@ class Unfused(ScareNetwork):
     """SCARE with one token per reading, as the paper writes it."""
 
     def tokens(self, features: jax.Array) -> jax.Array:
-        """Embed every reading, then project."""
+        """Tokens by the paper's form: embed every reading, then project onto lenses."""
         return self.projector(self.embedding(features))
 
 

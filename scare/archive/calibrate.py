@@ -267,7 +267,7 @@ class Totals:
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, line: JournalLine) -> None:
-        """Add the line of a file."""
+        """Add the counts and problems of one file's journal line."""
         self.files += 1
         for device, counts in line.counts.items():
             self.rows[device] += counts.rows

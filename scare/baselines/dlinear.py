@@ -79,12 +79,12 @@ class DLinearNetwork(Network):
         return seasonal + average.T @ (trend - seasonal)
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
+        """Scaled targets [batch] of features [batch, rows, channels]."""
         mixed = jnp.einsum("btc,tc->b", features, self.joined(self.seasonal, self.trend))
         return mixed + self.seasonal_bias + self.trend_bias
 
     def plan(self) -> Plan:
-        """The network as kernel calls."""
+        """The network as a plan of kernel calls, from the window to the scaled target."""
         weight = self.joined(np.asarray(self.seasonal), np.asarray(self.trend)).reshape(-1, 1)
         bias = (np.asarray(self.seasonal_bias) + np.asarray(self.trend_bias)).reshape(1)
         dense = Step("dense", ("flat",), "y", {"weight": weight, "bias": bias})

@@ -139,7 +139,7 @@ class EcoFormerNetwork(Network):
         return eqx.tree_at(lambda n: n.attention, self, _fit_hash(self, drawn, fit_key))
 
     def plan(self) -> Plan:
-        """The network as kernel calls."""
+        """The network as a plan of kernel calls, from the window to the scaled target."""
         steps = [
             dense_step(INPUT, "tokens", self.embedding.weight, self._constant),
             *self.norms[0].steps("tokens", "normed"),

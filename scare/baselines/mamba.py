@@ -140,7 +140,7 @@ class RootMeanSquareNorm(eqx.Module):
         return RootMeanSquareNorm(jnp.ones(width))
 
     def __call__(self, x: Array) -> Array:
-        """Apply to x [..., width]."""
+        """Norm each vector of x [..., width]: same shape."""
         return x / root_mean_square(x) * self.gain
 
     def steps(self, source: str, output: str) -> list[Step]:

@@ -61,7 +61,7 @@ class NLinearNetwork(Network):
     undecayed = frozenset({"bias"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
+        """Scaled targets [batch] of features [batch, rows, channels]."""
         newest = jax.lax.stop_gradient(features[:, -1:, :])
         return jnp.einsum("btc,tc->b", features - newest, self.weight) + self.bias + newest[:, 0, 0]
 

@@ -77,7 +77,7 @@ class PatchTST:
         return count_patches(window, self.patch, self.stride)
 
     def build(self, window: int, channels: int, key: Array) -> "PatchTSTNetwork":
-        """Draw the parameters."""
+        """Draw random parameters for this window length and number of channels."""
         tokens, keys = self.tokens(window), jax.random.split(key, self.layers + 2)
         return PatchTSTNetwork(
             window=window,
@@ -195,7 +195,7 @@ class BatchNorm(eqx.Module):
         return scale, np.asarray(self.bias) - np.asarray(self.mean.array) * scale
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         scale, shift = self.folded()
         return [Step("affine", (source,), output, {"scale": scale, "shift": shift})]
 
@@ -354,7 +354,7 @@ class PatchTSTNetwork(Network):
         return outputs if moments is None else restore(outputs, moments)
 
     def plan(self) -> Plan:
-        """The network as kernel calls."""
+        """The network as a plan of kernel calls, from the window to the scaled target."""
         normed = self.architecture.instance_norm
         steps = standardize_steps(INPUT, "windows", "moments") if normed else []
         steps += self.embedding.steps("windows" if normed else INPUT, "tokens")

@@ -87,7 +87,7 @@ class Sendal:
         )
 
     def build(self, window: int, channels: int, key: Array) -> "SendalNetwork":
-        """Draw the parameters."""
+        """Draw random parameters for this window length and number of channels."""
         keys = jax.random.split(key, 3)
         if self.deep is Deep.LSTM:
             deep: LstmBranch | ScareNetwork = LstmBranch.create(channels, self.hidden, keys[0])
@@ -126,16 +126,16 @@ class SimpleBranch(eqx.Module):
 
     @staticmethod
     def create(channels: int, hidden: int, key: Array) -> "SimpleBranch":
-        """Draw both layers."""
+        """Draw both layers, uniform within ±1/√inputs."""
         first, second = jax.random.split(key)
         return SimpleBranch(Linear.create(channels, hidden, first), Linear.create(hidden, 1, second))
 
     def __call__(self, features: Array) -> Array:
-        """Outputs [batch]."""
+        """Outputs [batch] of features [batch, rows, channels]."""
         return self.head(jax.nn.leaky_relu(self.inner(features[:, -1]), SLOPE))[:, 0]
 
     def steps(self, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         return [
             Step("newest", (INPUT,), "now"),
             *self.inner.steps("now", "few"),
@@ -178,7 +178,7 @@ class Lstm(eqx.Module):
         return hidden
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         weights = {"input": self.input, "hidden": self.hidden, "bias": self.input_bias + self.hidden_bias}
         return [Step("lstm", (source,), output, {name: np.asarray(array) for name, array in weights.items()})]
 
@@ -196,7 +196,7 @@ class LstmBranch(eqx.Module):
         return LstmBranch(Lstm.create(channels, hidden, first), Linear.create(hidden, 1, second))
 
     def __call__(self, features: Array) -> Array:
-        """Outputs [batch]."""
+        """Outputs [batch] of features [batch, rows, channels]."""
         return self.head(self.memory(features))[:, 0]
 
 

@@ -152,12 +152,12 @@ class TeslaNetwork(Network):
     )
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
+        """Scaled targets [batch] of features [batch, rows, channels]."""
         tokens = self.binner.fused(features, self.embedding)
         return self.head(self.norm(tokens + self.attention(tokens)))
 
     def plan(self) -> Plan:
-        """The network as kernel calls."""
+        """The network as a plan of kernel calls, from the window to the scaled target."""
         steps = [
             *self.binner.steps(INPUT, self.embedding, "tokens"),
             *self.attention.steps("tokens", "attended"),

@@ -363,7 +363,7 @@ class _Verifier:
         self.inputs = replace(calibrator.inputs, channels=channels)
 
     def verify(self, vectors: Vectors, advance: Callable[[], object]) -> ArithmeticResult:
-        """Compare windows and a stream."""
+        """Compare the runtimes on these windows and on a stream of readings."""
         runs = self.board.run(vectors.windows, advance)
         check = ParityCheck(
             vectors.kinds,

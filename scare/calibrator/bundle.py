@@ -221,7 +221,7 @@ class RowsFacts:
 
 
 def is_moment(text: str) -> bool:
-    """in ISO 8601"""  # completes the error message of `records.convert`: "… must be a text in ISO 8601"
+    """in ISO 8601"""  # ends the error message of `records.convert`: "… it takes text of up to 40 and in ISO 8601"
     try:
         return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:

@@ -75,7 +75,7 @@ def _maker(plan: Plan, name: str, *kernels: str) -> Step | None:
 
 
 def _dense_of_dense(plan: Plan, step: Step) -> list[Step] | None:
-    """(x W + b) V + c = x (W V) + (b V + c)."""
+    """Join two dense steps: (x W + b) V + c = x (W V) + (b V + c)."""
     if step.kernel != "dense" or (inner := _maker(plan, step.inputs[0], "dense")) is None:
         return None
     weights = {"weight": inner.weights["weight"] @ step.weights["weight"]}
@@ -84,7 +84,7 @@ def _dense_of_dense(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _dense_of_outer(plan: Plan, step: Step) -> list[Step] | None:
-    """((t E + B) + s ⊗ g) V + c = (t (E V) + (B V + c)) + s ⊗ (g V).
+    """Move a dense step before an `add_outer`: ((t E + B) + s ⊗ g) V + c = (t (E V) + (B V + c)) + s ⊗ (g V).
 
     The wide product with V is then done once for g instead of once for every token.
     """
@@ -103,7 +103,10 @@ def _dense_of_outer(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
-    """vec(Wᵀ x + b) V + c = vec(x) (W applied to V) + (b applied to V + c)."""
+    """Fold a lens into the dense step that reads its flattened output: vec(Wᵀ x + b) V + c = vec(x) V' + c'.
+
+    With V [L·D, O] seen as [L, D, O], V'[t, d, o] = Σ_l W[t, l] V[l, d, o] and c' = Σ_ld b[l] V[l, d] + c.
+    """
     if step.kernel != "dense" or (flat := _maker(plan, step.inputs[0], "flatten")) is None:
         return None
     if (lens := _maker(plan, flat.inputs[0], "lens")) is None:

@@ -29,7 +29,7 @@ LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum o
 LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
 MOST_SUM = 65000  # largest sum of |weights| whose products with 16-bit numbers add up to a word
 TINY = 1e-30  # replaces zero in a divisor: weights that are all zero get some scale
-WINDOW = f"{INPUT}.steps"  # the window in whole steps of its quanta
+WINDOW = f"{INPUT}.steps"  # name of the quantised window, in int16 steps
 
 
 def multiply_wide(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:

@@ -92,7 +92,7 @@ def tree_margins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
     rows, tree = np.arange(len(x))[:, None], np.arange(len(feature))
     margins = np.full((*codes.shape, depth), np.inf)
     for bit in range(depth):
-        node = (codes[:, :-1] >> (bit + 1)) - 1
+        node = (codes[:, :-1] >> (bit + 1)) - 1  # the node whose comparison gave this bit of the path, from 0
         margins[:, :-1, bit] = _relative_distance(x[rows, feature[tree, node]], threshold[tree, node])
     limits = [_relative_distance(x[:, : len(low)], limit) for limit in (low, high)]
     margins[:, -1, 0] = np.minimum(*limits).min(axis=1, initial=np.inf)

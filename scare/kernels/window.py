@@ -201,7 +201,10 @@ def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """One power of two for all numbers of a step's output, divided by each channel's quantum: [C]."""
+    """Units of a step's output [.., C]: the smallest common power of two, divided by each channel's quantum: [C].
+
+    Multiplied by its quantum, a value of any channel is in steps of the int16 window, so one power of two fits all.
+    """
     return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
 

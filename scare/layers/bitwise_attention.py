@@ -54,12 +54,12 @@ class RbfHash(eqx.Module):
         return x @ supports.T - squares / 2
 
     def activations(self, x: Array) -> Array:
-        """Values whose signs are the codes, [..., bits]."""
+        """Numbers whose signs are the codes of vectors x [..., width]: [..., bits]."""
         kernel = jnp.exp(self._exponents(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
     def __call__(self, x: Array) -> Array:
-        """Codes of ±1, [..., bits]."""
+        """Hash vectors x [..., width] to codes of ±1: [..., bits]."""
         return sign(self.activations(x))
 
     def folded(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class EfficientBitwiseAttention(eqx.Module):
         return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         hashing = self.hashing.folded()
         return [
             dense_step(source, "query", self.query),
@@ -158,7 +158,7 @@ def hash_codes_step(source: str, output: str, hashing: Mapping[str, Any]) -> Ste
 
 
 def unit(x: Array) -> Array:
-    """Normalise rows to length one."""
+    """Divide vectors x [..., width] by their Euclidean length."""
     return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
 
 

@@ -72,7 +72,7 @@ class HashAttention(eqx.Module):
         return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
 
     def __call__(self, tokens: Array) -> Array:
-        """Attention of every token over all tokens."""
+        """Attention of every token over all tokens [batch, tokens, width]: same shape."""
         return self._attend(tokens, slice(None))
 
     def newest(self, tokens: Array) -> Array:

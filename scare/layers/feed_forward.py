@@ -41,11 +41,11 @@ class FeedForward(eqx.Module):
         return FeedForward(inner, jnp.zeros(hidden), outer, jnp.zeros(width), activation)
 
     def __call__(self, tokens: Array) -> Array:
-        """Apply to each token [batch, tokens, width]."""
+        """Apply both layers to each token [batch, tokens, width]: same shape."""
         return self.activation(tokens @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         return [
             dense_step(source, "hidden", self.inner, self.inner_bias),
             Step(self.activation.value, ("hidden",), "active"),
@@ -66,13 +66,13 @@ class LayerNorm(eqx.Module):
         return LayerNorm(jnp.ones(width), jnp.zeros(width))
 
     def __call__(self, tokens: Array) -> Array:
-        """Apply to each token [batch, tokens, width]."""
+        """Normalise each token [batch, tokens, width]: same shape."""
         centred = tokens - tokens.mean(axis=-1, keepdims=True)
         variance = jnp.square(centred).mean(axis=-1, keepdims=True)
         return centred / jnp.sqrt(variance + self.epsilon) * self.gain + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         weights = {"gain": np.asarray(self.gain), "bias": np.asarray(self.bias)}
         return [Step("layer_norm", (source,), output, weights, {"epsilon": self.epsilon})]
 
@@ -94,7 +94,7 @@ class Linear(eqx.Module):
         return project(x, self.weight) + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         return [dense_step(source, output, self.weight, self.bias)]
 
 

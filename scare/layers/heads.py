@@ -36,7 +36,7 @@ class FlatHead(eqx.Module):
         return tokens.reshape(len(tokens), -1) @ self.weight + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         return [Step("flatten", (source,), "read"), dense_step("read", output, self.weight[:, None], self.bias[None])]
 
 
@@ -63,7 +63,7 @@ class TwoStepHead(eqx.Module):
         return features @ self.over_width + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         weights = {"weight": np.asarray(self.over_tokens[:, None]), "bias": np.asarray(self.token_bias[None])}
         return [
             Step("lens", (source,), "pooled", weights),

@@ -35,7 +35,7 @@ class SoftmaxAttention(eqx.Module):
         return SoftmaxAttention(query, key, value, out, zeros, zeros, zeros, jnp.zeros(width), heads)
 
     def __call__(self, tokens: Array) -> Array:
-        """Scaled dot-product attention over the tokens."""
+        """Scaled dot-product attention of every token over all tokens [batch, tokens, width]: same shape."""
         query = self._heads(tokens @ self.query + self.query_bias)
         key = self._heads(tokens @ self.key + self.key_bias)
         value = self._heads(tokens @ self.value + self.value_bias)
@@ -84,7 +84,7 @@ class SoftmaxAttention(eqx.Module):
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls."""
+        """The layer as steps of a plan, from the value `source` to the value `output`."""
         return [
             dense_step(source, "query", self.query, self.query_bias),
             dense_step(source, "key", self.key, self.key_bias),

@@ -55,7 +55,7 @@ class Sampling(StrEnum):
 
 @dataclass(frozen=True)
 class Front:
-    """From readings to tokens."""
+    """Hyper-parameters of the front: from readings to tokens."""
 
     width: Count = 8  # D
     overall: bool = True  # with the global embedding, not the local one alone
@@ -69,7 +69,7 @@ class Front:
 
 @dataclass(frozen=True)
 class Attention:
-    """How tokens are mixed."""
+    """Hyper-parameters of the attention, which mixes tokens."""
 
     mix: Mix = Mix.BITWISE
     bits: Count = 16  # c
@@ -87,7 +87,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Block:
-    """The rest of the transformer block."""
+    """Hyper-parameters of the rest of the transformer block."""
 
     hidden: Count = 32  # F
     norm: bool = False  # layer normalisation, which removes the concentration's level
@@ -95,7 +95,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Head:
-    """From tokens to the calibrated value."""
+    """Hyper-parameters of the head: from tokens to the scaled target."""
 
     flat: bool = True  # one dense layer over all tokens; otherwise over lenses, then over features
     skip: bool = True  # plus a linear map of the features, which starts at a ridge regression
@@ -301,7 +301,7 @@ class ScareNetwork(Network):
         return out if self.curve is None else out + products(features[:, self._newest]) @ self.curve
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]."""
+        """Scaled targets [batch] of features [batch, rows, channels]."""
         return self.finish(features, self.tokens(features))
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
@@ -375,7 +375,7 @@ class ScareNetwork(Network):
         return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
 
     def plan(self) -> Plan:
-        """The network as kernel calls."""
+        """The network as a plan of kernel calls, from the window to the scaled target."""
         steps, source, scale = self._feature_steps()
         if self.projector is None:
             steps += self.embedding.steps(source, "tokens", scale)
@@ -479,7 +479,7 @@ class ScareNetwork(Network):
 
 
 def _ablation() -> dict[int, Scare]:
-    """The paper's Exp 1 to 6."""
+    """The architectures of the paper's ablation, by the number of its experiment (Exp 1 to 6)."""
     full = Scare.paper()
     local = replace(full, front=replace(full.front, overall=False))
     multi_head = Attention(Mix.MULTI_HEAD)

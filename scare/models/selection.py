@@ -106,12 +106,12 @@ class Design:
 
     @cached_property
     def columns(self) -> np.ndarray:
-        """[n, rows·channels + more]."""
+        """The columns of all examples: flat features, then the extra ones, [n, rows·channels + extra]."""
         return np.concatenate([columns for columns, _ in batches(self.data, self.extra)])
 
     @cached_property
     def moments(self) -> "Moments":
-        """Of all columns."""
+        """Sums of products of the columns and targets, from which a ridge regression is solved."""
         return Moments.from_batches(batches(self.data, self.extra), self.size)
 
     @property
@@ -316,11 +316,12 @@ def name_mean(families: Sequence[Fitted], shares: Sequence[float]) -> str:
 
 
 def _label(family: Fitted) -> str:
+    """How people call a family."""
     return LABELS[family.variant if family.family == AS_IS else family.family]
 
 
 def short(number: float) -> float:
-    """Six significant digits."""
+    """Round to six significant digits."""
     return float(f"{number:.6g}")
 
 

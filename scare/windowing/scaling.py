@@ -31,11 +31,11 @@ class Affine:
     scale: np.ndarray
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Scale physical values."""
+        """Scale physical values [..., channels]."""
         return (values - self.center) / self.scale
 
     def invert(self, scaled: np.ndarray) -> np.ndarray:
-        """Return scaled values to physical ones."""
+        """Convert scaled values [..., channels] back to physical ones."""
         return scaled * self.scale + self.center
 
 
