@@ -34,11 +34,11 @@ from scare.training.fit import evaluate
 from scare.training.recipe import Recipe
 
 STDERR = Console(stderr=True)
-SIX = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting")
-APART, TOGETHER = "apart", "together"
-TOLERANCES = (0.05, 0.1, 0.15, 0.2, 0.3)
+SIX = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting")  # baselines to compare with
+APART, TOGETHER = "apart", "together"  # every device has its own scaling, or all have one
+TOLERANCES = (0.05, 0.1, 0.15, 0.2, 0.3)  # of `SelectionRules`, to try
 THRESHOLDS = (0.0, 0.8, 0.9, 0.95, 1.0)  # devices are scaled apart if that lowers the squared error below this share
-SHIPPED = (0.15, 0.95)
+SHIPPED = (0.15, 0.95)  # tolerance and threshold that scare uses
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Rule:
     without: tuple[str, ...] = ()
 
     def predict(self, kept: Kept) -> np.ndarray:
-        """Values for the test rows."""
+        """Values for the test rows [n]: the mean of the families that the rule selects."""
         scaling = self._scaling(kept)
         families, targets = kept.families(scaling), kept.arrays[f"{scaling}/targets"]
         shares = choose_shares(families, targets, SelectionRules(tolerance=self.tolerance), self.without)
@@ -86,6 +86,7 @@ class Rule:
         return np.sum([share * part for share, part in zip(shares, parts, strict=True) if share], axis=0)
 
     def _scaling(self, kept: Kept) -> str:
+        """Choose how devices are scaled, by the best linear family on validation."""
         if len(kept.scalings) == 1:
             return kept.scalings[0]
         apart, together = (
@@ -100,7 +101,7 @@ class Rule:
 
 
 def measure(task: SuiteTask, split: Split) -> dict[str, np.ndarray]:
-    """Fit a task with devices scaled apart and together; all that rules need."""
+    """Fit a task with devices scaled apart and together; returns the arrays of `Kept`, all that rules need."""
     recipe = Recipe.preset("default", window=task.window)
     train, validation = split.train, split.validation
     arrays = {"reference": np.concatenate([one.targets for one in split.test])}
@@ -129,7 +130,7 @@ def _predict(method: Predictor, readings: Sequence[Readings]) -> np.ndarray:
 
 
 def collect(options: argparse.Namespace) -> Iterator[Kept]:
-    """Measure what is missing; yields every task."""
+    """Yield every task as it was measured; one without a file in `--work` is measured now."""
     for task in load_tasks(options.tasks):
         readings = read_task(task, options.data) if task.simulate is None else []
         if not readings:
@@ -145,7 +146,7 @@ def collect(options: argparse.Namespace) -> Iterator[Kept]:
 
 
 def mean_ratio(kept: Sequence[Kept], rule: Rule) -> dict[str, float]:
-    """The mean log ratio of each set."""
+    """Mean logarithm of a rule's ratios over the tasks of each set."""
     sets: dict[str, list[float]] = {}
     for one in kept:
         sets.setdefault(one.set, []).append(np.log(one.ratio(rule)))

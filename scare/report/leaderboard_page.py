@@ -104,6 +104,7 @@ def _ratio(ratios: Sequence[float]) -> str:
 
 
 def _mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
     return float(np.exp(np.mean(np.log(ratios))))
 
 

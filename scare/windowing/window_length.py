@@ -17,9 +17,10 @@ from scare.errors import UsageError
 from scare.words import as_option, duration, parse_duration
 
 AUTO = "auto"
-USUAL_SECONDS = 3600.0
-SHORTEST, LONGEST = 12, 360  # readings, of a window chosen for the data
-MOST_UNSCORED = 0.25  # of validation and of test, for a window chosen for the data
+# A window chosen for the data (`auto`):
+USUAL_SECONDS = 3600.0  # its length, unless
+SHORTEST, LONGEST = 12, 360  # it would then have fewer or more readings than these,
+MOST_UNSCORED = 0.25  # or leave more than this share of validation or test unscored
 
 
 def is_window(text: str) -> bool:
@@ -52,12 +53,12 @@ def checked_window(window: int | str) -> int | str:
 
 
 def window_readings(window: int | str, readings: Sequence[Readings]) -> int:
-    """Count the readings in a window of this length, at the time step of these readings."""
+    """Convert the length of a window (readings, a duration or `auto`) to readings, at their time step."""
     if isinstance(window, int):
         return window
     step = float(np.median([one.step_seconds for one in readings if len(one) > 1] or [USUAL_SECONDS]))
     seconds = parse_duration(window)
-    if seconds is None:
+    if seconds is None:  # auto
         usual = min(max(round(USUAL_SECONDS / step), SHORTEST), LONGEST)
         return max(FEWEST_READINGS, min(usual, int(MOST_UNSCORED * shortest_part(readings) / step)))
     if (count := round(seconds / step)) < FEWEST_READINGS:
