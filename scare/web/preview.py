@@ -48,6 +48,7 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     for name, why in facts["left_out"].items():
         columns[name]["why"] = why
     facts["columns"] = list(columns.values())
+    facts["kind"] = found.table.format.kind if found.table.format else ""
     proposed = _proposals(found)
     facts["channels"] = {quantity: [one.name for one in mapping.channels] for quantity, mapping in proposed.items()}
     facts["reference"] = next((one.reference.name for one in proposed.values() if one.reference), "")

@@ -132,11 +132,18 @@ def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     columns = [[column["name"] for column in one["columns"]] for one in previews.values()]
     unlike = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
     likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
-    if likely or len(previews) == 2:
-        # A station's file usually has fewer columns than a sensor's.
-        station = min(likely or unlike or previews, key=lambda name: len(previews[name]["columns"]))
+    known = [name for name in unlike if previews[name].get("kind") == REFERENCE]
+    unlike = [name for name in unlike if previews[name].get("kind") != SENSOR]
+    if known or likely or len(previews) == 2:
+        # A station's file usually has fewer quantities than a sensor's.
+        station = min(known or likely or unlike or previews, key=lambda name: _measured(previews[name]))
         kinds[station] = REFERENCE
     return kinds
+
+
+def _measured(preview: Mapping[str, Any]) -> int:
+    """Number of columns that look like a quantity."""
+    return sum(column["looks"] in (*CHANNELS, REFERENCE) for column in preview["columns"])
 
 
 def _has(preview: Mapping[str, Any], kind: str) -> bool:

@@ -41,10 +41,27 @@ function report(page) {
 }
 
 function calibrated(name, page) {
-  const job = page.job(`predict:${name}`);
-  return make("li", { className: "row" }, make("span", { className: "name" }, name),
+  const job = page.job(`predict:${name}`), found = page.results(`predict:${name}`)?.[0];
+  return make("li", { className: "row" }, make("span", { className: "name" }, name, job?.state === "done" && found && doubts(found)),
     job?.state === "done" ? save(page, job.about.file, "Save as CSV") : make("button", { id: `predict-${name}`, disabled: job?.state === "running", onclick: () => page.start(`predict:${name}`) }, job?.state === "running" ? "Calibrating …" : "Calibrate"),
-    refusal(job), job?.state === "done" && make("small", {}, job.messages.filter((text) => text.includes("rows calibrated")).at(-1)));
+    refusal(job));
+}
+
+const DOUBTS = { outside: "beyond what training saw (OUTSIDE)", unsettled: "before the device's own mean is known (UNSETTLED)", negative: "negative" };
+
+// What to know before a prediction is used: rows without a value, doubtful ones, devices that training did not have.
+function doubts({ rows, calibrated, devices, new_devices: strangers }) {
+  const calibratedRows = `${number(calibrated)} of ${number(rows)} rows have a calibrated value`;
+  if (!devices) return make("small", {}, `${calibratedRows}.`); // of an older session
+  const sum = (what) => Object.values(devices).reduce((total, one) => total + one[what], 0);
+  const counts = Object.entries(DOUBTS).map(([what, words]) => [sum(what), words]).filter(([count]) => count);
+  const names = `${strangers.slice(0, 5).join(", ")}${strangers.length > 5 ? " …" : ""}`;
+  return [
+    make("small", {}, `${calibratedRows}${counts.length ? "" : "; none is outside training, unsettled or negative"}.`),
+    counts.map(([count, words]) => make("small", { className: "odd" }, `${number(count)} rows are ${words}.`)),
+    strangers.length > 0 ? make("small", { className: "odd" }, `Not in training: ${names}. Compare its values with a reference before you rely on them.`)
+      : make("small", {}, "The device was in training."),
+  ];
 }
 
 async function calibrateUpload(file, page) {

@@ -65,5 +65,6 @@ export function chart(element, data, series, { time = true, height = 260, unit =
 export const meter = (share, name) => {
   const inner = make("i", { className: name });
   inner.style.width = `${Math.max(1, Math.min(100, 100 * share))}%`;
-  return make("span", { className: "meter", "aria-hidden": "true" }, inner);
+  const bar = make("span", { className: "meter", "aria-hidden": "true" }, inner);
+  return share > 1 ? [bar, make("small", { className: "beyond" }, "longer than shown ▸")] : bar;
 };

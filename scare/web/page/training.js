@@ -7,6 +7,9 @@ import { arithmetic, fits } from "./board.js";
 
 const NAMES = { raw: "sensor reading as is", linear: "linear regression", "linear, all": "linear regression, all channels", ridge: "ridge regression", boosting: "gradient boosting" };
 
+const AXIS = 4; // times the median error: a longer bar is cut and marked
+const LEVELS = { good: "good", "usable with care": "hint", "not usable": "bad" };
+
 export function showTraining(element, page, facts) {
   if (!element.firstChild) element.append(...head(3, "Train", "The model learns to turn the readings of your sensor into those of the reference, and keeps the best result."), ...["train-start", "train-now", "train-curve", "train-end", "train-fit", "after-3"].map((id) => make("div", { id })));
   const job = page.job("train"), found = page.results("train")?.[0], { state } = page;
@@ -14,7 +17,7 @@ export function showTraining(element, page, facts) {
   refresh(byId("train-start"), [running, Boolean(job), stale, state.setup.selections.length], () => startButton(job, running, stale, page));
   refresh(byId("train-now"), running && [job.progress, job.messages.at(-1), job.about.stopping], () => (running ? now(job, page) : []));
   refresh(byId("train-curve"), job?.curve, () => (job?.curve.length ? curve(job) : []));
-  refresh(byId("train-end"), [job?.state, job?.ended, Boolean(found)], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job)]));
+  refresh(byId("train-end"), [job?.state, job?.ended, Boolean(found)], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job, page.results("together")?.[0]?.first.unit)]));
   fit(byId("train-fit"), page, facts);
   refresh(byId("after-3"), page.trained, () => next(4, "Next: report", page.trained));
 }
@@ -57,20 +60,35 @@ function curve(job) {
   return [caption, drawing];
 }
 
-function end(found, job) {
-  const scores = Object.entries(found.scores), most = Math.max(...scores.map(([, one]) => one.rmse));
+function end(found, job, unit = "") {
+  const scores = Object.entries(found.scores), errors = scores.map(([, one]) => one.rmse).sort((a, b) => a - b);
+  const axis = Math.min(errors.at(-1), AXIS * errors[Math.floor(errors.length / 2)]);
   const ours = scores.at(-1)[0];
   const rows = scores.map(([name, one]) => make("tr", { className: name === ours ? "ours" : "" },
     make("th", { scope: "row" }, name === ours ? "calibrated by scare" : NAMES[name] ?? name),
-    make("td", { "data-label": "typical error" }, number(one.rmse)), make("td", { className: "wide" }, meter(one.rmse / most, name === ours ? "ours" : "")),
+    make("td", { "data-label": "typical error" }, number(one.rmse)), make("td", { className: "wide" }, meter(one.rmse / axis, name === ours ? "ours" : "")),
     make("td", { "data-label": "R²" }, number(one.r2)), make("td", { "data-label": "bias" }, number(one.bias))));
   const best = scores.find(([name]) => name === ours)[1], raw = found.scores.raw;
-  const sentence = raw ? `On ${number(best.rows)} rows that it has never seen, the typical error falls from ${number(raw.rmse)} to ${number(best.rmse)}.` : "";
+  const seen = `On ${number(best.rows)} rows that it has never seen`;
+  const sentence = raw ? `${seen}, the typical error ${best.rmse < raw.rmse ? "falls" : "rises"} from ${number(raw.rmse)} to ${number(best.rmse)} ${unit}`.trim() : `${seen}, the typical error is ${number(best.rmse)} ${unit}`.trim();
   const summary = found.facts.summary ?? found.facts.verdict; // the key of older sessions
   return make("div", { className: "card" },
     job.state === "stopped" && make("p", { className: "hint" }, "Stopped early. This is the best result until then."),
-    make("p", {}, make("b", {}, sentence)), summary && make("p", { className: "quiet" }, summary),
+    found.verdict && verdict(found.verdict), make("p", {}, make("b", {}, `${sentence}.`)), summary && make("p", { className: "quiet" }, summary),
     make("div", { className: "scroll" }, make("table", { className: "bars" },
-      make("caption", {}, "Error on the same test rows (RMSE)"),
-      make("thead", {}, make("tr", {}, ["", "typical error", "", "R²", "bias"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))));
+      make("caption", {}, `Error on the same test rows (RMSE${unit && `, in ${unit}`})`),
+      make("thead", {}, make("tr", {}, ["", "typical error", "", "R²", "bias"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))),
+    equation(found));
+}
+
+const verdict = ({ level, text }) => make("p", { id: "verdict", className: `verdict ${LEVELS[level]}`, role: "status" }, make("b", {}, `${level[0].toUpperCase()}${level.slice(1)}. `), text);
+
+// The equation of a linear calibrator, of each device if they differ; otherwise that of a plain line.
+function equation(found) {
+  const own = Object.entries(found.equations ?? {}).map(([device, text]) => (device ? `${device}: ${text}` : text));
+  const shown = own.length ? own : found.facts.straight_line ?? [];
+  if (!shown.length) return [];
+  const text = shown.join("\n");
+  const button = make("button", { id: "copy-equation", onclick: async () => { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } }, "Copy");
+  return [make("h4", {}, own.length ? "The equation" : "As a plain equation, without what the calibrator adds"), make("pre", { id: "equation", tabIndex: 0 }, text), button];
 }
