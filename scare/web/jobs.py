@@ -231,7 +231,7 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
             out, on = "certificate.json", board(chosen or DEFAULT_BOARD).name
             return Job(kind, [Command(("verify", MODEL, "--board", on, "--out", out, "--json"))], {"file": out})
         case "predict":
-            return _predict_job(find_file(argument), setup.written(setup.sensors[0]))
+            return _predict_job(find_file(argument), setup.written(argument))
     raise UsageError(f"There is no step '{kind[:20]}'.")
 
 

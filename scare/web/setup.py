@@ -89,7 +89,7 @@ class Setup:
 
     def written(self, file: str) -> dict[str, Any]:
         """What is stated of how a file is written; what is stated of one of the sensor's files holds for all."""
-        files = self.sensors if file in self.sensors else (file,)
+        files = () if file == self.reference_file else self.sensors
         stated = [self.selections.tables.get(name, AS_FOUND).table_options for name in (file, *files)]
         return next(filter(None, stated), {})
 

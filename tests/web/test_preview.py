@@ -56,3 +56,18 @@ def test_it_prints_json_or_one_error_message(tmp_path: Path, capsys: pytest.Capt
     assert "use --dates day-first or --dates month-first" in err
     dates = json.dumps({"dates": "month-first"})
     assert json.loads(asked(tmp_path / "b.csv", dates)[1])["first"] == "2026-03-04T00:00:00+00:00"
+
+
+def test_only_readings_in_a_unit_that_converts_are_drawn_on_one_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "files").mkdir()
+    preview = preview_file(write_tidy(tmp_path / "files" / "a.csv", 400))
+    raw = read_table(tmp_path / "files" / "a.csv")["pm25_raw"]
+    for unit, factor in (("ug/m3", 1.0), ("mg/m3", 1000.0), ("kOhm", None)):
+        setup = make_setup({"a.csv": preview}, Selections(units={"a.csv": {"pm25_raw": unit}}, window=8))
+        (tmp_path / "draft.toml").write_text(setup.config(), encoding="utf-8")
+        found = preview_colocation(Path("draft.toml"), [Path("files/a.csv")])["first"]
+        assert found["comparable"] == (factor is not None)
+        assert found["picture"][1][0] == pytest.approx((factor or 1.0) * raw[0], rel=1e-4)
