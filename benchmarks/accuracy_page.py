@@ -229,7 +229,7 @@ def _sentences(real: Sequence[TaskResult], ours: str) -> list[str]:
 
 
 def _left_out(rules: Mapping[str, Any]) -> list[str]:
-    """Say how rules do that are chosen for a set by the other sets."""
+    """Say how accurate the result is if the rules of selection are chosen without the set that is scored."""
     if not rules:
         return []
     return [

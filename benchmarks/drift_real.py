@@ -78,6 +78,7 @@ def _watch(task: SuiteTask, readings: list[Readings], data: Path, models: Path, 
     hours = align_boxes([(one.device, *box_hours(calibrator, one)) for one in watched])
     lengths, meter = split_days(hours.values.shape[1]), drift_meter(calibrator)  # lengths: first days, last days
     sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
+    # Days that are assessed: after training, and with enough days before them.
     days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
     assessed = [assess(periods(sums[:, : day + 1], meter, *lengths), meter) for day in days]
     counts, errors, squares = _errors(calibrator, watched, hours, task.every)

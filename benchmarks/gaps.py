@@ -192,7 +192,7 @@ def _decided(interval: dict[str, float]) -> bool:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    """Write the line of a variant."""
+    """Write a variant's line of the table: errors on shared rows, on all its rows, and on rows that ours refuses."""
     interval, groups = row["to_ours"], {name: row.get(name) for name in ("shared", "every", "refused")}
     rmse = {name: f"{one['rmse']:.4g} ± {round(one['rmse_sd'], 9):.2g}" if one else "" for name, one in groups.items()}
     top5 = {name: f"{one['top5']:.4g}" if one else "" for name, one in groups.items()}

@@ -168,15 +168,21 @@ def time_alone(calibrator: Calibrator) -> float:
 
 
 def differences() -> dict[str, float]:
-    """Find the largest differences of values in a fleet, and in a stream, from those of `live.push`."""
+    """Find the largest differences of values in a fleet, and in a stream, from those of `live.push`.
+
+    All three calibrate the same readings; values are compared once the windows are full, [devices, readings].
+    """
     calibrator, names = make_calibrator(KNOWN), [f"box-{index}" for index in range(COMPARED)]
-    some, fleet = list(islice(batches(names, COMPARED), 2 * WINDOW)), Fleet({"pm": calibrator}, (Route("*", "pm"),))
-    times, rows = np.array([one[0] for _, one, _ in some]), np.stack([one for _, _, one in some], axis=1)
-    together = np.stack([fleet.push(*batch).values for batch in some], axis=1)
-    streams = np.stack([calibrator.stream(name).push(times, own)[0] for name, own in zip(names, rows, strict=True)])
+    fleet = Fleet({"pm": calibrator}, (Route("*", "pm"),))
+    pushed = list(islice(batches(names, COMPARED), 2 * WINDOW))  # names, times and rows of all devices
+    times = np.array([of_all[0] for _, of_all, _ in pushed])
+    rows = np.stack([of_all for _, _, of_all in pushed], axis=1)  # [devices, readings, channels]
+    in_fleet = np.stack([fleet.push(*batch).values for batch in pushed], axis=1)
+    in_stream = np.stack([calibrator.stream(name).push(times, own)[0] for name, own in zip(names, rows, strict=True)])
     alone = np.stack([_push_alone(calibrator, times, own) for own in rows])
-    apart, in_streams = (np.abs(one - alone)[:, WINDOW:] for one in (together, streams))
-    return {"most": float(np.quantile(apart, 0.999)), "largest": float(apart.max()), "stream": float(in_streams.max())}
+    of_fleet, of_stream = (np.abs(one - alone)[:, WINDOW:] for one in (in_fleet, in_stream))
+    most = float(np.quantile(of_fleet, 0.999))
+    return {"most": most, "largest": float(of_fleet.max()), "stream": float(of_stream.max())}
 
 
 def _push_alone(calibrator: Calibrator, times: np.ndarray, rows: np.ndarray) -> np.ndarray:

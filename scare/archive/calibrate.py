@@ -131,15 +131,18 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
     files = archive.files()
     with _prepared_folder(archive.out):
         begun = time.perf_counter()
+        # What earlier runs have done.
         journals = [Journal(archive.out, path.stem) for path in (archive.out / HIDDEN).glob("*.jsonl")]
         known = {line.summary.name: line for journal in journals for line in journal.lines()}
         done = {(name, line.fingerprint) for name, line in known.items()}
+        # What there is: every file, its devices and their models, in series.
         labels = _find_label_columns(archive, files)
         cache = SummaryCache(archive.out, astuple(labels))
         summaries = {summary.name: summary for summary in _summarise(files, labels, cache, executor)}
         models = archive.models.by_device(device for summary in summaries.values() for device in summary.devices)
         readable = [(file, summaries[file.name]) for file in files if not summaries[file.name].error]
         series = group_into_series(readable, models, astuple(labels))
+        # What is left to do, and what has become of it.
         todo = [one for one in series if any((each.file.name, each.fingerprint) not in done for each in one.files)]
         tasks = _make_tasks(archive.out, todo, executor.size, labels, models)
         lost = _run_tasks(archive.out, todo, tasks, executor, progress)

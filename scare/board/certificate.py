@@ -501,9 +501,10 @@ class _Verifier:
         return StreamAnswers(statuses, answers, none, none, flags, clamped, {}), centers
 
     def _push_live(self, readings: Sequence[StreamRow], inputs: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Push n readings into `LiveWindows`: the m windows that may be used, before clamping, and flags [n].
+        """Push n readings into `LiveWindows`.
 
-        Last, the center of channel 0 after each reading [n], which moves when a new device settles; NaN if it is known.
+        Returns the m windows that may be used, before clamping [m, …]; flags [n]; and the center of channel 0 after
+        each reading [n], which moves when a new device settles (NaN for a device whose scaling is known).
         """
         windows, flags, centers, live = [], [], [], LiveWindows(inputs, [self.device])
         for reading in readings:

@@ -163,6 +163,7 @@ def _place(order: Sequence[Block]) -> Offsets:
     placed: list[Block] = []
     for block in order:
         alive = [other for other in placed if other.meets(block)]
+        # The lowest offset that fits is 0, the end of another block, or where it may overlap one.
         ends = (offsets[other.name] + other.size for other in alive)
         on_others = (offsets[other.name] + start for other in alive for start in _allowed_overlap(block, other))
         candidates = sorted({0, *ends, *(offset for offset in on_others if offset >= 0)})

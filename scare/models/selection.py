@@ -352,13 +352,14 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     data, latest = design.data, design.latest
     newest = data.features[:, design.newest].astype(np.float64)
     known = np.unique(data.devices)
+    # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
     own = (data.devices[:, None] == known).astype(np.float64) if len(known) > 1 else np.empty((len(newest), 0))
     moments = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
     changes = (data.times[:, None] >= moments).astype(np.float64)
     parts = [np.ones((len(newest), 1)), newest, own, own * newest[:, :1], changes]
     borders = np.cumsum([0, *(part.shape[1] for part in parts)])
     columns = np.concatenate(parts, axis=1)
-    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]
+    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]  # shrunk to zero
     found = _most_evidence(columns, data.targets.astype(np.float64), groups, np.lexsort((data.times, data.devices)))
     bias, slopes, offsets, own_slopes, later = (found[a:b] for a, b in pairwise(borders))
     weights = np.zeros(design.size)

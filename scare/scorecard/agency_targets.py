@@ -184,7 +184,7 @@ class _Averages:
         """Average the scored rows of a device over periods of `hours`."""
         scored, seconds = series.scored, 3600.0 * hours
         numbers, place, counts = np.unique(scored.times // seconds, return_inverse=True, return_counts=True)
-        expected = max(1.0, seconds / series.step_seconds) if series.step_seconds else 1.0
+        expected = max(1.0, seconds / series.step_seconds) if series.step_seconds else 1.0  # rows of a full period
         complete = counts >= agency_targets().completeness * expected
         sums = [np.bincount(place, column, len(numbers)) for column in (scored.reference, scored.calibrated)]
         return _Averages(numbers[complete], *(one[complete] / counts[complete] for one in sums))
