@@ -42,9 +42,18 @@ export const bar = (share, label) => {
   return meter;
 };
 
+// What the page calls the options of a command that state how a file is written.
+export const LABELS = {
+  timezone: "Time zone", dates: "Dates", skip_rows: "Lines before the header", missing: "Missing codes",
+  encoding: "Character encoding", sheet: "Sheet", stamp: "A time is", quantity: "Pollutant",
+};
+
+// A message of a command, with the page's names of its options.
+export const inPage = (text) => text.replace(/--([a-z-]+)/g, (option, name) => (name = LABELS[name.replaceAll("-", "_")]) ? `“${name}”` : option);
+
 // Why a job failed; after an unexpected failure everything it printed.
 export function refusal(job) {
   if (job?.state !== "refused") return null;
   const [first] = job.code === 1 ? job.messages.filter((text) => text.startsWith("This should not")) : [];
-  return make("div", { className: "problem", role: "alert" }, first ?? job.messages.at(-1) ?? "This step failed without a message.", first && make("pre", { tabIndex: 0 }, job.messages.join("\n")));
+  return make("div", { className: "problem", role: "alert" }, inPage(first ?? job.messages.at(-1) ?? "This step failed without a message."), first && make("pre", { tabIndex: 0 }, job.messages.join("\n")));
 }

@@ -1,6 +1,6 @@
 // Step 1: files are uploaded, and the guessed roles of their columns can be corrected.
 import { upload } from "./api.js";
-import { byId, bar, head, make, next, refresh, refusal, select } from "./dom.js";
+import { byId, bar, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
 import { day, duration } from "./duration.js";
 import { lines } from "./pictures.js";
 import { number } from "./pages/words.js";
@@ -101,7 +101,7 @@ function summary(look) {
     look.duplicates > 0 && `${number(look.duplicates)} repeated times (the first row of each is kept)`,
     look.out_of_order > 0 && `${number(look.out_of_order)} rows out of order (they will be sorted)`,
   ];
-  const notes = (look.notes ?? []).map((text) => make("li", {}, text));
+  const notes = (look.notes ?? []).map((text) => make("li", {}, inPage(text)));
   return [make("p", { className: "quiet" }, parts.filter(Boolean).join(" · ")), odd.some(Boolean) && make("p", { className: "odd" }, odd.filter(Boolean).join(" · ")),
     notes.length > 0 && make("ul", { className: "notes" }, notes)];
 }

@@ -1,5 +1,5 @@
 // Step 2: training, validation and test parts, and the window behind each value.
-import { byId, head, make, next, refresh, refusal, select } from "./dom.js";
+import { byId, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
 import { day, duration } from "./duration.js";
 import { chart } from "./pictures.js";
 import { number } from "./pages/words.js";
@@ -39,7 +39,7 @@ function sides(found) {
   requestAnimationFrame(() => chart(drawing, one.picture, [
     { label: one.sensor, name: "raw", scale: same ? "y" : "right" }, { label: `reference ${one.reference}`, name: "reference" }],
     { unit: one.unit, right: same ? "" : one.sensor_unit || one.sensor, label: `${one.sensor} and ${one.reference} over time` }));
-  const notes = (found.notes ?? []).filter(Boolean).map((text) => make("li", {}, text));
+  const notes = (found.notes ?? []).filter(Boolean).map((text) => make("li", {}, inPage(text)));
   return [make("p", { className: "quiet" }, `${one.name}: ${number(one.rows)} rows, ${number(one.known)} with a reference`), drawing,
     notes.length > 0 && make("details", {}, make("summary", {}, "Notes about the data"), make("ul", {}, notes))];
 }
