@@ -40,8 +40,8 @@ def listed(names: Sequence[str]) -> str:
 def duration(seconds: float, signed: bool = False) -> str:
     """Spell a duration in days, hours, minutes or seconds.
 
-    The unit is the largest of which there are at least ten, or at least one (three days) if one decimal is exact.
-    `signed` puts a plus before a positive duration.
+    The unit is the largest of which there are at least ten; a larger unit, of which there is at least one (of days
+    three), is taken if the number then has at most one decimal. `signed` puts a plus before a positive duration.
 
     >>> duration(216000), duration(3600), duration(301), duration(0.25), duration(30 * 86400)
     ('60 hours', '1 hour', '301 seconds', '0.25 seconds', '30 days')

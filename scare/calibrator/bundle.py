@@ -456,6 +456,7 @@ def _check_zip(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(max(0, status.st_size - ZIP64_LOCATOR_BYTES - ZIP_END_BYTES))
         end = file.read()
+    # The end record begins with its signature and has the size of the list of members at byte 12.
     directory_bytes = int.from_bytes(end[-10:-6], "little")
     if end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7" or directory_bytes > MAX_DIRECTORY_BYTES:
         raise zipfile.BadZipFile("no end of a zip, or not of one that we write")

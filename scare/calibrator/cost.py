@@ -14,7 +14,7 @@ from scare.kernels import KERNELS, PERIODS, Operations
 from scare.words import listed
 
 BYTES = 4  # size of a float32, or of a hash code's word
-# what a calibrator takes on a board, or of weights if no board is given: in a sentence, and as a heading
+# Kinds of cost: what a calibrator takes on a board or, if no board is given, its weights; in a sentence, as a heading.
 COST_UNITS = {
     "instructions": "instructions",
     "ram_bytes": "B of RAM",

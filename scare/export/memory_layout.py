@@ -93,6 +93,7 @@ def least_bytes(blocks: Sequence[Block]) -> int:
     """Lower bound for the bytes of any layout: the most bytes that are alive at one call."""
 
     def alive(index: int) -> int:
+        """Bytes alive at a call, without those that a block written by it may share with its inputs."""
         now = {block.name: block for block in blocks if block.first <= index <= block.last}
         shared = (
             max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)

@@ -389,7 +389,7 @@ def shifted(place: Index, number: int) -> Index:
 
 
 def index_text(index: Index) -> str:
-    """Print an index as Python.
+    """Print an index as a Python expression.
 
     >>> index_text({"i": 8, "": -3, "j": 1}), index_text({})
     ('8 * i + j - 3', '0')

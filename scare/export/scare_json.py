@@ -104,7 +104,7 @@ class Description:
     floor: float | None = None
 
     def as_text(self) -> str:
-        """Encode as the text of the file."""
+        """Encode as JSON, the text of `scare.json`."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
 
 
