@@ -37,7 +37,7 @@ from scare.scorecard.run import make_run, read_run, summarize, trace
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 
-NONE = "none"  # instead of a board
+NONE = "none"  # value of --board for a score without a board
 FEW_ROWS = 500  # fewer scored rows give no reliable numbers
 
 
@@ -115,7 +115,7 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
 
 
 def _open_evaluated(model: Path, calibrator: Calibrator) -> Calibrator:
-    """The calibrator as it was before its last fit, if it is kept beside the file; otherwise a warning."""
+    """Open the calibrator as it was evaluated, before the refit, if it is kept beside the file; else warn."""
     file = evaluated_file(model)
     if not file.exists():
         note(

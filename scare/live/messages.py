@@ -22,7 +22,7 @@ import numpy as np
 from scare.errors import DataError, UsageError
 from scare.records import convert, load_toml, merge, with_names
 
-MAX_PAYLOAD = 64 * 1024  # bytes of one message
+MAX_PAYLOAD = 64 * 1024  # most bytes of one message
 MAX_DEPTH = 12  # most levels of nested lists and objects
 MAX_AHEAD_SECONDS = 300.0  # how far a device's clock may be ahead of ours
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()

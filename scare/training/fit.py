@@ -378,5 +378,6 @@ def _errors(calibrator: Calibrator, readings: Readings, device: str) -> Calibrat
 
 
 def _join(parts: Sequence[CalibrationErrors]) -> CalibrationErrors:
+    """Concatenate the rows of several devices."""
     columns = ("values", "references", "times", "flags")
     return CalibrationErrors(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))

@@ -175,9 +175,9 @@ class Trainer:
         return state, loss, steps * self.settings.batch / (time.perf_counter() - begun)
 
     def _evaluate_all(self, function: Callable[[Array], Array]) -> np.ndarray:
-        """A function of features at every training example, in order."""
+        """Evaluate a function of features at every training example, in order: [n, ...]."""
         count = len(self.references)
-        size = min(SCORED, count)
+        size = min(SCORED, count)  # of every part, so that one compiled function serves all: the last one is padded
         starts = range(0, count, size)
         parts = [predict(function, self.gather, jnp.minimum(jnp.arange(i, i + size), count - 1)) for i in starts]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
