@@ -188,7 +188,8 @@ def test_the_sensor_has_the_quantity_of_the_reference_wherever_it_stands(inspect
     assert [channel.name for channel in mapping.channels] == ["NO2", "RH", "T", "CO"]
     assert found.mapping.reference == Channel("Ref.CO")
     assert found.mapping.channels[0].name == "CO"
-    assert "the reference is Ref.CO; there are also Ref.NO2 (choose with --reference)" in found.propose()[1]
+    others = "the reference is Ref.CO; there are also Ref.NO2 (choose with --reference or --quantity)"
+    assert others in found.propose()[1]
     assert notes == []
 
 
