@@ -66,6 +66,19 @@ TimeColumns = Annotated[
     str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC unless they have a zone.")
 ]
 SlashDates = Annotated[Dates, option(DATA, "--dates", "Order of dates like 3/4/2026, if no row proves it.")]
+TimeZone = Annotated[
+    str, option(DATA, "--timezone", "Zone of times that state none: Europe/Berlin, +05:30.", "UTC", hidden=True)
+]
+Encoding = Annotated[
+    str, option(DATA, "--encoding", "Character encoding of a text file: cp1252.", "as found", hidden=True)
+]
+SkipRows = Annotated[
+    int | None, option(DATA, "--skip-rows", "Lines before the header.", "as found", min=0, hidden=True)
+]
+Sheet = Annotated[str, option(DATA, "--sheet", "Sheet of a spreadsheet.", "the first with a table", hidden=True)]
+MissingCodes = Annotated[
+    list[str] | None, option(DATA, "--missing", "Cell that means 'no reading': -999. May be repeated.", hidden=True)
+]
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, first the one to calibrate: NO2,OX,T,RH.")]
 Reference = Annotated[str, option(DATA, "--reference", "Column of the reference instrument.")]
 ReferenceFile = Annotated[str, option(DATA, "--reference-file", "Table of the reference, if it is a separate file.")]

@@ -41,6 +41,11 @@ def predict(
     ] = None,
     time: options.TimeColumns = "",
     dates: options.SlashDates = "",
+    timezone: options.TimeZone = "",
+    encoding: options.Encoding = "",
+    skip_rows: options.SkipRows = None,
+    sheet: options.Sheet = "",
+    missing: options.MissingCodes = None,
     device_column: options.DeviceColumn = "",
     device: Annotated[str, typer.Option("--device", help="Device name, if the file has none.")] = "",
     models: Annotated[
@@ -64,7 +69,16 @@ def predict(
     readings = [*([model] if models else []), *(places or [])]  # with --models, the first argument is a place too
     if not readings:
         raise UsageError(f"no readings are given; name them after the model: scare predict {model} raw.csv")
-    labels = LabelColumns(options.split_names(time) if time else (), device_column, dates=dates)
+    labels = LabelColumns(
+        options.split_names(time) if time else (),
+        device_column,
+        dates=dates,
+        timezone=timezone,
+        encoding=encoding,
+        skip_rows=skip_rows,
+        sheet=sheet,
+        missing=tuple(missing or ()),
+    )
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
         calibrator = options.open_for_table(model, Path(readings[0]), labels.time, labels)
         _predict_file(calibrator, Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
