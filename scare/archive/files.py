@@ -25,8 +25,8 @@ import polars as pl
 from scare.calibrator.calibrator import Calibrator
 from scare.data.column_mapping import device_series
 from scare.data.readings import DEVICE, TIME
-from scare.data.tables import SUFFIXES, TableOptions, open_table, read_table, stem
-from scare.data.times import find_time_format, parse_times
+from scare.data.tables import SUFFIXES, TableOptions, Tally, open_table, read_table, stem
+from scare.data.times import find_time_format, timed
 from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require
 from scare.live.fleet import DEFAULT, Route, choose_route
@@ -267,13 +267,12 @@ def find_spans(path: Path, device: str, labels: LabelColumns) -> list[DeviceSpan
     column = "" if device else labels.device_column
     columns = [*labels.time, *([column] if column else [])]
     table.require(columns)
-    form, device = find_time_format(table, labels.time, labels.dates), device or stem(path)
+    form, device, tally = find_time_format(table, labels.time), device or stem(path), Tally(table)
     time = pl.col(TIME)
     parts = []
     for batch in table.batches(columns):
-        times = pl.DataFrame(
-            [device_series(batch, column, device, table), parse_times(batch, form, table).dt.epoch("us")]
-        )
+        batch, moments = timed(batch, form, table, tally)
+        times = pl.DataFrame([device_series(batch, column, device, table), moments.dt.epoch("us")])
         parts.append(
             times.group_by(DEVICE).agg(
                 pl.len().alias("rows"),

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from itertools import permutations
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import polars as pl
 
 from scare.data.column_mapping import ColumnMapping
 from scare.data.column_summary import (
-    TIME_WORDS,
     ColumnSummary,
     stated_quantity,
     summarise,
@@ -29,8 +27,8 @@ from scare.data.formats import FormatColumn
 from scare.data.laser_pairs import describe_pair, find_laser_pairs, mean_of_lasers
 from scare.data.quantities import find_quantity, find_unit, guess_unit
 from scare.data.readings import DEVICE, TIME, Readings
-from scare.data.tables import AS_FOUND, LINE, TableFile, TableOptions, open_table, with_numbers
-from scare.data.times import find_time_format, parse_times
+from scare.data.tables import AS_FOUND, TableFile, TableOptions, Tally, open_table, with_numbers
+from scare.data.times import find_time_columns, find_time_format, timed
 from scare.errors import DataError
 
 SITE_WORDS = {"site", "station", "location"}
@@ -231,10 +229,10 @@ class Inspection:
 def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tuple[str, ...] = ()) -> Inspection:
     """Propose the time, channels, references, device and site of a table, and measure its rows."""
     table = open_table(path, options)
-    raw = table.read(table.columns)
-    frame = with_numbers(raw.drop(LINE), table.decimal)
-    time = time or _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time, options.dates), table)
+    time, tally = time or find_time_columns(table), Tally(table)
+    form = find_time_format(table, time)
+    raw, times = timed(table.read(table.columns), form, table, tally)
+    frame = with_numbers(raw, table, tally)
     del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
@@ -261,7 +259,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     return Inspection(
         *(table, time, tuple(columns), device, site, stamps, numbers, options),
         left_out=tuple(left_out.items()),
-        notes=(*table.notes, *notes),
+        notes=(*table.notes, *form.notes, *tally.notes(), *notes),
     )
 
 
@@ -296,10 +294,10 @@ def find_time_and_device(
     raw = next(table.batches(table.columns), None)
     if raw is None:
         raise DataError(f"{table.path}: the file has a header but no rows")
-    frame = with_numbers(raw.drop(LINE), table.decimal)
     table.require(time)
-    time = time or _find_time(table, frame)
-    times = parse_times(raw, find_time_format(table, time, options.dates), table)
+    time = time or find_time_columns(table)
+    raw, times = timed(raw, find_time_format(table, time), table, Tally(table))
+    frame = with_numbers(raw, table)
     return time, _find_device(frame.drop(time), times)
 
 
@@ -316,19 +314,6 @@ def _join_lasers(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str], lis
         left_out |= dict.fromkeys(single, f"a laser counter of {name}")
         frame = frame.drop(single).with_columns(mean)
     return frame, left_out, notes
-
-
-def _find_time(table: TableFile, frame: pl.DataFrame) -> tuple[str, ...]:
-    """The first of these that holds times: a date and a time column, a column with such a name, any text column."""
-    named = [name for name in frame.columns if words(name) & TIME_WORDS]
-    texts = [name for name, kind in frame.schema.items() if not kind.is_numeric() and name not in named]
-    pairs = [pair for pair in permutations(named, 2) if "date" in words(pair[0]) and "time" in words(pair[1])]
-    for columns in (*pairs, *((name,) for name in (*named, *texts))):
-        try:
-            return find_time_format(table, columns).columns
-        except DataError:
-            continue
-    raise DataError(f"{table.path}: no column holds times; there are {', '.join(table.columns)}")
 
 
 def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:

@@ -17,8 +17,8 @@ from scare.data.formats import Stamp
 from scare.data.laser_pairs import find_laser_pairs, mean_of_lasers
 from scare.data.quantities import STANDARD_TEMPERATURE
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, TIME, Channel, Readings
-from scare.data.tables import LINE, ROWS, TableFile, TableOptions, open_table, stem, strict_numbers
-from scare.data.times import find_time_format, parse_times
+from scare.data.tables import LINE, ROWS, TableFile, TableOptions, Tally, open_table, read_numbers, stem
+from scare.data.times import find_time_format, timed
 from scare.errors import DataError, UsageError
 from scare.records import Positive
 
@@ -170,19 +170,21 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     sources = {column: pairs.get(column, (column,)) for column in mapping.quantities.values()}
     columns = [*mapping.time, *chain.from_iterable(sources.values()), *labels]
     table.require(columns)
-    form = find_time_format(table, mapping.time, mapping.dates)
+    form, tally = find_time_format(table, mapping.time), Tally(table)
     units = {channel.name: channel.unit for channel in mapping.channels}
 
     def numbers(batch: pl.DataFrame, column: str, unit: str) -> pl.Series:
-        first, *second = (strict_numbers(batch, source, table) for source in sources[column])
+        first, *second = (read_numbers(batch, source, table, tally) for source in sources[column])
         return mean_of_lasers(first, second[0], unit) if second else first
 
     for batch in table.batches(columns, rows):
+        batch, times = timed(batch, form, table, tally)
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
         frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()
         found = [numbers(batch, column, units.get(name, "")).alias(name) for name, column in quantities]
-        yield frame.with_columns(parse_times(batch, form, table), *found)
+        yield frame.with_columns(times, *found)
+    tally.report()
 
 
 def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:

@@ -4,7 +4,8 @@ The table is `formats.toml`. Comes from `tables.open_table`, which recognises th
 (zone), `column_guess` (roles and units) and `alignment` (stamp).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -40,9 +41,15 @@ class TableFormat:
     preamble: str = ""
     time: tuple[str, ...] = ()
     timezone: str = ""
+    dates: Literal["", "day-first", "month-first"] = ""
     stamp: Stamp = ""
     missing: tuple[str, ...] = ()
     columns: Mapping[str, FormatColumn] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """What `scare inspect` says of a file of this format."""
+        return f"This looks like {'an' if self.title[0] in 'AEIOUaeiou' else 'a'} {self.title}."
 
 
 @cache
@@ -53,3 +60,15 @@ def formats() -> Mapping[str, TableFormat]:
     'UTC'
     """
     return convert(with_names(load_toml(TABLE)), dict[str, TableFormat], TABLE)
+
+
+def recognise(columns: Sequence[str], remarks: Sequence[str] = ()) -> TableFormat | None:
+    """The first known format whose columns are all there, or whose preamble is."""
+    names, text = {name.lower() for name in columns}, "\n".join(remarks)
+    for one in formats().values():
+        if one.header and not all(name.lower() in names for name in one.header):
+            continue
+        if one.preamble and not re.search(one.preamble, text, re.IGNORECASE):
+            continue
+        return one
+    return None

@@ -8,44 +8,46 @@ block of rows at a time, under a memory limit where the system has one.
 Comes from whatever a logger wrote; goes to `times`, `column_mapping` and `column_guess`.
 """
 
-import atexit
 import csv
 import gzip
 import io
-import json
+import logging
 import re
-import subprocess
-import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice, zip_longest
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from threading import Lock, Timer
 from typing import IO, Any, Literal, cast
 
 import polars as pl
 import polars.selectors as cs
 
-from scare.data.formats import TableFormat
+from scare.data.cells import MISSING, NO_VALUE, NUMBER, to_numbers
+from scare.data.formats import TableFormat, recognise
+from scare.data.layout import SPACES, Layout, find_delimiter, find_layout, find_spans, split
+from scare.data.parquet_check import check_parquet
+from scare.data.sources import NAMES as ENCODINGS
+from scare.data.sources import Source, find_source, read_records, read_sheets
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.records import Whole
 from scare.words import suggestion
 
+logger = logging.getLogger(__name__)
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
-HEAD_LINES, ROWS = 1000, 200_000
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet")  # endings of table files
+HEAD_LINES, LAYOUT_LINES, ROWS = 1000, 300, 200_000
+EXAMPLES = 3  # shown of what could not be read
+TAIL_BYTES = 4096  # of a file, in which its footer is
+SUFFIXES = (  # endings of table files
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".xlsx", ".xls", ".ods", ".dat", ".json"),
+)
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
-DELIMITERS = (",", ";", "\t")
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
-MISSING = (
-    *("", "-", "--", "?", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "-nan", "-NaN", "<NA>"),
-    *("null", "NULL", "Null", "None", "NONE", "none", "inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!"),
-)
 READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 READABLE = (
     cs.numeric()
@@ -57,9 +59,6 @@ READABLE = (
     | cs.datetime()
     | cs.by_dtype(pl.Null)
 )
-PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may use: the larger of this and 16 times the file
-PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time a probe may take: this, plus the file at this speed
-STATM = Path("/proc/self/statm")  # Linux: its first number is the address space in use, in pages
 
 
 Dates = Literal["", "day-first", "month-first"]  # how dates like 3/4/2026 are written, if stated
@@ -104,11 +103,13 @@ AS_FOUND = TableOptions()  # nothing is stated
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table file whose columns are known and whose rows are still to be read; Parquet has no delimiter.
+    """A table file whose columns are known and whose rows are still to be read.
 
-    `unreadable` are columns that cannot be read, such as lists, with their types; `temporal` ones have a time type.
-    `notes` are sentences about what was guessed, `units` the units that the file states, by column and as it writes
-    them, and `format` is the known format that it has, if any.
+    Text that is plain enough has a `delimiter` and is read in blocks from the line `first` on; other text, sheets and
+    JSON are in `frame`, with the line of each row; Parquet has neither. `unreadable` are columns that cannot be read,
+    such as lists, with their types; `temporal` ones have a time type. `notes` are sentences about what was guessed,
+    `units` the units that the file states, by column and as it writes them, `remarks` the lines before and after the
+    table, and `format` is the known format that it has, if any.
     """
 
     path: Path
@@ -119,37 +120,61 @@ class TableFile:
     temporal: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     format: TableFormat | None = None
+    options: TableOptions = AS_FOUND
+    source: Source | None = None
+    first: int = 2
+    frame: pl.DataFrame | None = field(default=None, repr=False, compare=False)
 
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
         """Yield frames of at most `rows` rows: the line of each row and these columns as the file has them.
 
         Text is stripped, and null where it means missing; blank rows are left out.
         """
-        names = [*dict.fromkeys(columns), *([EXTRA] if self.delimiter else [])]
-        text = cs.string().str.strip_chars()
+        streams = self.frame is None and bool(self.delimiter)
+        names = [*dict.fromkeys(columns), *([EXTRA] if streams else [])]
+        text = cs.string().str.strip_chars(" \t\r'\"")
         filled = pl.any_horizontal(pl.col(names).is_not_null())
+        absent = [*MISSING, *self.missing]
         try:
-            for block in self._csv_blocks(rows) if self.delimiter else self._parquet_blocks(rows):
-                raw = block.select(LINE, *names).with_columns(pl.when(~text.is_in(MISSING)).then(text))
+            for block in self._blocks(rows):
+                raw = block.select(LINE, *names).with_columns(pl.when(~text.is_in(absent)).then(text))
                 batch = raw.filter(filled).collect()
                 if batch.height:
-                    yield self._check_extra(batch)
+                    yield self._check_extra(batch) if streams else batch
         except READ_ERRORS as error:
             raise _unreadable(self.path, error) from error
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The cells that mean "no reading" in this file, besides those that do in any."""
+        return (*self.options.missing, *(self.format.missing if self.format else ()))
+
+    def _blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
+        """The file's rows, `rows` at a time, with `LINE`."""
+        if self.frame is not None:
+            for start in range(0, self.frame.height, rows):
+                yield self.frame.slice(start, rows).lazy()
+        elif self.delimiter:
+            yield from self._csv_blocks(rows)
+        else:
+            yield from self._parquet_blocks(rows)
+
     def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """The file's rows, `rows` at a time, with `LINE`; decimals become floats and categories text."""
+        """The rows of a Parquet file; decimals become floats and categories text."""
         plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
         table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
         for start in range(0, table.select(pl.len()).collect().item(), rows):
             yield table.slice(start, rows)
 
     def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """The file's lines after the header, `rows` at a time."""
-        first = 2
-        with _open_bytes(self.path) as handle:
-            next(handle)  # the header
+        """The lines of a text after the header."""
+        assert self.source is not None
+        first = self.first
+        with closing(self.source.lines()) as handle:
+            for _ in islice(handle, first - 1):
+                pass
             while lines := list(islice(handle, rows)):
                 yield self._csv_block(lines, first)
                 first += len(lines)
@@ -161,6 +186,10 @@ class TableFile:
             for number, line in enumerate(lines, first):
                 if line.count(b'"') % 2:
                     raise DataError(f"{self.place(number)}: quoted text does not end on its line")
+        try:
+            block.decode()
+        except UnicodeDecodeError:  # the first lines were ASCII, and these are not UTF-8
+            block = block.decode("cp1252", "replace").encode()
         return pl.scan_csv(
             block,
             separator=self.delimiter,
@@ -174,14 +203,14 @@ class TableFile:
         )
 
     def _check_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Raise a DataError for a line with more fields than the header; returns the batch without `EXTRA`."""
-        if EXTRA not in batch.columns:
-            return batch
+        """The batch without `EXTRA` and the few lines that have more fields than the header; many are a DataError."""
         too_long = batch.filter(pl.col(EXTRA).is_not_null())
-        if too_long.height:
+        if too_long.height > batch.height / 100:
             hint = "a decimal comma needs a semicolon or tab between columns"
             raise DataError(f"{self.place(too_long[LINE][0])}: more fields than the header; {hint}")
-        return batch.drop(EXTRA)
+        if too_long.height:
+            logger.warning(f"{self.place(too_long[LINE][0])}: more fields than the header; left out")
+        return batch.filter(pl.col(EXTRA).is_null()).drop(EXTRA)
 
     def read(self, columns: Iterable[str]) -> pl.DataFrame:
         """Read all rows of `batches` into one frame."""
@@ -191,8 +220,9 @@ class TableFile:
         return pl.concat(batches)
 
     def place(self, line: int, column: str = "") -> str:
-        """File, line (in Parquet: row) and column, as error messages write them."""
-        where = f"{self.path}: {'line' if self.delimiter else 'row'} {line}"
+        """File, line (in Parquet and sheets: row) and column, as error messages write them."""
+        is_text = self.source is not None and self.source.content == "text"
+        where = f"{self.path}: {'line' if is_text else 'row'} {line}"
         return f"{where}, column '{column}'" if column else where
 
     def require(self, columns: Iterable[str]) -> None:
@@ -206,7 +236,7 @@ class TableFile:
 
 
 def open_table(path: Path | str | TableFile, options: TableOptions = AS_FOUND, probed: bool = False) -> TableFile:
-    """Find the columns of a Parquet or (gzipped) CSV file, and the delimiter and decimal sign from its first lines.
+    """Find the columns of a table file: text, spreadsheet, JSON or Parquet, whatever its name.
 
     A child process first checks that a Parquet file can be read, unless it was `probed` before. A table that is open
     stays as it is.
@@ -218,80 +248,197 @@ def open_table(path: Path | str | TableFile, options: TableOptions = AS_FOUND, p
         raise DataError(f"{path}: there is no such file")
     try:
         if path.suffix.lower() == ".parquet":
-            if not probed:
-                check_parquet(path)
-            schema = pl.scan_parquet(path, glob=False).collect_schema()
-            columns = cs.expand_selector(schema, READABLE)
-            unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
-            temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
-            table = TableFile(path, columns, unreadable=unreadable, temporal=temporal)
-        else:
-            table = _open_csv(path)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: the text is not UTF-8; save the file as UTF-8") from error
+            return _open_parquet(path, options, probed)
+        source = find_source(path, options.encoding)
+        match source.content:
+            case "parquet":
+                return _open_parquet(path, options, probed)
+            case "sheet":
+                return _open_sheet(source, options)
+            case "json":
+                return _open_json(source, options)
+            case "page":
+                raise DataError(f"{path}: the file is a web page or XML; open it in a spreadsheet and save it as CSV")
+        return _open_text(source, options)
     except READ_ERRORS as error:
         raise _unreadable(path, error) from error
-    for name in table.columns:
-        if table.columns.count(name) > 1:
-            raise DataError(f"{path}: two columns are called '{name}'; rename one of them")
+
+
+def _open_parquet(path: Path, options: TableOptions, probed: bool) -> TableFile:
+    """Find the columns of a Parquet file."""
+    if not probed:
+        check_parquet(path)
+    schema = pl.scan_parquet(path, glob=False).collect_schema()
+    columns = cs.expand_selector(schema, READABLE)
+    unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
+    temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
+    found = recognise(columns)
+    notes = (found.sentence,) if found else ()
+    return TableFile(
+        path, columns, unreadable=unreadable, temporal=temporal, notes=notes, format=found, options=options
+    )
+
+
+def _open_text(source: Source, options: TableOptions) -> TableFile:
+    """Find the table in a text file."""
+    head = source.text(HEAD_LINES)
+    if not any(line.strip() for line in head):
+        raise DataError(f"{source.path}: the file is empty")
+    lines = head[:LAYOUT_LINES]
+    delimiter = find_delimiter(lines[options.skip_rows or 0 :])
+    rows = [split(line, delimiter) for line in lines] if delimiter else []
+    layout = find_layout(rows, options.skip_rows, lines, delimiter)
+    if layout is None and rows and len({len(row) for row in rows if row}) == 1 and sum(map(any, rows)) > 1:
+        layout = Layout("", tuple(rows[0]), 0, 1)  # text alone, such as names of devices and models
+    if layout is None:
+        raise _no_table(source.path, [line for line in head if line.strip()], rows)
+    data = [split(line, delimiter) for line in head[layout.first :]]
+    names, notes = _tidy_names(layout)
+    if source.encoding not in ("utf-8", "utf-8-sig", "ascii"):
+        notes = (f"Read as {ENCODINGS.get(source.encoding, source.encoding)}.", *notes)
+    if source.member:
+        notes = (f"Read '{source.member}' from the archive.", *notes)
+    remarks = (*head[: layout.first], *_footer(source, delimiter, len(names)))
+    table = TableFile(
+        source.path,
+        names,
+        delimiter,
+        _find_decimal(source.path, data, delimiter),
+        notes=notes,
+        units=layout.units,
+        remarks=remarks,
+        options=options,
+        source=source,
+        first=layout.first + 1,
+    )
+    if delimiter == SPACES:
+        table = replace(table, frame=_divide(source, layout.first, names))
+    return _finish(table)
+
+
+def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Distinct names for the columns, and notes about the header."""
+    notes, seen, names = [], Counter[str](), []
+    if layout.header is None:
+        notes.append(f"There is no header; the columns are called column_1 to column_{len(layout.names)}.")
+    elif layout.header:
+        notes.append(f"Line {layout.header + 1} is the header; the lines before it are skipped.")
+    for number, name in enumerate(layout.names, 1):
+        name = name.strip() or f"column_{number}"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        if seen[name] == 2:
+            notes.append(f"Two columns are called '{name}'; the second is read as '{names[-1]}'.")
+    return tuple(names), tuple(notes)
+
+
+def _finish(table: TableFile) -> TableFile:
+    """Recognise a known format."""
+    found = recognise(table.columns, table.remarks)
+    if found:
+        table = replace(table, format=found, notes=(found.sentence, *table.notes))
     return table
 
 
-def _open_csv(path: Path) -> TableFile:
-    """Find header, delimiter and decimal sign from the first `HEAD_LINES` lines."""
-    with _open_bytes(path) as handle:
-        lines = [line.decode("utf-8-sig").rstrip("\r\n") for line in islice(handle, HEAD_LINES)]
-    if not any(lines):
-        raise DataError(f"{path}: the file is empty")
-    header, filled = lines[0], [line for line in lines[1:] if line.strip()]
-    delimiter = find_delimiter([header, *filled[:20]])
-    names = _split(header, delimiter)
-    if len(names) < 2:
-        raise DataError(f"{path}: the header '{header[:60]}' is one field; separate columns by comma, semicolon or tab")
-    if not filled:
-        raise DataError(f"{path}: the file has a header but no rows")
-    columns = tuple(name.strip() or f"column_{number}" for number, name in enumerate(names, 1))
-    return TableFile(path, columns, delimiter, _find_decimal(path, filled, delimiter))
+def _divide(source: Source, first: int, names: Sequence[str]) -> pl.DataFrame:
+    """The rows of a text whose columns are divided by spaces, at fixed places if some cells are empty."""
+    lines = source.text()[first:]
+    cells = [line.split() for line in lines]
+    width = len(names)
+    spans = find_spans([line for line, row in zip(lines, cells, strict=True) if len(row) == width][:LAYOUT_LINES])
+    if len(spans) == width:
+        cells = [
+            row if len(row) == width else [line[start:end].strip() for start, end in spans]
+            for line, row in zip(lines, cells, strict=True)
+        ]
+    return _as_frame(names, cells, first + 1)
 
 
-def _open_bytes(path: Path) -> IO[bytes]:
-    """Open a file that may be gzipped, whatever its name."""
-    with path.open("rb") as handle:
-        zipped = handle.read(2) == b"\x1f\x8b"
-    return cast(IO[bytes], io.BufferedReader(cast(Any, gzip.open(path)))) if zipped else path.open("rb")
+def _as_frame(names: Sequence[str], rows: Sequence[Sequence[str]], first: int) -> pl.DataFrame:
+    """Rows of cells as text, with their lines; cells beyond the last name are left out."""
+    columns = {name: [row[i] if i < len(row) else None for row in rows] for i, name in enumerate(names)}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
+    return frame.select(pl.int_range(first, first + len(rows), dtype=pl.UInt32).alias(LINE), *names)
 
 
-def find_delimiter(lines: list[str]) -> str:
-    r"""Find the delimiter that splits header and first rows into the same number of fields, more than one.
+def _open_sheet(source: Source, options: TableOptions) -> TableFile:
+    """Find the table in a spreadsheet: the named sheet, or the first with a table."""
+    sheets = read_sheets(source, options.sheet)
+    layouts = ((name, find_layout(rows[:LAYOUT_LINES], options.skip_rows)) for name, rows in sheets.items())
+    name, layout = next(((name, layout) for name, layout in layouts if layout), ("", None))
+    if layout is None:
+        raise DataError(f"{source.path}: no table in the sheet {', '.join(map(repr, sheets))}")
+    rows = sheets[name]
+    data = rows[layout.first :]
+    names, notes = _tidy_names(layout)
+    if len(sheets) > 1:
+        notes = (f"Read the sheet '{name}' of {len(sheets)}; another one is read with --sheet.", *notes)
+    remarks = tuple(" ".join(filter(None, row)) for row in rows[: layout.first])
+    table = TableFile(
+        source.path,
+        names,
+        decimal=_find_decimal(source.path, data, ""),
+        notes=notes,
+        units=layout.units,
+        remarks=remarks,
+        options=options,
+        source=source,
+        frame=_as_frame(names, data, layout.first + 1),
+    )
+    return _finish(table)
 
-    >>> find_delimiter(["time;pm25;pm10", "2026-01-01;1,5;2,5"])
-    ';'
-    """
-    widths = {sign: [len(_split(line, sign)) for line in lines] for sign in DELIMITERS}
-    agreeing = [sign for sign, counts in widths.items() if counts[0] > 1 and len(set(counts)) == 1]
-    return max(agreeing or DELIMITERS, key=lambda sign: widths[sign][0])
+
+def _open_json(source: Source, options: TableOptions) -> TableFile:
+    """The longest list of records in a JSON text."""
+    name, (header, *rows) = read_records(source)
+    notes = (f"Read the list '{name}' of {len(rows)} records.",) if name else ()
+    frame = _as_frame(header, rows, 1)
+    table = TableFile(source.path, tuple(header), notes=notes, options=options, source=source, frame=frame)
+    return _finish(table)
 
 
-def _find_decimal(path: Path, lines: list[str], delimiter: str) -> str:
+def _footer(source: Source, delimiter: str, width: int) -> list[str]:
+    """The last lines of a plain text file that are no rows of the table."""
+    if source.path.stat().st_size < TAIL_BYTES or source.member or source.encoding.startswith("utf-16"):
+        lines = list(source.lines())
+    else:
+        with source.path.open("rb") as handle:
+            if handle.read(2) == b"\x1f\x8b":
+                return []
+            handle.seek(-TAIL_BYTES, io.SEEK_END)
+            lines = handle.read().splitlines()[1:]
+    texts = [line.decode("utf-8", "replace").strip() for line in lines[-8:]]
+    return [text for text in texts if text and len(split(text, delimiter)) < max(2, width / 2)]
+
+
+def _no_table(path: Path, filled: Sequence[str], rows: Sequence[Sequence[str]]) -> DataError:
+    """The error for a text without a row of data."""
+    if not rows or max(map(len, rows)) < 2:
+        return DataError(
+            f"{path}: no line has two columns, as in '{filled[0][:60]}'; separate columns by comma, semicolon or tab"
+        )
+    if len(filled) == 1:
+        return DataError(f"{path}: the file has a header but no rows")
+    return DataError(
+        f"{path}: no line looks like a row of numbers, as in '{filled[0][:60]}'; is this the right file? If so,"
+        " state the number of lines before the header with --skip-rows"
+    )
+
+
+def _find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """The decimal sign; raises a DataError for a comma that may also group thousands."""
-    if delimiter == ",":
-        return "."
-    split = [_split(line, delimiter) for line in lines]
-    found = [text for fields in split for text in fields if "," in text and DECIMAL.fullmatch(text)]
+    found = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
     if found and all(map(THOUSANDS.fullmatch, found)):
-        for column in zip_longest(*split, fillvalue=""):
+        for column in zip_longest(*rows, fillvalue=""):
             grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
             if grouped and any(map(WHOLE.fullmatch, column)):
+                if delimiter == ",":  # inside quotes: a decimal comma would be written with another delimiter
+                    return "."
                 both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
                 raise DataError(
                     f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
                 )
     return "," if found else "."
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    """Split a line of CSV into fields; a delimiter inside quotes does not count."""
-    return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _unreadable(path: Path, error: BaseException) -> DataError:
@@ -300,42 +447,101 @@ def _unreadable(path: Path, error: BaseException) -> DataError:
     return DataError(f"{path}: the file is damaged or not a table ({reason})")
 
 
-def with_numbers(frame: pl.DataFrame, decimal: str = ".") -> pl.DataFrame:
-    """Convert every column that holds nothing but numbers to Float64.
+class Tally:
+    """Counts what cannot be read of a table: rows without a time, and cells that are no numbers, with examples."""
 
-    >>> with_numbers(pl.DataFrame({"a": ["1,5", None], "b": ["1,5", "x"]}), ",").dtypes
-    [Float64, String]
+    def __init__(self, table: TableFile) -> None:
+        self._table = table
+        self._lost: list[tuple[int, str]] = []
+        self._lost_rows = 0
+        self._cells = Counter[str]()
+        self._numbers = Counter[str]()
+        self._examples: dict[str, list[str]] = {}
+
+    def add_rows(self, unread: pl.DataFrame) -> None:
+        """Count rows without a time: a frame of their lines and texts."""
+        self._lost_rows += unread.height
+        self._lost += [(line, text or "") for line, text in unread.head(EXAMPLES - len(self._lost)).rows()]
+
+    def add_cells(self, texts: pl.Series, numbers: pl.Series, lines: pl.Series) -> None:
+        """Count cells of a column that have a text but no number, with the lines they are in."""
+        name = texts.name
+        self._numbers[name] += len(numbers) - numbers.null_count()
+        if texts.dtype != pl.String or numbers.null_count() == texts.null_count():
+            return
+        odd = pl.DataFrame({"text": texts, "line": lines}).filter(numbers.is_null() & texts.is_not_null())
+        self._cells[name] += odd.height
+        examples = self._examples.setdefault(name, [])
+        first = odd.unique("text", keep="first", maintain_order=True).head(EXAMPLES - len(examples))
+        examples += [f"'{text}' in line {line}" for text, line in first.rows()]
+
+    def report(self) -> None:
+        """Log what was counted; a DataError if a column holds text, or most rows have no time."""
+        for name in self._cells:
+            if not self._numbers[name]:
+                example = self._examples[name][0]
+                raise DataError(f"{self._table.path}: the column '{name}' holds text, not numbers, such as {example}")
+        for note in self.notes():
+            logger.warning(f"{self._table.path}: {note}")
+
+    def notes(self) -> list[str]:
+        """Sentences about what was counted; a DataError if most rows have no time."""
+        found = []
+        if self._lost_rows:
+            shown = ", ".join(
+                f"'{text}' in line {line}" if text else f"none in line {line}" for line, text in self._lost
+            )
+            are = "1 row is" if self._lost_rows == 1 else f"{self._lost_rows:,} rows are"
+            found.append(f"{are} left out, without a time that can be read: {shown}.")
+        for name, count in self._cells.items():
+            cells = "1 cell" if count == 1 else f"{count:,} cells"
+            shown = ", ".join(self._examples[name])
+            found.append(f"{cells} of '{name}' without a number, taken as missing: {shown}.")
+        return found
+
+
+def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = None) -> pl.DataFrame:
+    """Drop `LINE` and convert every column that holds numbers to Float64; other cells become null and are counted.
+
+    A column with more than a fifth of other texts, besides those that usually stand for no value, stays text.
     """
     texts = [column for column in frame if column.dtype == pl.String]
-    found = {text.name: _to_numbers(text, decimal) for text in texts}
-    numbers = [found[text.name] for text in texts if found[text.name].null_count() == text.null_count()]
-    return frame.with_columns(cs.numeric().cast(pl.Float64)).with_columns(numbers)
+    numbers = []
+    for text in texts:
+        found = to_numbers(text, table.decimal)
+        if found.null_count() > text.null_count():
+            odd = text.filter(found.is_null() & text.is_not_null())
+            strange = len(odd) - sum(1 for one in odd if NO_VALUE.fullmatch(one))
+            if strange > found.count() / 4 or not found.count():
+                continue
+            if tally:
+                tally.add_cells(text, found, frame[LINE])
+        numbers.append(_without_codes(found, table))
+    others = cs.numeric().cast(pl.Float64)
+    return frame.with_columns(others).with_columns(numbers).drop(LINE)
 
 
-def _to_numbers(column: pl.Series, decimal: str) -> pl.Series:
-    """Convert to Float64, with null for what is not a finite number."""
-    if column.dtype == pl.String and decimal == ",":
-        # A point would group thousands, so it becomes a character that no number has.
-        column = column.str.replace_many([".", ","], ["_", "."])
-    numbers = column.cast(pl.Float64, strict=False)
-    return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
+def _without_codes(numbers: pl.Series, table: TableFile) -> pl.Series:
+    """Numbers without those that mean "no reading" in this file."""
+    codes = [float(code) for code in table.missing if NUMBER.fullmatch(code)]
+    if not codes:
+        return numbers
+    return pl.select(pl.when(~pl.lit(numbers).is_in(codes)).then(numbers).alias(numbers.name)).to_series()
 
 
-def strict_numbers(batch: pl.DataFrame, name: str, table: TableFile) -> pl.Series:
-    """Convert a column of a batch to numbers; a DataError names the first line with something else."""
+def read_numbers(batch: pl.DataFrame, name: str, table: TableFile, tally: Tally) -> pl.Series:
+    """Convert a column of a batch to numbers; other cells become null and are counted."""
     if batch.schema[name].is_temporal():
         raise DataError(f"{table.path}: the column '{name}' holds times, not numbers")
-    numbers = _to_numbers(batch[name], table.decimal)
-    if batch.schema[name] == pl.String and numbers.null_count() > batch[name].null_count():
-        line, text = batch.filter(numbers.is_null() & batch[name].is_not_null()).select(LINE, name).row(0)
-        raise DataError(f"{table.place(line, name)}: '{text}' is not a number")
-    return numbers
+    numbers = to_numbers(batch[name], table.decimal)
+    tally.add_cells(batch[name], numbers, batch[LINE])
+    return _without_codes(numbers, table)
 
 
 def read_table(path: Path | str) -> pl.DataFrame:
     """Read a whole file into a frame: columns of numbers are Float64, other text stays text."""
     table = open_table(path)
-    return with_numbers(table.read(table.columns).drop(LINE), table.decimal)
+    return with_numbers(table.read(table.columns), table)
 
 
 def stem(path: PurePath) -> str:
@@ -408,88 +614,3 @@ def _parquet_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
             parts[0].replace(path)
             return
         (pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()).sink_parquet(path)
-
-
-def check_parquet(path: Path) -> None:
-    """Raise a DataError for a Parquet file that cannot be read, or that would crash this process."""
-    if problem := PARQUET_PROBE.find_problem(path):
-        raise DataError(f"{path}: the file is damaged or not a table ({problem})")
-
-
-class ParquetProbe:
-    """Try to read files in a child process; after a file that crashes it, the next file gets a new child."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._child: subprocess.Popen[str] | None = None
-        atexit.register(self.end)
-
-    def find_problem(self, path: Path) -> str:
-        """Try to read a file; returns why it cannot be read, empty if it can."""
-        with self._lock:
-            child = self._running_child()
-            assert child.stdin is not None
-            assert child.stdout is not None
-            timer = Timer(PROBE_SECONDS + path.stat().st_size / PROBE_BYTES_PER_SECOND, child.kill)
-            timer.start()
-            try:
-                child.stdin.write(json.dumps(str(path.resolve())) + "\n")
-                child.stdin.flush()
-                answer = child.stdout.readline()
-            except OSError:  # the child has ended
-                answer = ""
-            finally:
-                timer.cancel()
-            if not answer:
-                self.end()
-            return json.loads(answer) if answer else "reading it crashes or never ends"
-
-    def end(self) -> None:
-        """Stop the child process."""
-        if self._child is not None:
-            with suppress(OSError):  # its pipe is broken
-                self._child.communicate()
-            self._child = None
-
-    def _running_child(self) -> "subprocess.Popen[str]":
-        """The child, started anew if there is none or it has ended."""
-        if self._child is not None and self._child.poll() is not None:
-            self.end()
-        if self._child is None:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "scare.data.tables"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                encoding="utf-8",
-                start_new_session=True,  # Ctrl-C is for the parent
-            )
-        return self._child
-
-
-PARQUET_PROBE = ParquetProbe()
-
-
-def _try_reading(path: str) -> str:
-    """In the child: read a whole Parquet file within a memory limit; returns the problem, empty if there is none."""
-    if sys.platform != "win32":  # which has no such limit
-        import resource
-
-        # Address space in use; elsewhere than on Linux a generous guess.
-        used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
-        more = max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size)
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (used + more, hard))
-    try:
-        table = pl.scan_parquet(path, glob=False)
-        for start in range(0, table.select(pl.len()).collect().item(), ROWS):
-            table.slice(start, ROWS).collect()
-    except (Exception, pl.exceptions.PanicException) as error:
-        return " ".join(str(error).split())[:80] or type(error).__name__
-    return ""
-
-
-if __name__ == "__main__":
-    for line in sys.stdin:
-        print(json.dumps(_try_reading(json.loads(line))), flush=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 import polars as pl
 
 from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME, Readings
-from scare.data.tables import LINE, open_table, strict_numbers, write_table
-from scare.data.times import find_time_format, parse_times
+from scare.data.tables import LINE, Tally, open_table, read_numbers, write_table
+from scare.data.times import find_time_format, timed
 from scare.errors import DataError
 from scare.files import replacing
 from scare.records import read_json
@@ -45,13 +45,13 @@ def read_predictions(path: Path) -> pl.DataFrame:
     table = open_table(path)
     table.require([*KEY, VALUE])
     numbers = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
-    form = find_time_format(table, (TIME,))
-    parts = [
-        batch.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(
-            parse_times(batch, form, table), *(strict_numbers(batch, name, table).alias(name) for name in numbers)
-        )
-        for batch in table.batches([*KEY, *numbers])
-    ]
+    form, tally, parts = find_time_format(table, (TIME,)), Tally(table), []
+    for batch in table.batches([*KEY, *numbers]):
+        rows, times = timed(batch, form, table, tally)
+        values = [read_numbers(rows, name, table, tally) for name in numbers]
+        parts.append(rows.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(times, *values))
+    if problems := tally.notes():
+        raise DataError(f"{path}: {problems[0]}")
     if not parts:
         raise DataError(f"{path} has no row")
     frame = pl.concat(parts)

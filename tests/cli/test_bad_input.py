@@ -50,10 +50,10 @@ def files(folder: Path) -> dict[str, bytes]:
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("date,NO2,Ref.NO2\n", "a header but no rows"),
-        ("date|NO2|Ref.NO2\n2026-01-01|1|2\n", "separate columns by comma, semicolon or tab"),
+        ("date:NO2:Ref.NO2\n2026-01-01:1:2\n", "separate columns by comma, semicolon or tab"),
         ("when,NO2\nyesterday,1\ntoday,2\n", "no column holds times"),
         ("date,NO2\n2026-01-01 00:00:00,1,5\n", "more fields than the header"),
-        ("PK\x03\x04\x00\x01", "one field"),
+        ("PK\x03\x04\x00\x01", "the file is damaged or not a table"),
     ],
 )
 def test_a_table_that_is_none_is_refused(refused, model: Path, command: str, content: str | None, words: str) -> None:
@@ -79,17 +79,15 @@ def test_times_with_and_without_a_zone_are_refused(refused) -> None:
     refused(TRAIN, DATA, "line 42, column 'date'", "mix times with and without a time zone")
 
 
-def test_text_in_a_number_column_is_named_by_line_and_column(refused) -> None:
-    write(with_cell(colocation(), 122, "OX", "warming up"), "box.csv")
-    refused(TRAIN, DATA, "box.csv: line 124, column 'OX': 'warming up' is not a number")
-
-
-def test_text_in_a_file_to_calibrate_is_named_by_line_and_column(refused, sim: Path, model: Path) -> None:
+def test_text_in_a_file_to_calibrate_is_named_by_line_and_column(
+    scare: RunCli, sim: Path, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = pl.read_parquet(sim).head(100).with_columns(pl.col("humidity").cast(pl.String))
     rows.with_columns(humidity=pl.when(pl.int_range(100) == 50).then(pl.lit("wet")).otherwise("humidity")).write_csv(
         "raw.csv"
     )
-    refused(f"scare predict {model} raw.csv", DATA, "raw.csv: line 52, column 'humidity': 'wet' is not a number")
+    assert scare(f"scare predict {model} raw.csv").code == ExitCode.OK
+    assert "raw.csv: 1 cell of 'humidity' without a number, taken as missing: 'wet' in line 52." in caplog.text
 
 
 def test_a_channel_without_a_number_is_refused(refused) -> None:

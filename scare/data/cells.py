@@ -1,0 +1,132 @@
+"""Cells of a text table: what one holds (a number, a time, text or nothing), and how columns of text become numbers.
+
+This is the only place that knows how loggers write a number, a unit or a missing value. Comes from `layout` and
+`tables`; goes to whatever reads columns.
+"""
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+import polars as pl
+
+from scare.data.time_text import is_clock, shape_of
+
+Kind = Literal["number", "time", "text", "nothing"]
+MISSING = (
+    *("", "-", "--", "---", "----", "?", ".", "*", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
+    *("NaN", "nan", "NAN", "Nan", "-nan", "-NaN", "<NA>", "NaT", "null", "NULL", "Null", "None", "NONE", "none"),
+    *("inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "(null)", "\\N"),
+    *("unknown", "Unknown", "unavailable", "Unavailable", "NoData", "No Data", "no data", "Missing", "missing"),
+)
+# What stands in a column of numbers where there is none, besides MISSING: below the detection limit, faults.
+NO_VALUE = re.compile(
+    r"[<>≤≥] ?(?:[\d.,]+.*|(?:[lmi]?d[l]?|lo[dq]|bdl)\b.*)|bdl|err(?:or)?\b.*|fail.*|invalid|over(?:flow|range)", re.I
+)
+NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:[,.'’ \u00a0\u202f]\d{3})+(?:[.,]\d+)?")
+WITH_UNIT = re.compile(r"(?:[A-Za-z][\w.]*=)?([+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*)?")
+SPELLINGS = str.maketrans(
+    {"µ": "u", "μ": "u", "³": "3", "²": "2", "⁻": "-", "¹": "1", "*": "°", "º": "°"} | dict.fromkeys("^ _")
+)
+UNITS = {
+    *("%", "%rh", "rh%", "percent", "ppm", "ppb", "ppt", "ppmv", "ppbv", "ug/m3", "mg/m3", "ng/m3", "g/m3", "ugm-3"),
+    *("ug/m3lc", "ug/m3(lc)", "ug/m3sc", "ug/m3(25c)", "ugm3", "mgm-3", "ngm-3", "gm-3", "#/cm3", "1/cm3", "cm-3"),
+    *("microgrampercubicmeter", "microgramspercubicmeter", "micrograms/cubicmeter", "microgram/m3", "micrograms/m3"),
+    *("micrograms/cubicmeter(lc)", "partsperbillion", "partspermillion", "#/cc", "p/cm3", "particles/cm3", "um/dl"),
+    *("c", "degc", "°c", "celsius", "degreescelsius", "degreecelsius", "degreescentigrade", "deg.c", "gradc", "℃"),
+    *("f", "degf", "°f", "fahrenheit", "degreesfahrenheit", "deg.f", "k", "kelvin", "℉"),
+    *("pa", "hpa", "kpa", "mbar", "mb", "bar", "millibars", "mmhg", "inhg", "atm", "torr", "pascal", "psi"),
+    *("m/s", "km/h", "kmh", "kph", "mph", "knots", "kn", "kt", "kts", "deg", "degrees", "°", "m/sec", "ft/s"),
+    *("v", "volt", "volts", "mv", "uv", "a", "ma", "na", "ua", "w", "kw", "w/m2", "kw/m2", "mj/m2", "wm-2"),
+    *("um", "nm", "mm", "cm", "m", "km", "ft", "in", "s", "sec", "secs", "seconds", "min", "h", "hr", "hrs", "ms"),
+    *("lpm", "l/min", "slpm", "ml/min", "lmin-1", "m3/h", "m3/hr", "lux", "lx", "klx", "db", "dba", "db(a)", "dbm"),
+    *("hz", "khz", "ohm", "ohms", "kohm", "kohms", "ω", "kω", "mg/l", "ug/l", "us/cm", "ms/cm", "umol/mol", "mmol/mol"),
+    *("umolmol-1", "mmolmol-1", "psu", "ntu", "fnu", "rfu", "millimoles/m2", "mm/h", "in/hr", "mm/hr", "cfm", "aqi"),
+}
+# Formats that stand under or above a header: dd-MM-yyyy, hh:mm:ss, the widths 5s and 14n of an RDB file.
+FORMATS = re.compile(r"[dmyhsap:./\-, ]*(?:y{2,4}|d{1,2}|h{1,2})[dmyhsap:./\-, ]*|\d{1,2}[sdn]", re.IGNORECASE)
+
+
+@lru_cache(maxsize=1 << 15)
+def kind(cell: str) -> Kind:
+    """What a cell holds; a number may have a unit after it.
+
+    >>> [kind(cell) for cell in ("+00011.5", "28.2 C", "1,5", "<LOD", "n/a", "7/8/25 01:06:00 PM", "Sample")]
+    ['number', 'number', 'number', 'nothing', 'nothing', 'time', 'text']
+    """
+    cell = cell.strip(" \t'\"")
+    if cell in MISSING:
+        return "nothing"
+    if NUMBER.fullmatch(cell) or GROUPED.fullmatch(cell):
+        return "number"
+    if is_clock(cell) or shape_of(cell):
+        return "time"
+    if NO_VALUE.fullmatch(cell):
+        return "nothing"
+    return "number" if cell_unit(cell) else "text"
+
+
+def spell(unit: str) -> str:
+    """A unit in lower case and ASCII, without spaces and the brackets around it."""
+    return unit.strip().strip("[]()").lower().translate(SPELLINGS)
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text is the name of a unit.
+
+    >>> is_unit("µg/m³"), is_unit("Deg C"), is_unit("PM2.5")
+    (True, True, False)
+    """
+    return spell(text) in UNITS
+
+
+def cell_unit(cell: str) -> str:
+    """The unit after the number in a cell, "" if there is none.
+
+    >>> cell_unit("28.2 C"), cell_unit("T=17C"), cell_unit("12")
+    ('C', 'C', '')
+    """
+    found = WITH_UNIT.fullmatch(cell.strip())
+    return found[2] if found and found[2] and is_unit(found[2]) else ""
+
+
+def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
+    """Convert to Float64, with null for what is no finite number; thousands marks and units after a number are read.
+
+    >>> to_numbers(pl.Series(["1,234.5", "28.2 C", "<0.5", "7"])).to_list()
+    [1234.5, 28.2, None, 7.0]
+    >>> to_numbers(pl.Series(["1.234,5", ",86"]), ",").to_list()
+    [1234.5, 0.86]
+    """
+    if column.dtype != pl.String:
+        numbers = column.cast(pl.Float64, strict=False)
+    else:
+        plain = column if decimal == "." else column.str.replace_many([".", ","], ["_", "."])
+        numbers = plain.cast(pl.Float64, strict=False)
+        odd = column.filter(numbers.is_null() & column.is_not_null()).unique()
+        found = {text: value for text in odd if (value := _number(text, decimal)) is not None}
+        if found:
+            read = column.replace_strict(found, default=None, return_dtype=pl.Float64)
+            numbers = pl.select(pl.coalesce(numbers, read)).to_series()
+    return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
+
+
+def _number(text: str, decimal: str) -> float | None:
+    """The number in a text that is not one as it stands, None if there is none."""
+    found = WITH_UNIT.fullmatch(text.strip(" \t'\""))
+    if not found or (found[2] and not is_unit(found[2])):
+        found = GROUPED.fullmatch(text.strip(" \t'\""))
+        if not found:
+            return None
+        digits = found[0]
+    else:
+        digits = found[1]
+    thousands = "," if decimal == "." else "."
+    if thousands in digits and not re.fullmatch(rf"[+-]?\d{{1,3}}(?:\{thousands}\d{{3}})+(?:\{decimal}\d*)?", digits):
+        return None
+    digits = re.sub(r"['’\s]", "", digits.replace(thousands, "")).replace(decimal, ".")
+    try:
+        return float(digits)
+    except ValueError:
+        return None

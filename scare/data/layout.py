@@ -1,0 +1,256 @@
+"""Where the table is in a text file or sheet: its delimiter, header, units, first row of data and what stands before.
+
+The rows of data are found first, by what their cells hold: the kind that most cells of a column have. The header is
+the best row above them; between and above may be rows of units, formats, statistics and prose.
+Comes from `tables`, with the first lines of a file; knows nothing of files.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from scare.data.cells import FORMATS, is_unit, kind
+
+DELIMITERS = (",", ";", "\t", "|")
+SPACES = " "  # columns divided by one or more spaces, at fixed places or not
+SAMPLE = 60  # rows of data that are looked at
+ABOVE = 12  # rows above the data among which the header is
+TIME_WORD = re.compile(
+    r"date|time|stamp|datum|uhrzeit|zeit|tag|stunde|fecha|hora|heure|jour|data|ora|tijd|utc|gmt|epoch|created|recorded"
+    r"|year|jahr|ano|año|month|day|hour|last_changed|时间|日期|^ts$|^rec$|czas|dato|klokke|when",
+    re.IGNORECASE,
+)
+BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
+IN_UNIT = re.compile(r"(?:\bin |, )([^\s,()]+(?: ?/ ?\S+)?)")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of header and data as indices of lines; `header` is None if there is none."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    header: int | None
+    first: int
+    units: dict[str, str] = field(default_factory=dict)
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Split a line into stripped cells; a delimiter inside quotes does not count."""
+    if delimiter == SPACES:
+        return line.split()
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
+
+
+def find_delimiter(lines: Sequence[str]) -> str:
+    r"""Find the delimiter that gives the most cells with a number or a time; "" if none divides the lines.
+
+    >>> find_delimiter(["time;pm25;pm10", "2026-01-01;1,5;2,5"])
+    ';'
+    """
+    filled = [line for line in lines if line.strip()]
+    start = max(0, min(len(filled) // 3, len(filled) - 2 * SAMPLE))
+    sample = filled[start : start + 2 * SAMPLE]
+    scores = {sign: sum(_weight(split(line, sign)) for line in sample) for sign in (*DELIMITERS, SPACES)}
+    best = max(DELIMITERS, key=lambda sign: (scores[sign], sum(line.count(sign) for line in sample)))
+    if scores[SPACES] > 1.5 * scores[best]:
+        return SPACES
+    if scores[best]:
+        return best
+    return best if any(best in line for line in sample) else ""
+
+
+def _weight(cells: Sequence[str]) -> float:
+    """How much a line looks like data: its cells with a number or a time, and half of those that say "nothing"."""
+    if len(cells) < 2:
+        return 0.0
+    kinds = [kind(cell) for cell in cells if cell]
+    return sum(one in ("number", "time") for one in kinds) + sum(one == "nothing" for one in kinds) / 2
+
+
+def find_layout(
+    rows: Sequence[Sequence[str]], skip_rows: int | None = None, lines: Sequence[str] = (), delimiter: str = ""
+) -> Layout | None:
+    """Find header and data among rows of cells; None if no row looks like data.
+
+    `skip_rows` states the index of the header instead. `lines` are the rows as text, which may have their header
+    divided by another delimiter, or by its place above the columns.
+    """
+    columns = _column_kinds(rows)
+    first = _first_row(rows, columns, 0 if skip_rows is None else skip_rows + 1, strict=delimiter == SPACES)
+    if first is None:
+        return None
+    width = max(len(columns), len(rows[first]))
+    kinds = [*columns, *[""] * (width - len(columns))]
+    header = skip_rows if skip_rows is not None else _find_header(rows, columns, first, width)
+    if header is None:
+        return Layout("", tuple(f"column_{number}" for number in range(1, width + 1)), None, first, {})
+    first = next(i for i in range(header + 1, first + 1) if i == first or _is_data(rows[i], columns))
+    between = [rows[i] for i in range(header + 1, first) if any(rows[i])]
+    above = list(takewhile(any, reversed(rows[max(0, header - ABOVE) : header])))[::-1]
+    doubled = delimiter == SPACES and len({*rows[header]}) < width
+    if lines and (len(rows[header]) != width or doubled):
+        names = _names_by_place(lines, header, first, rows, width) or _names(rows[header], between, above[::-1], kinds)
+    else:
+        names = _names(rows[header], between, above[::-1], kinds)
+    return Layout("", names, header, first, _units(names, between, above[-1:]))
+
+
+def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The usual kind of each column's cells, "" for a column that is mostly empty."""
+    typed = [row for row in rows if _weight(row) >= 1]
+    sample = typed[max(0, min(len(typed) // 3, len(typed) - SAMPLE)) :][:SAMPLE]
+    if not sample:
+        return []
+    weights: Counter[int] = Counter()
+    for row in sample:
+        weights[len(row)] += 1 + len(row) // 4
+    width = max(weights, key=lambda one: weights[one])
+    kinds = []
+    for column in range(width):
+        found = Counter(kind(row[column]) for row in sample if len(row) > column and row[column])
+        best = max(found, key=lambda one: found[one], default="")
+        kinds.append(best if sum(found.values()) >= len(sample) / 2 else "")
+    return kinds
+
+
+def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int, strict: bool) -> int | None:
+    """The first row of data that has two cells or more and is followed by others; prose has none, if `strict`."""
+    likely = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
+    if strict and len(likely) < sum(map(any, rows)) / 3:
+        return None
+    for position, i in enumerate(likely):
+        filled = sum(1 for row in rows[i : i + 2 * SAMPLE] if any(row))
+        near = sum(1 for other in likely[position:] if other < i + 2 * SAMPLE)
+        if near >= 0.5 * filled and sum(map(bool, rows[i])) > 1:
+            return i
+    return likely[0] if likely else None
+
+
+def _is_data(row: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether a row's cells have the kinds of their columns; the first column of times must have one."""
+    if len(row) < max(2, len(columns) / 2):
+        return False
+    times = [i for i, one in enumerate(columns) if one == "time"]
+    if times:
+        return len(row) > times[0] and kind(row[times[0]]) == "time"
+    numbers = [kind(row[i]) for i, one in enumerate(columns) if one == "number" and i < len(row)]
+    return "number" in numbers and numbers.count("text") + numbers.count("time") <= len(numbers) / 5
+
+
+def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: int, width: int) -> int | None:
+    """The row above the data that has the most names; the nearest of equally good ones."""
+    above = [i for i in range(max(0, first - ABOVE), first) if any(rows[i])]
+    scores = {i: _header_score(rows[i], columns, width) for i in above}
+    best = max(above, key=lambda i: (scores[i], i), default=None)
+    return best if best is not None and scores[best] >= 0.3 else None
+
+
+def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> float:
+    """How much a row looks like the header of these columns: the share of distinct names, and a word for time."""
+    cells = [cell for cell in row if cell]
+    times = [i for i, one in enumerate(columns) if one == "time"]
+    word = any(TIME_WORD.search(row[i]) and not FORMATS.fullmatch(row[i]) for i in times if i < len(row))
+    if len(cells) < 2 and width > 2 and not word:
+        return 0.0
+    texts = {cell for cell in cells if kind(cell) in ("text", "nothing")}
+    names = {cell for cell in texts if not is_unit(cell) and not FORMATS.fullmatch(cell)}
+    numbers = {cell for cell in cells if kind(cell) == "number"}
+    filled = sum(one != "" for one in columns) or width
+    fits = filled <= len(row) <= width + 1 or len(cells) >= filled
+    share = min(1.0, (len(names) + len(numbers) / 2) / max(filled, 1))
+    comment = row[0].startswith("#") and row[0] != "#"
+    return (share * (1 if fits else 0.5) + 0.5 * word) * (0.3 if comment else 1)
+
+
+def _names(
+    header: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]], kinds: Sequence[str]
+) -> tuple[str, ...]:
+    """The names of the columns; an empty one, or a mere unit, takes the label above it (`above` is nearest first)."""
+    names, width, columns = list(header), len(kinds), list(enumerate(kinds))[1:]
+    if names[0].startswith("#") and names[0] != "#":
+        names[0] = names[0].lstrip("# ")
+    while len(names) > width and not names[-1]:
+        names.pop()
+    if len(names) == width - 1 and any(one == "time" and TIME_WORD.search(names[i - 1]) for i, one in columns):
+        names.insert(0, "")  # the column of row numbers has no name
+    labels = [row for row in above if len(row) >= width / 2 and sum(map(bool, row)) >= 2]
+    for i, name in enumerate(names):
+        if not name or is_unit(name):
+            texts = (row[i] for row in labels if i < len(row) and kind(row[i]) == "text" and not is_unit(row[i]))
+            names[i] = next(texts, name)
+    numbered = [i for i, name in enumerate(names) if re.match(r"\d+:", name)]
+    if len({names[i].partition(":")[2] for i in numbered}) == 1 and len(numbered) > 1:  # one name, only numbered
+        best = max(labels, key=lambda row: len({row[i] for i in numbered if i < len(row)}), default=names)
+        for i in numbered:
+            names[i] = best[i] or names[i]
+    filled = [name for name in names if name]
+    below = next((row for row in between if not any(map(is_unit, row)) and sum(map(bool, row)) > 1), None)
+    if len(set(filled)) < len(filled) and below:  # as in 12 | 1 | 2 over AM | AM | AM
+        names = [f"{name} {below[i]}".strip() if i < len(below) else name for i, name in enumerate(names)]
+    return tuple(names)
+
+
+def _names_by_place(
+    lines: Sequence[str], header: int, first: int, rows: Sequence[Sequence[str]], width: int
+) -> tuple[str, ...] | None:
+    """The names in a header that the delimiter of the rows does not divide; None if they cannot be told apart."""
+    for sign in DELIMITERS:
+        cells = split(lines[header], sign)
+        if len([cell for cell in cells if cell]) == width:
+            return tuple(cell for cell in cells if cell)
+    spans = find_spans([lines[i] for i in range(first, len(lines)) if len(rows[i]) == width])
+    if len(spans) != width:
+        return None
+    names = [""] * width
+    for line in lines[max(0, header - 1) : first]:
+        for word in re.finditer(r"[^\s]+", line):
+            if not re.fullmatch(r"[-=_+|]+", word[0]):
+                centre = (word.start() + word.end()) / 2
+                nearest = min(range(width), key=lambda i: _distance(spans[i], word.start(), word.end(), centre))
+                names[nearest] = f"{names[nearest]} {word[0]}".strip()
+    return tuple(names)
+
+
+def _distance(span: tuple[int, int], start: int, end: int, centre: float) -> tuple[float, float]:
+    """How far a word is from a column: minus their overlap, then the distance of their centres."""
+    overlap = max(0, min(span[1], end) - max(span[0], start))
+    return -overlap, abs((span[0] + span[1]) / 2 - centre)
+
+
+def find_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """The columns of fixed-width lines: runs of places at which some line has a character.
+
+    >>> find_spans([" 1.0  20", "10.5   7"])
+    [(0, 4), (6, 8)]
+    """
+    length = max(map(len, lines), default=0)
+    used = [any(i < len(line) and line[i] != " " for line in lines) for i in range(length)] + [False]
+    starts = [i for i in range(length) if used[i] and (i == 0 or not used[i - 1])]
+    return [(start, used.index(False, start)) for start in starts]
+
+
+def _units(names: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The units in rows under the header, in a row above it that is mostly units, and in the names themselves."""
+    units = {name: unit for name in names if (unit := unit_of_name(name))}
+    mostly = [row for row in above if sum(map(is_unit, row)) >= max(2, sum(map(bool, row)) / 4)]
+    for row in (*between, *mostly):
+        found = {name: cell for name, cell in zip(names, row, strict=False) if is_unit(cell)}
+        units = found | units
+    return units
+
+
+def unit_of_name(name: str) -> str:
+    """The unit in the brackets of a column name, after "in" or a comma, or at its end.
+
+    >>> unit_of_name("PM2.5 (µg/m³)"), unit_of_name("Temp, °C (LGR S/N: 1)"), unit_of_name("ODO mg/L")
+    ('µg/m³', '°C', 'mg/L')
+    """
+    candidates = [*BRACKETS.findall(name), *IN_UNIT.findall(name)]
+    last = re.split(r"[ _]", name)[-1]
+    if re.search(r"[/%°]|^(?!min|sec|bar|max|count)\w{3}", last, re.I) or (last in "CFK" and "temp" in name.lower()):
+        candidates.append(last)
+    return next((text.strip() for text in candidates if is_unit(text)), "")

@@ -1,0 +1,174 @@
+"""Times as text: one grammar that recognises how a logger writes a date and clock, and parses columns of it.
+
+Every pattern names the same groups (year `y`, month `m`, day `d`, hour `H`, minute `M`, second `S`, fraction `f`, half
+of the day `p`, zone `z`), so a column becomes ISO 8601 by the pattern that its first cell matches. What is
+no date, such as 2000-36-00, becomes null. Comes from `cells` (is this a time?) and `times` (which time is it?).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import polars as pl
+
+Order = Literal["dmy", "mdy", "ymd"]
+MONTHS = {  # as they begin in English, German, French, Spanish, Italian, Portuguese, Dutch and Polish
+    **{"jan": 1, "ene": 1, "gen": 1, "sty": 1, "feb": 2, "fév": 2, "fev": 2, "lut": 2, "mar": 3, "mär": 3, "mrz": 3},
+    **{"mrt": 3, "maa": 3, "apr": 4, "avr": 4, "abr": 4, "kwi": 4, "may": 5, "mai": 5, "mag": 5, "mei": 5, "maj": 5},
+    **{"juin": 6, "jun": 6, "giu": 6, "cze": 6, "juil": 7, "jul": 7, "lug": 7, "lip": 7, "aug": 8, "aoû": 8, "aou": 8},
+    **{"ago": 8, "sie": 8, "sep": 9, "set": 9, "wrz": 9, "oct": 10, "okt": 10, "ott": 10, "out": 10, "paź": 10},
+    **{"nov": 11, "lis": 11, "dec": 12, "dez": 12, "déc": 12, "dic": 12, "gru": 12},
+    **{
+        "十一": 11,
+        "十二": 12,
+        "一": 1,
+        "二": 2,
+        "三": 3,
+        "四": 4,
+        "五": 5,
+        "六": 6,
+        "七": 7,
+        "八": 8,
+        "九": 9,
+        "十": 10,
+    },
+}
+# Minutes ahead of UTC of the zones that stand after a time. Names that mean several zones (IST, CST) are left out.
+ZONES = {
+    **{"z": 0, "utc": 0, "gmt": 0, "wet": 0, "cet": 60, "mez": 60, "cest": 120, "mesz": 120, "eet": 120, "eest": 180},
+    **{
+        "est": -300,
+        "edt": -240,
+        "cdt": -300,
+        "mst": -420,
+        "mdt": -360,
+        "pst": -480,
+        "pdt": -420,
+        "jst": 540,
+        "kst": 540,
+    },
+}
+NAMED = rf"(?:{'|'.join(MONTHS)})[^\W\d_]*\.?"
+ZONE = rf"(?P<z>(?:utc|gmt)? ?[+-]\d\d?(?::?\d\d)?|{'|'.join(sorted(ZONES, key=len, reverse=True))})"
+CLOCK = (
+    r"(?P<H>\d{1,2})(?:[:.h](?P<M>\d{1,2})(?:[:.](?P<S>\d{1,2})(?:[.,](?P<f>\d{1,9})\d*)?)?)?"
+    rf"(?: ?(?P<p>[ap])\.?(?: ?m\.?)?)?(?: ?{ZONE})?"
+)
+GLUE = r"(?:t| ?[,/_-] ?| at |:| +)"
+WEEKDAY = r"(?:[^\W\d_]{2,10}\.?,? )?"
+DIGITS = (
+    r"(?:[t _-]?(?P<H>\d\d)(?::?(?P<M>\d\d)(?::?(?P<S>\d\d)(?:\.(?P<f>\d+))?)?)?" rf"(?: ?(?P<p>[ap])m)? ?{ZONE}?)?"
+)
+SHAPES = {
+    "year first": rf"(?P<y>\d{{4}})[-/. 年](?P<m>\d{{1,2}})[-/. 月](?P<d>\d{{1,2}})日?(?:{GLUE}{CLOCK})?",
+    "digits": rf"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d){DIGITS}",
+    "year last": rf"{WEEKDAY}(?P<d>\d{{1,2}})[-/.](?P<m>\d{{1,2}})[-/.](?P<y>\d{{4}}|\d\d)(?:{GLUE}{CLOCK})?",
+    "month name": rf"{WEEKDAY}(?P<d>\d{{1,2}})[-/., ]*(?P<m>{NAMED})[-/., ]*(?P<y>\d{{4}}|\d\d)(?:{GLUE}{CLOCK})?",
+    "month first": rf"{WEEKDAY}(?P<m>{NAMED})[-/. ]+(?P<d>\d{{1,2}}),?[-/ ]+(?P<y>\d{{4}})(?:{GLUE}{CLOCK})?",
+    "year, month name": rf"(?P<y>\d{{4}})[-/. ](?P<m>{NAMED})[-/. ](?P<d>\d{{1,2}})(?:{GLUE}{CLOCK})?",
+}
+PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in SHAPES.items()}
+OF_DAY = re.compile(
+    r"\d{1,2}(?:[:h]\d{1,2}(?::\d{1,2}(?:[.,]\d+)?)?|\.[0-5]\d\.[0-5]0)(?: ?[ap]\.?(?: ?m\.?)?)?|\d{1,2} ?[ap]m",
+    re.IGNORECASE,
+)
+QUOTES = " \t'\"="
+
+
+@dataclass(frozen=True)
+class TimeShape:
+    """Which pattern a time matches, and what it states beyond a date."""
+
+    name: str
+    has_clock: bool
+    has_zone: bool
+
+    @property
+    def pattern(self) -> str:
+        """The pattern in the syntax that Polars and Python share."""
+        return rf"(?i)^{SHAPES[self.name]}$"
+
+
+@lru_cache(maxsize=1 << 12)
+def shape_of(text: str) -> TimeShape | None:
+    """The shape of a time, None if the text is none.
+
+    >>> shape_of("07/08/25 01:06:00 PM"), shape_of("12.5")
+    (TimeShape(name='year last', has_clock=True, has_zone=False), None)
+    """
+    text = text.strip(QUOTES)
+    if not 6 <= len(text) <= 50 or not any(sign.isdigit() for sign in text):
+        return None
+    for name, pattern in PATTERNS.items():
+        if found := pattern.fullmatch(text):
+            return TimeShape(name, found["H"] is not None, bool(found["z"]))
+    return None
+
+
+def is_clock(text: str) -> bool:
+    """Whether a text is a time of day.
+
+    >>> is_clock("18:00"), is_clock("18.00.00"), is_clock("12:10a"), is_clock("18.5")
+    (True, True, True, False)
+    """
+    return bool(OF_DAY.fullmatch(text.strip(QUOTES)))
+
+
+def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFrame:
+    """Parse times of one shape: `time` without zone, and `offset` (minutes ahead of UTC), null where none is stated.
+
+    >>> parse(pl.Series(["31/12/2025 24:00 CET", "31/02/2025"]), shape_of("31/12/2025 24:00")).rows()
+    [(datetime.datetime(2026, 1, 1, 0, 0), 60), (None, None)]
+    """
+    parts = texts.str.strip_chars(QUOTES).str.replace_all("  +", " ").str.extract_groups(shape.pattern).struct.unnest()
+    year, month, day = (pl.col(name) for name in "ymd")
+    if shape.name == "year last" and order == "mdy":
+        month, day = day, month
+    elif shape.name == "year last" and order == "ymd":
+        year, day = day, year
+    short = year.str.len_chars() == 2
+    number = year.cast(pl.Int64, strict=False)
+    full_year = pl.when(short).then(number + pl.when(number < 70).then(2000).otherwise(1900)).otherwise(number)
+    if "name" in shape.name or shape.name == "month first":
+        month = _replaced(parts["m"], _month_number, pl.Int64)
+    hour = pl.col("H").cast(pl.Int64, strict=False).fill_null(0)
+    half = pl.col("p").str.to_lowercase()
+    hour = pl.when(half == "p").then(hour % 12 + 12).when(half == "a").then(hour % 12).otherwise(hour)
+    midnight = hour == 24
+    iso = pl.format(
+        "{}-{}-{} {}:{}:{}.{}",
+        *(full_year.cast(pl.String), month.cast(pl.String), day, pl.when(midnight).then(0).otherwise(hour)),
+        *(pl.col("M").fill_null("0"), pl.col("S").fill_null("0"), pl.col("f").fill_null("0")),
+    )
+    moment = iso.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    moment = moment + pl.when(midnight).then(pl.duration(days=1)).otherwise(pl.duration(days=0))
+    offset = pl.when(moment.is_not_null()).then(_replaced(parts["z"], offset_minutes, pl.Int64))
+    return parts.select(moment.alias("time"), offset.alias("offset"))
+
+
+def _replaced(texts: pl.Series, function: Callable[[str], int | None], kind: type[pl.DataType]) -> pl.Expr:
+    """Apply a function to each distinct text, null to null."""
+    found = texts.unique().drop_nulls().to_list()
+    answers = {text: function(text) for text in found}
+    return pl.lit(texts.replace_strict(answers, default=None, return_dtype=kind()))
+
+
+def _month_number(text: str) -> int | None:
+    """The number of a month by its name in any of the languages."""
+    text = text.lower()
+    return next((number for name, number in MONTHS.items() if text.startswith(name)), None)
+
+
+def offset_minutes(zone: str) -> int:
+    """Minutes ahead of UTC of an offset or of the abbreviation of a zone.
+
+    >>> offset_minutes("GMT+02:00"), offset_minutes("-0530"), offset_minutes("+3"), offset_minutes("CET")
+    (120, -330, 180, 60)
+    """
+    zone = zone.strip().lower()
+    if found := re.fullmatch(r"(?:utc|gmt)? ?([+-])(\d\d?):?(\d\d)?", zone):
+        minutes = 60 * int(found[2]) + int(found[3] or 0)
+        return -minutes if found[1] == "-" else minutes
+    return ZONES[zone]
