@@ -34,7 +34,9 @@ from scare.errors import DataError
 SITE_WORDS = {"site", "station", "location"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
+SIZES = ("PM2.5", "PM10", "PM", "particle count")  # of particles, first what is calibrated most
 SAME_SIGNAL = 0.98  # correlation of channels of which one is enough
+CORRELATED_ROWS = 20_000  # about as many rows tell a correlation
 EQUALLY_GOOD = 0.02  # difference between correlations of which the first column wins
 WEAK_SENSOR, CLEAR_SENSOR = 0.5, 0.9  # correlations of a channel that is not the sensor, and of one that must be
 
@@ -176,8 +178,9 @@ class Inspection:
             is_unknown = not column.quantity and sensor.family != "particles"
             if column is sensor or not (is_cell or is_unknown or column.quantity in ("T", "RH")):
                 continue
-            same_family = (one.name for one in used if one.family == column.family)
-            if all(self._correlate(one, column.name) < SAME_SIGNAL for one in same_family):
+            kind = "quantity" if column.family == "weather" else "family"
+            alike = (one.name for one in used if getattr(one, kind) == getattr(column, kind))
+            if all(self._correlate(one, column.name) < SAME_SIGNAL for one in alike):
                 used.append(column)
         return tuple(used)
 
@@ -190,7 +193,7 @@ class Inspection:
             pl.when(~pl.col(one).is_in(self.column(one).sentinels)).then(pl.col(one)).alias(axis)
             for axis, one in (("x", name), ("y", other))
         ]
-        both = self.numbers.select(usable).drop_nulls()
+        both = self.numbers.gather_every(1 + self.rows // CORRELATED_ROWS).select(usable).drop_nulls()
         found = both.select(pl.corr("x", "y", method="spearman")).item() if both.height > 2 else None
         return abs(found) if found is not None and np.isfinite(found) else 0.0
 
@@ -271,7 +274,10 @@ def choose_sensor(
     `correlate` gives the correlation of a column with the reference, if there is one; the reasons are sentences.
     """
     same = [column for column in channels if quantity and column.measures(quantity)]
-    pollutants = [column for column in channels if column.family in ("particles", "gas")]
+    pollutants = sorted(
+        (column for column in channels if column.family in ("particles", "gas")),
+        key=lambda column: SIZES.index(column.quantity) if column.quantity in SIZES else 0,
+    )
     others = [column for column in channels if column.family != "weather"]
     candidates = same or ([] if correlate else pollutants) or others or list(channels)
     if not correlate or len(same) == 1 or len(channels) == 1:

@@ -50,6 +50,7 @@ REFERENCE_NAME = re.compile(
 )
 SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
 FEW_ROWS = 10  # with fewer, a column that never changes proves nothing
+MANY_ROWS = 200  # in which a quantity must have changed
 FEW_VALUES = 10  # of whole numbers, in a column of at least ten times as many rows: a code
 COUNTER_SHARE = 0.9  # of equal steps up: a counter
 MARGIN = 0.1  # of a quantity's plausible range: a repeated value further out stands for "no reading"
@@ -126,14 +127,15 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     values = column.drop_nulls()
     if kind or len(values) < FEW_ROWS:
         return kind
-    if values.n_unique() == 1:
+    named = find_quantity(column.name)
+    if values.n_unique() == 1 and (not named or len(values) >= MANY_ROWS):
         return "always the same"
     steps = values.diff().drop_nulls()
     usual = steps.mode()[0]
     if usual > 0 and (steps == usual).sum() >= COUNTER_SHARE * len(steps):
         return "a counter"
     is_whole = (values == values.round()).all()
-    if not find_quantity(column.name) and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
+    if not named and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
         return "a code"
     return ""
 

@@ -212,6 +212,14 @@ def test_channels_that_say_the_same_and_other_weather_stay_out(inspected: Inspec
     assert notes == ["not used: pm10, wind, NO2 (add a column with --channels)"]
 
 
+def test_humidity_stays_beside_a_temperature_that_mirrors_it_and_fine_particles_come_first(inspected: Inspect) -> None:
+    def row(number: int) -> str:
+        return f"{wave(number, 9, 4)},{wave(number, 7)},{wave(number, 30)},{90 - wave(number, 30)}"
+
+    mapping, _ = inspected(day("pm1,pm2.5,temperature,humidity", row)).propose()
+    assert [channel.name for channel in mapping.channels] == ["pm2.5", "pm1", "temperature", "humidity"]
+
+
 def test_a_temperature_of_64_to_108_is_in_fahrenheit_and_it_is_said(inspected: Inspect) -> None:
     found = inspected(day("pm25,temperature", lambda row: f"{wave(row, 9)},{86 + 22 * np.sin(row / 20):.1f}"))
     assert found.mapping.channels[1] == Channel("temperature", "degF")
