@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import polars as pl
@@ -37,6 +38,37 @@ def frame(rows: int, seed: int = 0) -> pl.DataFrame:
 def write_tidy(path: Path, rows: int = 1500) -> Path:
     """One file with both."""
     frame(rows).write_csv(path, datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    return path
+
+
+def write_xlsx(path: Path, rows: int = 300) -> Path:
+    """One sheet with both, in the least that a spreadsheet needs: texts in their cells, no styles."""
+    table = frame(rows).with_columns(pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    texts = [table.columns, *([str(cell) for cell in row] for row in table.rows())]
+    cells = (f'<row>{"".join(f"""<c t="inlineStr"><is><t>{one}</t></is></c>""" for one in row)}</row>' for row in texts)
+    schemas, links = "http://schemas.openxmlformats.org", "officeDocument/2006/relationships"
+    main, kind = f"{schemas}/spreadsheetml/2006/main", "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+    def link(to: str, target: str) -> str:
+        one = f'<Relationship Id="r1" Type="{schemas}/{links}/{to}" Target="{target}"/>'
+        return f'<Relationships xmlns="{schemas}/package/2006/relationships">{one}</Relationships>'
+
+    def content(part: str, what: str) -> str:
+        return f'<Override PartName="/xl/{part}.xml" ContentType="{kind}.{what}+xml"/>'
+
+    rels = '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    contents = f"{rels}{content('workbook', 'sheet.main')}{content('sheet1', 'worksheet')}"
+    sheets = '<sheets><sheet name="Data" sheetId="1" r:id="r1"/></sheets>'
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{schemas}/package/2006/content-types">{contents}</Types>',
+        "_rels/.rels": link("officeDocument", "xl/workbook.xml"),
+        "xl/_rels/workbook.xml.rels": link("worksheet", "sheet1.xml"),
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{schemas}/{links}">{sheets}</workbook>',
+        "xl/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{"".join(cells)}</sheetData></worksheet>',
+    }
+    with ZipFile(path, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
     return path
 
 

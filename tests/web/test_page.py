@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -15,7 +15,8 @@ from tests.needs import needs
 from tests.npm_packages import npm_package
 from tests.report.browser import find_browser
 from tests.web.browser_session import PHONE, Visitor, serving, visiting
-from tests.web.tables import write_messy, write_tidy
+from tests.web.journeys import german_logger_and_station, purpleair_and_aqs, two_weeks_and_hourly
+from tests.web.tables import write_messy, write_tidy, write_xlsx
 
 pytestmark = [
     pytest.mark.skipif(find_browser() is None, reason="chromium (Debian) would run it"),
@@ -99,6 +100,37 @@ def test_the_slider_spans_fourteen_hours_and_a_city_is_a_time_zone(
     wait_for(lambda: "America/New_York" in (session(server) / "draft.toml").read_text(), 60)
 
 
+def test_a_spreadsheet_can_be_dropped(visitor: Visitor, tmp_path: Path) -> None:
+    visitor.begin("Roof")
+    visitor.drop(write_xlsx(tmp_path / "Box 1.xlsx"))
+    visitor.sees("#files table svg path.target")
+    roles = visitor.tab.value(ROLES)
+    assert (roles["pm25_raw"], roles["pm25_reference"]) == ("target", "reference")
+    visitor.until("!document.getElementById('next-2').disabled")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [purpleair_and_aqs, german_logger_and_station, two_weeks_and_hourly])
+def test_the_files_of_a_stranger_become_a_good_calibrator(
+    write: Callable[[Path], tuple[Path, Path]], server: Server, visitor: Visitor, tmp_path: Path
+) -> None:
+    visitor.begin("Roof")
+    visitor.drop(*write(tmp_path))
+    visitor.sees("#clock .card")
+    if write is german_logger_and_station:
+        visitor.reads("#clock", "The curves fit best with the sensor 1 h earlier")
+    # what the page offers as the reason, if the clocks do not agree
+    visitor.tab.value("(document.querySelector('#stamp-begin') ?? document.querySelector('#zone-of-sensor'))?.click()")
+    visitor.reads("#clock", "The clocks agree")
+    visitor.click("#next-2")
+    visitor.sees(".band i.test")
+    visitor.choose("#length", "quick")
+    visitor.click("#next-3")
+    visitor.click("#train")
+    visitor.reads("#verdict", "Good. Explains")
+    visitor.reads("#equation", "PM2.5 = ")
+
+
 def train_quickly(visitor: Visitor) -> None:
     """From the split to a calibrator."""
     visitor.click("#next-2")
@@ -144,6 +176,8 @@ def test_the_whole_way_with_the_example(server: Server, visitor: Visitor, tmp_pa
     visitor.reads("#boards", "does not fit: fixed point needs an int of 32 bits")
     visitor.until("document.querySelectorAll('#boards .good').length === 4")
     visitor.sees("[id='save-calibrated/example.csv']")
+    visitor.reads("#files-5 li", "rows have a calibrated value")
+    visitor.reads("#files-5 li", "The device was in training.")
     is_fine(visitor)
     zipped = downloads / "arduino.zip"
     assert "library.properties" in {name.rpartition("/")[2] for name in ZipFile(zipped).namelist()}
@@ -183,9 +217,13 @@ def test_two_messy_files_whose_clocks_differ(server: Server, visitor: Visitor, t
     assert 'reference_file = "files/station.csv"' in config
     assert visitor.tab.value("document.querySelectorAll('.problem').length") == 1  # the hidden one of the page
     scores = json.loads((session(server) / "jobs" / "train.json").read_text())["results"][0]["scores"]
-    assert list(scores.values())[-1]["r2"] > 0.9
+    ours = list(scores.values())[-1]
+    assert ours["r2"] > 0.9
     visitor.click("#next-4")
     visitor.sees("iframe.report[src]")
+    card = json.loads((session(server) / "run" / "scorecard.json").read_text())
+    (error,) = (one for one in card["entries"] if one["measure"] == "rmse")
+    assert (error["value"], card["dataset"]["rows_scored"]) == (pytest.approx(ours["rmse"], rel=1e-4), ours["rows"])
     visitor.click("#go-1")
     visitor.click("#apply-offset")
     visitor.click("#go-3")
