@@ -93,7 +93,7 @@ def test_the_slider_spans_fourteen_hours_and_a_city_is_a_time_zone(
         visitor.tab.value(f"(one => {{ {slide} }})(document.getElementById('slide'))")
         assert visitor.text("#slid") == words
     assert visitor.tab.value("document.querySelectorAll('#zones option').length") > 300
-    visitor.click("#files details.written summary")
+    visitor.click("[id='written-Kuche_Box_7.csv'] summary")
     is_fine(visitor)
     visitor.choose("[id='timezone-Kuche_Box_7.csv']", "new york")
     visitor.until("document.getElementById('timezone-Kuche_Box_7.csv').value === 'America/New_York'")

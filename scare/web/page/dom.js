@@ -19,6 +19,14 @@ export function select(id, options, value, choose, properties = {}) {
   return make("select", { id, onchange: ({ target }) => choose(target.value), ...properties }, items);
 }
 
+const opened = new Set(); // ids of what is unfolded, which stays so when it is drawn again
+
+// A part that is folded away until it is asked for, unless it is `open` from the start.
+export function fold(id, title, open, ...children) {
+  const part = make("details", { id, className: "fold", open: open || opened.has(id), ontoggle: () => opened[part.open ? "add" : "delete"](id) }, make("summary", {}, title), children);
+  return part;
+}
+
 const drawn = new WeakMap();
 
 // Rebuild a part only when what it shows has changed; the focused element keeps the focus.

@@ -1,6 +1,6 @@
 // Step 1: files are uploaded, and the guessed roles of their columns can be corrected.
 import { upload } from "./api.js";
-import { byId, bar, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
+import { byId, bar, fold, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
 import { day, duration } from "./duration.js";
 import { lines } from "./pictures.js";
 import { number } from "./pages/words.js";
@@ -13,6 +13,7 @@ const ROLES = [
   ["reference", "reference"], ["time", "time"], ["device", "device"], ["nothing", "not used"],
 ];
 const REFERENCE_ROLES = ROLES.filter(([name]) => ["reference", "time", "nothing"].includes(name));
+const FEW_UNUSED = 4; // columns; more are folded away
 const uploads = new Map(); // by file name: the share that has arrived, or why it was refused
 
 export function showFiles(element, page, facts) {
@@ -107,9 +108,15 @@ function summary(look) {
 }
 
 function columns(name, look, kind, page, units) {
-  const rows = look.columns.map((column) => row(name, column, look, kind, page, units));
-  const heads = ["column", "role", "over time", "unit", "missing", "range"].map((text) => make("th", { scope: "col" }, text));
-  return make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+  const roles = page.state.setup.roles[name], unused = look.columns.filter((column) => roles[column.name] === "nothing");
+  const folded = unused.length > FEW_UNUSED ? unused : [];
+  const table = (columns) => {
+    const heads = ["column", "role", "over time", "unit", "missing", "range"].map((text) => make("th", { scope: "col" }, text));
+    const rows = columns.map((column) => row(name, column, look, kind, page, units));
+    return make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+  };
+  return [table(look.columns.filter((column) => !folded.includes(column))),
+    folded.length > 0 && fold(`unused-${name}`, `${folded.length} columns that are not used`, false, table(folded))];
 }
 
 function row(name, column, look, kind, page, units) {

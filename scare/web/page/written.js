@@ -1,11 +1,9 @@
 // How a file is written: what was found, and what a person can state instead.
-import { LABELS, make, select } from "./dom.js";
+import { LABELS, fold, make, select } from "./dom.js";
 
 const DATES = [["", "as found"], ["day-first", "day first: 3/4 is 3 April"], ["month-first", "month first: 3/4 is 4 March"]];
 const STAMPS = [["", "as found"], ["begin", "the beginning of the average"], ["end", "the end of the average"]];
 const SHEET = /\.(xlsx|xls|ods)$/;
-const opened = new Set(); // files whose settings are shown
-
 // `refused` shows the settings at once: one of them probably helps.
 export function written(name, kind, refused, page, facts) {
   const { selections } = page.state.setup, stated = selections.tables[name] ?? {};
@@ -15,8 +13,7 @@ export function written(name, kind, refused, page, facts) {
   const encodings = [["", "as found"], ...Object.entries(facts.encodings)];
   const quantities = [["", "as found"], ...facts.quantities.map((one) => [one, one])];
   const codes = (words) => words.split(/[\s,;]+/).filter(Boolean);
-  const details = make("details", { className: "written", open: refused || opened.has(name), ontoggle: () => opened[details.open ? "add" : "delete"](name) },
-    make("summary", {}, "How this file is written"),
+  return fold(`written-${name}`, "How this file is written", refused,
     make("div", { className: "fields" },
       field("timezone", "Of times that state none. Type a city or a region.", text("timezone", "as found, otherwise UTC", { list: "zones", type: "search", onchange: ({ target }) => state("timezone", findZone(target.value.trim(), facts)) })),
       field("dates", "", select(`dates-${name}`, DATES, stated.dates ?? "", (value) => state("dates", value))),
@@ -26,7 +23,6 @@ export function written(name, kind, refused, page, facts) {
       SHEET.test(name) && field("sheet", "", text("sheet", "the first with a table")),
       kind === "reference" && field("stamp", "", select(`stamp-${name}`, STAMPS, selections.stamp, (value) => page.select({ stamp: value }))),
       kind === "reference" && field("quantity", "If the name of the column does not say it.", select(`quantity-${name}`, quantities, selections.quantity, (value) => page.select({ quantity: value })))));
-  return details;
 }
 
 // A city alone is enough.
