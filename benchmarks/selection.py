@@ -23,14 +23,16 @@ from rich.console import Console
 
 from benchmarks.accuracy_tasks import load_tasks
 from scare.baselines.classical import BASELINES, Predictor
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.linear import raw_reading
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import NotApplicableError
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
-from scare.models.selection import LINEAR_FAMILIES, Fitted, SelectionRules, choose_shares
+from scare.models.selection import AS_IS, LINEAR_FAMILIES, OFFSET, Fitted, SelectionRules, choose_shares
 from scare.training.data import prepare_inputs
-from scare.training.fit import evaluate
+from scare.training.fit import Evaluation, evaluate
 from scare.training.recipe import Recipe
 
 STDERR = Console(stderr=True)
@@ -105,7 +107,7 @@ def measure(task: SuiteTask, split: Split) -> dict[str, np.ndarray]:
     recipe = Recipe.preset("default", window=task.window)
     train, validation = split.train, split.validation
     arrays = {"reference": np.concatenate([one.targets for one in split.test])}
-    inputs, target = prepare_inputs(train, validation, recipe)
+    inputs, target = prepare_inputs(train, validation, recipe, with_effects=False)
     for name in SIX:
         try:
             arrays[f"six/{name}"] = _predict(BASELINES[name](train, validation, inputs, target), split.test)
@@ -118,11 +120,19 @@ def measure(task: SuiteTask, split: Split) -> dict[str, np.ndarray]:
         combination = evaluation.combination
         arrays[f"{scaling}/targets"] = combination.targets
         for number, family in enumerate(combination.families):
+            arrays[f"{scaling}/validation/{family.family}"] = family.outputs
             alone = tuple(float(other == number) for other in range(len(combination.families)))
             only = replace(evaluation, combination=replace(combination, shares=alone))
-            arrays[f"{scaling}/validation/{family.family}"] = family.outputs
-            arrays[f"{scaling}/test/{family.family}"] = _predict(only.fitted(), split.test)
+            fitted: Predictor = only.fitted() if family.family != AS_IS else _as_is(family, evaluation)
+            arrays[f"{scaling}/test/{family.family}"] = _predict(fitted, split.test)
     return arrays
+
+
+def _as_is(family: Fitted, evaluation: Evaluation) -> Calibrator:
+    """The raw reading, with an offset fitted to training and validation if validation chose one."""
+    inputs, target, rows = evaluation.inputs, evaluation.calibrator.target, (*evaluation.train, *evaluation.validation)
+    errors = np.concatenate([one.targets - inputs.select(one)[:, 0] for one in rows])
+    return raw_reading(inputs, target, float(np.nanmean(errors)) if family.variant == OFFSET else 0.0)
 
 
 def _predict(method: Predictor, readings: Sequence[Readings]) -> np.ndarray:

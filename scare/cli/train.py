@@ -274,7 +274,7 @@ def score_against_baselines(
         methods["linear, all"] = linear_regression(learned, inputs, target, len(inputs.channels))
     for baseline in baselines:
         note(f"Fitting {baseline}.")
-        windows, reference = prepare_inputs(split.train, split.validation, recipe)
+        windows, reference = prepare_inputs(split.train, split.validation, recipe, with_effects=False)
         try:
             methods[baseline] = BASELINES[baseline](split.train, split.validation, windows, reference, refit)
         except NotApplicableError as error:

@@ -187,7 +187,7 @@ def fit_method(
         method: Predictor = installed_methods()[job.method].load()(train, validation, job.window)
         return method, {name: method.facts.get(name) for name in ("parameters", "bytes")}
     if job.method not in NETWORKS:
-        inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window))
+        inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window), with_effects=False)
         name = job.method.removesuffix(NO_REFIT)
         predictor = BASELINES[name](train, validation, inputs, target, refit=name == job.method)
         return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}

@@ -19,7 +19,7 @@ from scare.errors import DataError
 from scare.layers.front import HatBasis
 from scare.layers.heads import products
 from scare.models import Network
-from scare.models.selection import Design, fit_families
+from scare.models.selection import LINEAR, LINEAR_FAMILIES, Design, fit_families
 from scare.training.new_devices import own_share
 from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
@@ -38,13 +38,14 @@ def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readin
 
 
 def prepare_inputs(
-    readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
+    readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, with_effects: bool = True
 ) -> tuple[Inputs, Channel]:
     """Inputs scaled to the training readings, and the target channel.
 
     Unless the recipe decides it, validation on the same devices decides whether devices are scaled apart or together,
-    by the best of the linear families, some of which give devices scaled together effects of their own. If validation
-    is on other devices, all are scaled together: a new device's few readings say less about it than the fleet does.
+    by the best of the linear families, some of which give devices scaled together effects of their own. A baseline has
+    no such effects: without them, regressions decide. If validation is on other devices, all are scaled together: a new
+    device's few readings say less about it than the fleet does.
     """
     first = readings[0]
     if first.reference is None:
@@ -79,14 +80,15 @@ def prepare_inputs(
     if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
         return scaled(True), first.reference
     apart, together = scaled(True), scaled(False)
-    errors = [_linear_error(inputs, readings, validation, recipe) for inputs in (apart, together)]
+    judges = LINEAR_FAMILIES if with_effects else (LINEAR,)
+    errors = [_linear_error(inputs, readings, validation, recipe, judges) for inputs in (apart, together)]
     return (apart if errors[0] < CLEARLY_LOWER * errors[1] else together), first.reference
 
 
 def _linear_error(
-    inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
+    inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, judges: Sequence[str]
 ) -> float:
-    """Lowest scaled mean squared error of a linear family on validation, cross-fitted, from some of the windows."""
+    """Lowest scaled mean squared error of these families on validation, cross-fitted, from some of the windows."""
     basis, target = HatBasis(inputs.window).matrix, readings[0].reference
     parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
     if target is None or not all(map(len, parts)):
@@ -96,7 +98,7 @@ def _linear_error(
         for one in parts
     )
     families = fit_families(train, held_out, same_unit(inputs.channels[0], target), recipe.rules)
-    return min(family.rmse(held_out.data.targets) for family in families) ** 2
+    return min(family.rmse(held_out.data.targets) for family in families if family.family in judges) ** 2
 
 
 def common_step(readings: Sequence[Readings]) -> float:

@@ -136,7 +136,7 @@ def fit_baseline(
         raise UsageError(f"no model called '{name}'{suggestion(name, [*MODELS, *BASELINES])}")
     recipe = (recipe or Recipe()).for_readings(readings)
     train, held_out, _ = _drop_unusable(readings, validation, recipe)
-    inputs, target = prepare_inputs(train, held_out, recipe)
+    inputs, target = prepare_inputs(train, held_out, recipe, with_effects=False)
     return BASELINES[name](train, held_out, inputs, target)
 
 
@@ -181,7 +181,7 @@ class Evaluation:
         }
         fitted = replace(
             fitted,
-            golden=_golden(fitted, learned),
+            golden=Sample(before.golden.windows, fitted.compute(before.golden.windows)),
             validation=before.validation,
             facts={**before.facts, "refitted": refitted},
             intervals=before.intervals,

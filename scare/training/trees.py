@@ -16,6 +16,7 @@ from scare.kernels import KERNELS
 
 ROUNDS, RATE, DEPTH, SEED = 100, 0.1, 3, 0
 LEAF_SHARE, FEWEST_ROWS, MOST_ROWS = 50, 20, 200  # rows of a leaf: a 50th of all, within these bounds
+MARGIN = 1e-5  # of features, which have about unit spread: what rounding changes between runtimes is less
 EDGE = 0.5  # percent of the newest readings on each side beyond which trees are switched off
 
 
@@ -67,6 +68,7 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
         boosting.fit(features, residuals)
     grown = [_perfect(stage[0].nodes) for stage in boosting._predictors]
     feature, threshold, leaf = (np.stack(parts) for parts in zip(*grown, strict=True))
+    _separate(feature, threshold, features)
     leaf[0] += float(boosting._baseline_prediction.ravel()[0])
     low, high = np.empty(0), np.empty(0)
     if guarded:
@@ -95,14 +97,22 @@ def _perfect(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             places += [(2 * place + 1, number), (2 * place + 2, number)]
         else:
             feature[place] = node["feature_idx"]
-            # rounded down, a float32 compares with every float32 as the threshold does
-            threshold[place] = _round_down(node["num_threshold"])
+            threshold[place] = node["num_threshold"]
             places += [(2 * place + 1, node["left"]), (2 * place + 2, node["right"])]
-    largest = float(np.finfo(np.float32).max)
-    return feature, np.minimum(threshold, largest), leaf
+    return feature, threshold, leaf
 
 
-def _round_down(number: float) -> float:
-    """The largest float32 that is not above a number."""
-    rounded = np.float32(number)
-    return float(np.nextafter(rounded, np.float32(-np.inf)) if rounded > number else rounded)
+def _separate(feature: np.ndarray, threshold: np.ndarray, features: np.ndarray) -> None:
+    """Move each threshold to the middle between the values of training on its two sides.
+
+    Quantised readings give many rows the same feature up to rounding, and a threshold among them would send such a row
+    left on one runtime and right on another.
+    """
+    for number in np.unique(feature):
+        values, moved = np.unique(features[:, number]), (feature == number) & np.isfinite(threshold)
+        after = np.searchsorted(values, threshold[moved] + MARGIN, side="right").clip(1, len(values) - 1)
+        threshold[moved] = (values[after - 1].astype(np.float64) + values[after]) / 2
+    # rounded down, a float32 compares with every float32 as the threshold does
+    largest = np.finfo(np.float32).max
+    rounded = np.minimum(threshold, largest).astype(np.float32)
+    threshold[:] = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -20,6 +20,6 @@ BORDER = FLEET.start.timestamp() + 14 * 86400
 def calibrator() -> Calibrator:
     """A line on all channels of boxes side by side, learned without their spikes."""
     train = [one.rows((one.times < BORDER) & (one.flags & Flag.SPIKE == 0)) for one in map(flag, simulate(FLEET))]
-    inputs, target = prepare_inputs(train, train, Recipe.preset("default", 4))
+    inputs, target = prepare_inputs(train, train, Recipe.preset("default", 4), with_effects=False)
     line = linear_regression(train, inputs, target, len(inputs.channels))
     return replace(line, training_hours=training_hours(line.inputs, train))
