@@ -10,7 +10,6 @@ import pytest
 
 from scare.cli.app import run
 from scare.web.server import Server
-from tests.live.broker import wait_for
 from tests.needs import needs
 from tests.npm_packages import npm_package
 from tests.report.browser import find_browser
@@ -95,9 +94,10 @@ def test_the_slider_spans_fourteen_hours_and_a_city_is_a_time_zone(
     assert visitor.tab.value("document.querySelectorAll('#zones option').length") > 300
     visitor.click("[id='written-Kuche_Box_7.csv'] summary")
     is_fine(visitor)
-    visitor.choose("[id='timezone-Kuche_Box_7.csv']", "new york")
-    visitor.until("document.getElementById('timezone-Kuche_Box_7.csv').value === 'America/New_York'")
-    wait_for(lambda: "America/New_York" in (session(server) / "draft.toml").read_text(), 60)
+    visitor.choose("[id='timezone-Kuche_Box_7.csv']", "kolkata")
+    visitor.until("document.getElementById('timezone-Kuche_Box_7.csv').value === 'Asia/Kolkata'")
+    visitor.reads("#clock", "The curves fit best with the sensor 4 h 30 min later")
+    assert 'timezone = "Asia/Kolkata"' in (session(server) / "draft.toml").read_text()
 
 
 def test_a_spreadsheet_can_be_dropped(visitor: Visitor, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ const MAX_SHIFT = 14 * 3600, WIDTH = 900, HEIGHT = 120;
 
 export function clock(element, page) {
   const job = page.job("together"), found = page.results("together")?.[0], { selections } = page.state.setup;
-  refresh(element, [job?.state, job?.ended, job?.messages, Boolean(found), selections.apply_offset], () => {
+  refresh(element, [job?.state, job?.messages, page.of("together"), selections.apply_offset], () => {
     if (job?.state === "refused") return page.state.files.some((name) => isAbout(job, name)) ? [] : refusal(job);
     if (!found) return job?.state === "running" ? make("p", { className: "quiet", role: "status" }, "Comparing the clocks of sensor and reference …") : [];
     return found.clock ? draw(found.clock, selections.apply_offset, page) : [];

@@ -15,7 +15,7 @@ export function showDownloads(element, page, facts) {
   page.arithmetic ??= arithmetic(facts.boards.find(({ name }) => name === page.board));
   measure(page, facts);
   const { jobs, files, later, setup } = page.state;
-  const jobStates = (kind) => Object.values(jobs).filter((job) => job.name.startsWith(kind)).map((job) => [job.name, job.state, job.ended, job.messages.at(-1), Boolean(page.results(job.name))]);
+  const jobStates = (kind) => Object.values(jobs).filter((job) => job.name.startsWith(kind)).map((job) => [job.name, job.state, job.messages.at(-1), page.of(job.name)]);
   refresh(byId("files-5"), [jobStates("predict"), jobStates("report"), files, later], () => results(page, facts, files, later, setup));
   refresh(byId("boards"), [jobStates("measure"), page.arithmetic, page.board], () => boards(page, facts));
   refresh(byId("targets"), [jobStates("export"), page.arithmetic, page.board], () => targets(page, facts));

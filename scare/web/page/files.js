@@ -23,7 +23,7 @@ export function showFiles(element, page, facts) {
   refresh(byId("uploads"), [...uploads], () => [...uploads].map(([name, progress]) => uploadCard(name, progress, page)));
   const jobs = state.files.map((name) => page.job(`look:${name}`)).map((job) => job && [job.state, job.ended, job.messages]);
   const together = page.job("together");
-  refresh(byId("files"), [state.files, jobs, together?.state, together?.ended, state.setup, Object.values(previews).map(Boolean)], () =>
+  refresh(byId("files"), [state.files, jobs, together?.state, together?.ended, state.setup, state.files.map((name) => page.of(`look:${name}`))], () =>
     state.files.map((name) => card(name, previews[name], page, facts)));
   clock(byId("clock"), page);
   refresh(byId("after-1"), [state.setup.missing, state.files.length], () => [

@@ -40,12 +40,17 @@ class Page {
     const job = this.job(name), known = this.found.get(name);
     if (!job) return undefined;
     if (job.state === "running" || known?.ended === job.ended) return known?.results;
-    this.found.set(name, { ended: job.ended, results: known?.results });
+    this.found.set(name, { ...known, ended: job.ended });
     this.ask(`jobs/${encodeURIComponent(name)}`).then((results) => {
-      this.found.set(name, { ended: job.ended, results });
+      this.found.set(name, { ended: job.ended, results, of: job.ended });
       this.show();
     });
     return known?.results;
+  }
+
+  // When the job ended whose results `results` gives; a part that shows them is drawn again when this changes.
+  of(name) {
+    return this.results(name) && this.found.get(name).of;
   }
 
   showError(error) {

@@ -17,9 +17,9 @@ export function showParts(element, page, facts) {
   const fresh = job?.about.config === state.config;
   const devices = new Set(found?.devices ?? []);
   refresh(byId("split"), [selections.split, devices.size], () => splits(selections, devices.size, page));
-  refresh(byId("sides"), [job?.ended, job?.state, job?.messages, Boolean(found)], () => [
+  refresh(byId("sides"), [job?.state, job?.messages, page.of("together")], () => [
     job?.state === "running" && make("p", { className: "quiet", role: "status" }, "Reading all rows …"), refusal(job), found && sides(found)]);
-  refresh(byId("bands"), [job?.ended, Boolean(found), fresh, job?.state], () => (found && job.state === "done" ? bands(found, selections, page) : []));
+  refresh(byId("bands"), [page.of("together"), fresh, job?.state], () => (found && job.state === "done" ? bands(found, selections, page) : []));
   refresh(byId("settings"), [selections.window, selections.step, selections.board, selections.length, found?.step_seconds, found?.window], () => settings(selections, found, page, facts));
   refresh(byId("after-2"), [job?.state], () => next(3, "Next: train", job?.state !== "refused"));
 }

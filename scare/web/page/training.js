@@ -17,7 +17,7 @@ export function showTraining(element, page, facts) {
   refresh(byId("train-start"), [running, Boolean(job), stale, state.setup.selections.length], () => startButton(job, running, stale, page));
   refresh(byId("train-now"), running && [job.progress, job.messages.at(-1), job.about.stopping], () => (running ? now(job, page) : []));
   refresh(byId("train-curve"), job?.curve, () => (job?.curve.length ? curve(job) : []));
-  refresh(byId("train-end"), [job?.state, job?.ended, Boolean(found)], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job, page.results("together")?.[0]?.first.unit)]));
+  refresh(byId("train-end"), [job?.state, page.of("train")], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job, page.results("together")?.[0]?.first.unit)]));
   fit(byId("train-fit"), page, facts);
   refresh(byId("after-3"), page.trained, () => next(4, "Next: report", page.trained));
 }
@@ -46,7 +46,7 @@ function fit(element, page, { boards }) {
     page.measured = page.job("train").ended;
     page.start(`measure:${board.name}`, { arithmetic: arithmetic(board) });
   }
-  refresh(element, [name, page.trained, job?.state, Boolean(found)], () => {
+  refresh(element, [name, page.trained, job?.state, page.of(name)], () => {
     if (!board || !page.trained) return [];
     if (!found) return refusal(job) ?? make("p", { className: "quiet", role: "status" }, `Building it for ${board.title} …`);
     return make("p", { className: found.fits ? "good" : "bad", role: "status" }, fits(found, board));
