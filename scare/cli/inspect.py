@@ -42,8 +42,6 @@ def inspect(
     if as_json:
         emit({**facts, "notes": [*found.notes, *reasons], "config": config})
         return
-    if found.table.format:
-        STDOUT.print(f"This looks like a file of {found.table.format.title}.", markup=False)
     for name in ("rows", "time", "first", "last", "step_seconds", "duplicates", "out_of_order", "gaps", "longest_gap"):
         STDOUT.print(f"{name.replace('_', ' '):>14}  {facts[name]}", markup=False)
     head = ["column", "role", "quantity", "unit", "missing", "min", "median", "max", "sentinels"]

@@ -62,6 +62,7 @@ def train(
     reference_file: options.ReferenceFile = "",
     device_column: options.DeviceColumn = "",
     quantity: options.Quantity = "",
+    timezone: options.TimeZone = "",
     stamp: options.StampOption = "",
     standard_temperature: options.StandardTemperature = None,
     split: options.Split = None,
@@ -96,6 +97,7 @@ def train(
         data={
             **options.columns(time, channels, reference, device_column, reference_file),
             "quantity": quantity or None,
+            "timezone": timezone or None,
             "stamp": stamp or None,
             "standard_temperature": standard_temperature,
         },

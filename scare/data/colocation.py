@@ -76,7 +76,7 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
         stations, truth = inspect_reference(data), None
         if not (data.time and data.channels and data.reference):
             sensor, truth, reasons = choose_pair(inspect_table(files[0], data, data.time), stations, data)
-            for line in (*stations.notes, *reasons):
+            for line in (*(f"{data.reference_file}: {one}" for one in stations.notes), *reasons):
                 notify(line)
             if not data.reference:
                 notify(f"{data.reference_file}: guessed --reference {shlex.quote(truth.name)}")

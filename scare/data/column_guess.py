@@ -253,7 +253,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         columns.append(summary)
         notes += shown
     if table.format and table.format.kind == "reference":
-        columns = [replace(column, is_reference=True) for column in columns]
+        columns = [replace(column, is_reference=column.family != "weather") for column in columns]
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)

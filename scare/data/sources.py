@@ -56,8 +56,9 @@ class Source:
                 yield next(handle, b"").removeprefix(codecs.BOM_UTF8)
                 yield from handle
                 return
-            for line in io.TextIOWrapper(handle, self.encoding, errors="replace"):
-                yield line.encode()
+            with io.TextIOWrapper(handle, self.encoding, errors="replace") as text:
+                for line in text:
+                    yield line.encode()
 
     def text(self, lines: int | None = None) -> list[str]:
         """The first lines of a text, all by default, without their ends."""
