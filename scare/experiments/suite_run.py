@@ -133,15 +133,18 @@ def _predicted(task: str, study: Study, job: Job) -> pl.DataFrame:
 
 
 def _count_instructions(study: Study, job: Job, board: str) -> float | None:
-    """Instructions of one value on a board, in fixed point, kept beside the job; None for what cannot be exported."""
+    """Instructions of one value on a board, in fixed point, kept beside the job; None where they cannot be counted.
+
+    What has no form in fixed point is not exported; a raw reading has no window to run.
+    """
     kept = study.folder / ROWS / f"{job.key}.{board}.json"
     if not kept.exists():
         counted, calibrator = None, study.calibrator(job)
-        if calibrator is not None:
+        if calibrator is not None and len(calibrator.golden.windows):
             try:
                 report = measure_once(compile_calibrator(calibrator, Arithmetic.FIXED), find_board(board))
                 counted = report.instructions and report.instructions["max"]
-            except ScareError:  # it has no form in fixed point
+            except ScareError:
                 counted = None
         with replacing(kept) as temporary:
             temporary.write_text(json.dumps(counted), encoding="utf-8")

@@ -173,6 +173,15 @@ def test_a_leaderboard_is_checked_from_the_files(suite: RunCli) -> None:
     assert "ridge: rmse is" in " ".join(output.err.split())
 
 
+@pytest.mark.slow
+def test_instructions_are_counted_on_a_board(suite: RunCli) -> None:
+    found = suite(f"{RUN} ridge --board nano33ble --json")
+    assert found.code == 0, found.err
+    later = scores(found)["made up, later"]
+    assert 0 < later["linear"]["instructions"] < later["ridge"]["instructions"]
+    assert later["boosting"]["instructions"] is None
+
+
 def test_changed_files_are_found(suite: RunCli) -> None:
     file = Path("data/boxes/b1.csv")
     file.write_text(file.read_text().replace(",", ";"))
