@@ -207,7 +207,7 @@ def test_training_rows_that_were_exchanged_are_found(suite: RunCli) -> None:
     ("text", "problem"),
     [
         ("task,device,time\nmade up,b0,2026-01-16", "value"),
-        ("task,device,time,value\nmade up,b0,2026-01-16T00:00Z,much", "line 2, column 'value': 'much' is not a number"),
+        ("task,device,time,value\nmade up,b0,2026-01-16T00:00Z,much", "'much' in line 2"),
         ("task,device,time,value\nmade up,b0,2026-01-16T00:00Z,1", "no task is called 'made up'; did you mean"),
         ("task,device,time,value\nmade up,,2026-01-16T00:00Z,1", "line 2: the task or the device is missing"),
         ("task,device,time,value\nmade up\\, later,b9,2026-01-16T00:00Z,1", "has no test row of these tasks"),
