@@ -177,7 +177,7 @@ def test_the_whole_way_with_the_example(server: Server, visitor: Visitor, tmp_pa
     visitor.until("document.querySelectorAll('#boards .good').length === 4")
     visitor.sees("[id='save-calibrated/example.csv']")
     visitor.reads("#files-5 li", "rows have a calibrated value")
-    visitor.reads("#files-5 li", "The device was in training.")
+    visitor.reads("#files-5 li", "All 4 devices were in training.")
     is_fine(visitor)
     zipped = downloads / "arduino.zip"
     assert "library.properties" in {name.rpartition("/")[2] for name in ZipFile(zipped).namelist()}

@@ -55,12 +55,12 @@ function doubts({ rows, calibrated, devices, new_devices: strangers }) {
   if (!devices) return make("small", {}, `${calibratedRows}.`); // of an older session
   const sum = (what) => Object.values(devices).reduce((total, one) => total + one[what], 0);
   const counts = Object.entries(DOUBTS).map(([what, words]) => [sum(what), words]).filter(([count]) => count);
-  const names = `${strangers.slice(0, 5).join(", ")}${strangers.length > 5 ? " …" : ""}`;
+  const known = Object.keys(devices).length, names = `${strangers.slice(0, 5).join(", ")}${strangers.length > 5 ? " …" : ""}`;
   return [
     make("small", {}, `${calibratedRows}${counts.length ? "" : "; none is outside training, unsettled or negative"}.`),
     counts.map(([count, words]) => make("small", { className: "odd" }, `${number(count)} rows are ${words}.`)),
-    strangers.length > 0 ? make("small", { className: "odd" }, `Not in training: ${names}. Compare its values with a reference before you rely on them.`)
-      : make("small", {}, "The device was in training."),
+    strangers.length > 0 ? make("small", { className: "odd" }, `Not in training: ${names}. Compare values with a reference before you rely on them.`)
+      : make("small", {}, known === 1 ? "The device was in training." : `All ${known} devices were in training.`),
   ];
 }
 
