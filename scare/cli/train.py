@@ -119,7 +119,7 @@ def train(
     recipe = replace(make_recipe(given), budget=given.config.budget.make())
     baselines = check_baselines(given.config.compare.beside)
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
-        readings = read_colocation(files, given.config.data, note)
+        readings = read_colocation(files, given.config.data, notify)
         recipe = recipe.for_readings(readings)
         parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
         note_split(parts)
@@ -141,7 +141,8 @@ def train(
             calibrator = ship(evaluation, calibrator, parts.test)
         calibrator.save(temporary)
     if as_json:
-        emit({"file": str(out), "scores": scores_as_dict(scores), "facts": dict(calibrator.facts)})
+        facts = dict(calibrator.facts)
+        emit({"file": str(out), "notes": notes, "scores": scores_as_dict(scores), "facts": facts})
     else:
         unit = f", in {calibrator.target.unit}" if calibrator.target.unit else ""
         rows = next(iter(scores.values())).rows

@@ -87,8 +87,9 @@ def test_a_purpleair_history_and_an_aqs_file_give_a_model(scare: RunCli) -> None
         "purpleair: averaged readings from 10 minutes to 1 hour",
     ):
         assert sentence in output.err, output.err
-    scores = json.loads(output.out)["scores"]
-    assert scores["linear, all"]["rmse"] < scores["raw"]["rmse"] / 4
+    found = json.loads(output.out)
+    assert "aqs.csv: Sample Measurement is PM2.5 in µg/m³" in found["notes"]
+    assert found["scores"]["linear, all"]["rmse"] < found["scores"]["raw"]["rmse"] / 4
     assert scare("scare predict model.scare purpleair.csv").code == 0
 
 
