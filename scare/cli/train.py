@@ -118,6 +118,12 @@ def train(
     )
     recipe = replace(make_recipe(given), budget=given.config.budget.make())
     baselines = check_baselines(given.config.compare.beside)
+    notes: list[str] = []
+
+    def notify(line: str) -> None:
+        notes.append(line)
+        note(line)
+
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = read_colocation(files, given.config.data, notify)
         recipe = recipe.for_readings(readings)
