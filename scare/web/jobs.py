@@ -216,7 +216,8 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
             return Job(kind, [Command(("--together", DRAFT, *setup.paths), PREVIEW)], about)
         case "train":
             words = ("train", *setup.paths, "--config", CONFIG, "--out", MODEL, "--json")
-            return Job(kind, [Command(words)], {"config": setup.config(), "written": CONFIG})
+            info = Command(("info", MODEL, "--json"))
+            return Job(kind, [Command(words), info], {"config": setup.config(), "written": CONFIG})
         case "report":
             fitted = board(setup.selections.board or DEFAULT_BOARD).name
             words = ("score", MODEL, "--data", *setup.paths, "--config", CONFIG, "--board", fitted, "--out", "run")

@@ -33,7 +33,8 @@ def box(truth: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     draw, days = np.random.default_rng(seed), np.arange(len(truth)) / 1440
     temperature = 8 - 5 * np.cos(2 * np.pi * days) + 0.2 * draw.normal(size=len(truth))
     humidity = 65 + 15 * np.cos(2 * np.pi * days) + draw.normal(size=len(truth))
-    return 1.7 * truth + 3 + 0.5 * draw.normal(size=len(truth)), temperature, humidity
+    noise = np.repeat(draw.normal(size=len(truth) // 60), 60) + 0.5 * draw.normal(size=len(truth))
+    return 1.7 * truth + 3 + noise, temperature, humidity
 
 
 def means(values: np.ndarray, minutes: int) -> np.ndarray:

@@ -17,7 +17,7 @@ export function showTraining(element, page, facts) {
   refresh(byId("train-start"), [running, Boolean(job), stale, state.setup.selections.length], () => startButton(job, running, stale, page));
   refresh(byId("train-now"), running && [job.progress, job.messages.at(-1), job.about.stopping], () => (running ? now(job, page) : []));
   refresh(byId("train-curve"), job?.curve, () => (job?.curve.length ? curve(job) : []));
-  refresh(byId("train-end"), [job?.state, page.of("train")], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job, page.results("together")?.[0]?.first.unit)]));
+  refresh(byId("train-end"), [job?.state, page.of("train")], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job, page)]));
   fit(byId("train-fit"), page, facts);
   refresh(byId("after-3"), page.trained, () => next(4, "Next: report", page.trained));
 }
@@ -60,7 +60,8 @@ function curve(job) {
   return [caption, drawing];
 }
 
-function end(found, job, unit = "") {
+function end(found, job, page) {
+  const unit = page.results("together")?.[0]?.first.unit ?? "";
   const scores = Object.entries(found.scores), errors = scores.map(([, one]) => one.rmse).sort((a, b) => a - b);
   const axis = Math.min(errors.at(-1), AXIS * errors[Math.floor(errors.length / 2)]);
   const ours = scores.at(-1)[0];
@@ -78,14 +79,14 @@ function end(found, job, unit = "") {
     make("div", { className: "scroll" }, make("table", { className: "bars" },
       make("caption", {}, `Error on the same test rows (RMSE${unit && `, in ${unit}`})`),
       make("thead", {}, make("tr", {}, ["", "typical error", "", "R²", "bias"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))),
-    equation(found));
+    equation(found, page.results("train")[1]));
 }
 
 const verdict = ({ level, text }) => make("p", { id: "verdict", className: `verdict ${LEVELS[level]}`, role: "status" }, make("b", {}, `${level[0].toUpperCase()}${level.slice(1)}. `), text);
 
 // The equation of a linear calibrator, of each device if they differ; otherwise that of a plain line.
-function equation(found) {
-  const own = Object.entries(found.equations ?? {}).map(([device, text]) => (device ? `${device}: ${text}` : text));
+function equation(found, info) {
+  const own = Object.entries(info?.equations ?? {}).map(([device, text]) => (device ? `${device}: ${text}` : text));
   const shown = own.length ? own : found.facts.straight_line ?? [];
   if (!shown.length) return [];
   const text = shown.join("\n");
