@@ -13,6 +13,7 @@ from typing import Literal
 
 from scare.records import convert, load_toml, with_names
 
+SPOKEN = ("HOBO", "DEFRA")  # said as words
 TABLE = Path(__file__).with_name("formats.toml")
 Kind = Literal["", "sensor", "reference", "weather"]
 Role = Literal["", "channel", "reference", "weather", "time", "device", "site", "unit", "flag", "ignore"]
@@ -44,12 +45,15 @@ class TableFormat:
     dates: Literal["", "day-first", "month-first"] = ""
     stamp: Stamp = ""
     missing: tuple[str, ...] = ()
+    codes: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, FormatColumn] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
         """What `scare inspect` says of a file of this format."""
-        return f"This looks like {'an' if self.title[0] in 'AEIOUaeiou' else 'a'} {self.title}."
+        first = self.title.split()[0]
+        spelled = first.isupper() and first not in SPOKEN  # letter by letter, as in "an SDFS file", "a UBA file"
+        return f"This looks like {'an' if first[0] in ('AEFHILMNORSX' if spelled else 'AEIO') else 'a'} {self.title}."
 
 
 @cache

@@ -120,7 +120,7 @@ def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
 def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int, strict: bool) -> int | None:
     """The first row of data that has two cells or more and is followed by others; prose has none, if `strict`."""
     likely = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
-    if strict and len(likely) < sum(map(any, rows)) / 3:
+    if strict and len(likely) < max(2, sum(any(row) and not row[0].startswith("#") for row in rows) / 2):
         return None
     for position, i in enumerate(likely):
         filled = sum(1 for row in rows[i : i + 2 * SAMPLE] if any(row))

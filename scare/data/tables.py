@@ -26,10 +26,11 @@ from typing import IO, Any, Literal, cast
 import polars as pl
 import polars.selectors as cs
 
-from scare.data.cells import MISSING, NO_VALUE, NUMBER, to_numbers
+from scare.data.cells import MISSING, NO_VALUE, NUMBER, cell_unit, is_unit, kind, to_numbers
 from scare.data.formats import TableFormat, recognise
 from scare.data.layout import SPACES, Layout, find_delimiter, find_layout, find_spans, split
 from scare.data.parquet_check import check_parquet
+from scare.data.reshape import reshape
 from scare.data.sources import NAMES as ENCODINGS
 from scare.data.sources import Source, find_source, read_records, read_sheets
 from scare.errors import DataError, UsageError
@@ -45,6 +46,7 @@ TAIL_BYTES = 4096  # of a file, in which its footer is
 SUFFIXES = (  # endings of table files
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".xlsx", ".xls", ".ods", ".dat", ".json"),
 )
+STATED_UNIT = re.compile(r"^[#\s\"]*(.+?) units? ?[=:] ?\"?([^\"]+?)\"?\s*$", re.IGNORECASE)
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
@@ -235,11 +237,13 @@ class TableFile:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
 
-def open_table(path: Path | str | TableFile, options: TableOptions = AS_FOUND, probed: bool = False) -> TableFile:
+def open_table(
+    path: Path | str | TableFile, options: TableOptions = AS_FOUND, probed: bool = False, as_written: bool = False
+) -> TableFile:
     """Find the columns of a table file: text, spreadsheet, JSON or Parquet, whatever its name.
 
     A child process first checks that a Parquet file can be read, unless it was `probed` before. A table that is open
-    stays as it is.
+    stays as it is. `as_written` keeps the shape of a long table.
     """
     if isinstance(path, TableFile):
         return path
@@ -254,12 +258,14 @@ def open_table(path: Path | str | TableFile, options: TableOptions = AS_FOUND, p
             case "parquet":
                 return _open_parquet(path, options, probed)
             case "sheet":
-                return _open_sheet(source, options)
+                table = _open_sheet(source, options)
             case "json":
-                return _open_json(source, options)
+                table = _open_json(source, options)
+            case "text":
+                table = _open_text(source, options)
             case "page":
                 raise DataError(f"{path}: the file is a web page or XML; open it in a spreadsheet and save it as CSV")
-        return _open_text(source, options)
+        return table if as_written else _finish(table)
     except READ_ERRORS as error:
         raise _unreadable(path, error) from error
 
@@ -299,7 +305,7 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
     if source.member:
         notes = (f"Read '{source.member}' from the archive.", *notes)
     remarks = (*head[: layout.first], *_footer(source, delimiter, len(names)))
-    table = TableFile(
+    return TableFile(
         source.path,
         names,
         delimiter,
@@ -310,10 +316,8 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
         options=options,
         source=source,
         first=layout.first + 1,
+        frame=_divide(source, layout.first, names) if delimiter == SPACES else None,
     )
-    if delimiter == SPACES:
-        table = replace(table, frame=_divide(source, layout.first, names))
-    return _finish(table)
 
 
 def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -333,11 +337,44 @@ def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _finish(table: TableFile) -> TableFile:
-    """Recognise a known format."""
+    """Recognise a known format, bring the table to one row a time, and find the units in its cells."""
     found = recognise(table.columns, table.remarks)
     if found:
         table = replace(table, format=found, notes=(found.sentence, *table.notes))
-    return table
+    head = next(table.batches(table.columns, LAYOUT_LINES), None)
+    if head is None:
+        return table
+    codes = found.codes if found else {}
+    if reshape(head, table.remarks, codes):
+        reshaped = reshape(table.read(table.columns), table.remarks, codes)
+        assert reshaped is not None
+        columns = tuple(name for name in reshaped.frame.columns if name != LINE)
+        units = {**table.units, **reshaped.units}
+        notes = (*table.notes, *reshaped.notes)
+        table = replace(table, columns=columns, frame=reshaped.frame, units=units, notes=notes)
+        head = reshaped.frame.head(LAYOUT_LINES)
+    return replace(table, units={**_cell_units(head, table.remarks), **table.units})
+
+
+def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
+    """The units in cells: after a number, in a column of units, and in lines like `BC units = ng/m^3`."""
+    stated = {found[1].strip().lower(): found[2] for line in remarks if (found := STATED_UNIT.search(line))}
+    units = {name: stated[name.lower()] for name in head.columns if is_unit(stated.get(name.lower(), ""))}
+    numbers: list[str] = []
+    for column in head.drop(LINE):
+        cells = column.drop_nulls().head(EXAMPLES * 10).to_list() if column.dtype == pl.String else []
+        after = {cell_unit(cell) for cell in cells}
+        named = {unit for cell in cells for unit in (cell, cell.partition(" ")[2]) if is_unit(unit)}
+        if cells and kind(cells[0]) == "number":
+            numbers.append(column.name)
+            if len(after) == 1 and "" not in after:
+                units.setdefault(column.name, after.pop())
+        elif len(named) == 1 and numbers:
+            stem = re.sub(r"[ _.]?units?$", "", column.name, flags=re.IGNORECASE)
+            value = re.compile(rf"{re.escape(stem)}[ _.]?(value|conc.*)?", re.IGNORECASE)
+            target = next(filter(value.fullmatch, head.columns), numbers[-1])
+            units.setdefault(target, named.pop())
+    return units
 
 
 def _divide(source: Source, first: int, names: Sequence[str]) -> pl.DataFrame:
@@ -374,7 +411,7 @@ def _open_sheet(source: Source, options: TableOptions) -> TableFile:
     if len(sheets) > 1:
         notes = (f"Read the sheet '{name}' of {len(sheets)}; another one is read with --sheet.", *notes)
     remarks = tuple(" ".join(filter(None, row)) for row in rows[: layout.first])
-    table = TableFile(
+    return TableFile(
         source.path,
         names,
         decimal=_find_decimal(source.path, data, ""),
@@ -385,7 +422,6 @@ def _open_sheet(source: Source, options: TableOptions) -> TableFile:
         source=source,
         frame=_as_frame(names, data, layout.first + 1),
     )
-    return _finish(table)
 
 
 def _open_json(source: Source, options: TableOptions) -> TableFile:
@@ -393,8 +429,7 @@ def _open_json(source: Source, options: TableOptions) -> TableFile:
     name, (header, *rows) = read_records(source)
     notes = (f"Read the list '{name}' of {len(rows)} records.",) if name else ()
     frame = _as_frame(header, rows, 1)
-    table = TableFile(source.path, tuple(header), notes=notes, options=options, source=source, frame=frame)
-    return _finish(table)
+    return TableFile(source.path, tuple(header), notes=notes, options=options, source=source, frame=frame)
 
 
 def _footer(source: Source, delimiter: str, width: int) -> list[str]:
@@ -540,7 +575,7 @@ def read_numbers(batch: pl.DataFrame, name: str, table: TableFile, tally: Tally)
 
 def read_table(path: Path | str) -> pl.DataFrame:
     """Read a whole file into a frame: columns of numbers are Float64, other text stays text."""
-    table = open_table(path)
+    table = open_table(path, as_written=True)
     return with_numbers(table.read(table.columns), table)
 
 

@@ -1,0 +1,181 @@
+"""Tables of another shape become one row for each time and one column for each quantity.
+
+Known shapes: one value a row with the name of its quantity beside it (long), the hours of a day as columns, a clock
+whose date is in the lines before the table, and cells that name the number after them.
+Comes from `tables`, which tries its first rows and, if they have such a shape, brings all rows here.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from scare.data.cells import is_unit, kind
+from scare.data.time_text import is_clock, parse, shape_of
+
+LINE = " line"
+NAME_COLUMN = re.compile(
+    r"parameter(?:[ _]name)?|param(?:_name)?|pollutant|airpollutant|polluant|species|component|komponente|variable"
+    r"|series|serie|entity_id|_?measurement|_field|magnitud|metric|contaminante|substance|analyte",
+    re.IGNORECASE,
+)
+VALUE_COLUMN = re.compile(
+    r"_?value|param_value|state|wert|messwert|valor|valeur|sample measurement|concentration|raw conc\.|conc|obs_?value",
+    re.IGNORECASE,
+)
+UNIT_COLUMN = re.compile(r"units?|.*[ _.]units?|units? of measure.*|unitofmeasurement|einheit|unidad", re.IGNORECASE)
+LABEL_COLUMN = re.compile(
+    r"site|station|locat|device|sensor|city|estacion|\bid\b|year|month|day|hour|^an?o$|^mes$|^dia$", re.I
+)
+HOUR_COLUMN = re.compile(r"h?_?(\d{1,2})(?::00)?(?: ?([ap])m)?", re.IGNORECASE)
+FLAG_COLUMN = re.compile(r"v_?(\d{1,2})", re.IGNORECASE)
+BAD_FLAGS = ("N", "0", "-1", "0.0")
+SERIES = 200  # most quantities that a long table has
+
+
+@dataclass(frozen=True)
+class Reshaped:
+    """A table after a change of its shape, with a sentence about it and the units it found."""
+
+    frame: pl.DataFrame
+    notes: tuple[str, ...]
+    units: Mapping[str, str] = field(default_factory=dict)
+
+
+def reshape(
+    frame: pl.DataFrame, remarks: Sequence[str] = (), codes: Mapping[str, str] | None = None
+) -> Reshaped | None:
+    """Bring a table of text to one row a time; None if it has that shape. `codes` are names of quantities."""
+    done: Reshaped | None = None
+    for step in (_name_pairs, _date_clocks, _stack_hours, _spread_names):
+        changed = step(done.frame if done else frame, remarks, codes or {})
+        if changed is not None:
+            notes = (*(done.notes if done else ()), *changed.notes)
+            done = Reshaped(changed.frame, notes, {**(done.units if done else {}), **changed.units})
+    return done
+
+
+def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Without a header: name a column of numbers after the one word in the column before it, or before its `=`."""
+    names = [name for name in frame.columns if name != LINE]
+    if not all(name.startswith("column_") for name in names):
+        return None
+    renamed: dict[str, str] = {}
+    keys = []
+    for name, following in zip(names, [*names[1:], ""], strict=True):
+        words = frame[name].drop_nulls().unique().to_list()
+        keyed = {word.partition("=")[0] for word in words if "=" in word}
+        if len(keyed) == 1 and len(words) and all("=" in word for word in words):
+            renamed[name] = keyed.pop()
+        elif len(words) == 1 and kind(words[0]) == "text" and following and _are_numbers(frame[following]):
+            renamed[following] = words[0]
+            keys.append(name)
+    if not renamed or len({*renamed.values()}) < len(renamed):
+        return None
+    return Reshaped(
+        frame.drop(keys).rename(renamed), (f"Columns are named by their cells: {', '.join(renamed.values())}.",)
+    )
+
+
+def _are_numbers(column: pl.Series) -> bool:
+    cells = column.drop_nulls().head(50).to_list()
+    return bool(cells) and all(kind(cell) == "number" for cell in cells)
+
+
+def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Add a date to a clock, if no column has one: the one before the table, and a day more at each midnight."""
+    holds = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
+    clocks = [name for name, cells in holds.items() if cells and all(map(is_clock, cells))]
+    dated = any(cells and sum(1 for cell in cells if shape_of(cell)) > len(cells) / 2 for cells in holds.values())
+    parts = [
+        name for name in holds if re.fullmatch(r"year|jahr|a[nñ]o|epoch.*|unix.*|.*timestamp.*", name, re.IGNORECASE)
+    ]
+    if not clocks or dated or parts:
+        return None
+    lines = sorted(remarks, key=lambda line: not re.search(r"start.*date|date|datum|fecha", line, re.IGNORECASE))
+    texts = (word for line in lines for word in re.findall(r"[^\s,;\t\"]+", line))
+    text = next((word for word in texts if (shape := shape_of(word)) and not shape.has_clock), None)
+    if text is None:
+        return None
+    shape = shape_of(text)
+    assert shape is not None
+    found = [parse(pl.Series([text]), shape, order)["time"][0] for order in ("dmy", "mdy")]
+    date = found[0] or found[1]
+    if date is None:
+        return None
+    clock = parse("2000-01-01 " + frame[clocks[0]].fill_null("0:00"), shape_of("2000-01-01 00:00") or shape)["time"]
+    days = (clock.diff().dt.total_seconds() < -43_200).fill_null(False).cum_sum()
+    dates = pl.select((pl.lit(date) + pl.duration(days=pl.lit(days))).dt.to_string("%Y-%m-%d").alias("start date"))
+    note = f"The date of the first row is {date:%Y-%m-%d}, from '{text}' before the table."
+    return Reshaped(pl.concat([frame, dates], how="horizontal"), (note,))
+
+
+def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Bring the hours of a day, in columns, to one row each: `hour` and `value`; values with a bad flag are missing."""
+    names = [name for name in frame.columns if name != LINE]
+    hours = {name: hour for name in names if (hour := _hour(name)) is not None}
+    flags = {int(found[1]): name for name in names if (found := FLAG_COLUMN.fullmatch(name))}
+    headless = all(name.startswith("column_") for name in names) and len(names) in (25, 49)
+    if headless and shape_of(str(frame[names[0]].drop_nulls().first())):
+        step = (len(names) - 1) // 24
+        hours = {names[1 + step * i]: i + 1 for i in range(24)}
+        flags = {i + 1: names[2 + step * i] for i in range(24)} if step == 2 else {}
+    if {*hours.values()} not in ({*range(24)}, {*range(1, 25)}) or len(hours) != 24:
+        return None
+    kept = [name for name in frame.columns if name not in hours and name not in flags.values()]
+    # A spreadsheet gives a date the clock 00:00:00.
+    others = [pl.col(name).str.replace(r"[T ]00:00(:00)?$", "") if name != LINE else pl.col(LINE) for name in kept]
+    parts = []
+    for name, hour in hours.items():
+        value = pl.col(name)
+        if flag := flags.get(hour):
+            value = pl.when(~pl.col(flag).is_in(BAD_FLAGS)).then(value)
+        parts.append(frame.select(*others, pl.lit(f"{hour:02}:00").alias("hour"), value.alias("value")))
+    stacked = pl.concat(parts).sort(LINE, "hour", maintain_order=True)
+    note = "The 24 columns of a day are read as hours"
+    return Reshaped(stacked, (f"{note}{'; values with a bad flag are missing' if flags else ''}.",))
+
+
+def _hour(name: str) -> int | None:
+    """The hour that a column's name is, from 0 to 24."""
+    found = HOUR_COLUMN.fullmatch(name.strip())
+    if not found:
+        return None
+    hour = int(found[1])
+    if found[2]:
+        hour = hour % 12 + (12 if found[2].lower() == "p" else 0)
+    return hour if hour <= 24 else None
+
+
+def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Bring a table of one value a row to a column for each quantity; the first of equal times counts."""
+    columns = {name: frame[name] for name in frame.columns if name != LINE}
+    named = [name for name in columns if NAME_COLUMN.fullmatch(name)]
+    value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
+    name = next((one for one in named if one != value and 1 < columns[one].n_unique() <= SERIES), "")
+    if not name or not value:
+        return None
+    times = [one for one, column in columns.items() if _are_times(column)]
+    labels = [one for one, column in columns.items() if one not in times and LABEL_COLUMN.search(one)]
+    index = [*times, *(one for one in labels if one not in (name, value))]
+    unit = next((one for one in columns if UNIT_COLUMN.fullmatch(one) and one not in index), "")
+    if not index:
+        return None
+    rows = frame.filter(pl.col(name).is_not_null()).with_columns(pl.col(name).replace(dict(codes)))
+    wide = rows.pivot(name, index=index, values=value, aggregate_function="first", maintain_order=True)
+    lines = rows.group_by(index, maintain_order=True).agg(pl.col(LINE).min())
+    spread = [one for one in wide.columns if one not in index]
+    units = {}
+    if unit:
+        pairs = rows.select(name, unit).drop_nulls().unique(name).rows()
+        units = {series: text for series, text in pairs if is_unit(text)}
+    joined = lines.select(LINE).hstack(wide) if lines.height == wide.height else wide.with_row_index(LINE, 1)
+    note = f"One value a row: '{value}' is read as {len(spread)} columns by '{name}'."
+    return Reshaped(joined, (note,), units)
+
+
+def _are_times(column: pl.Series) -> bool:
+    cells = column.drop_nulls().head(20).to_list()
+    found = sum(1 for cell in cells if is_clock(cell) or ((shape := shape_of(cell)) and shape.name != "digits"))
+    return bool(cells) and found > len(cells) / 2
