@@ -318,3 +318,9 @@ def test_any_table_is_read_back_the_same(
     assert frame["Größe"].to_list() == values
     assert frame["when"][-1] == START + timedelta(hours=len(values) - 1)
     assert table.read(table.columns)[LINE][0] == len(before) + 2
+
+
+def test_the_page_lists_every_format_and_whether_it_was_checked() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+    for one in formats().values():
+        assert f"| {one.title} | {one.kind} | {one.stamp} | {'yes' if one.checked else ''} |" in page
