@@ -67,7 +67,7 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
 def _proposals(found: Inspection) -> dict[str, ColumnMapping]:
     """The columns to use for each quantity that the file measures, and under "" if none is known."""
     measured = dict.fromkeys(["", *(one.quantity for one in found.channels if one.family != "weather")])
-    return {quantity: found.propose(quantity)[0] for quantity in measured} if found.columns else {}
+    return {quantity: found.propose(quantity)[0] for quantity in measured} if found.channels else {}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:

@@ -11,6 +11,7 @@ import pytest
 from scare.data.tables import read_table
 from scare.web.preview import main, preview_colocation, preview_file
 from scare.web.setup import Selections, make_setup
+from tests.web.journeys import purpleair_and_aqs
 from tests.web.tables import LOCAL, frame, write_messy, write_tidy
 
 
@@ -71,3 +72,11 @@ def test_only_readings_in_a_unit_that_converts_are_drawn_on_one_axis(
         found = preview_colocation(Path("draft.toml"), [Path("files/a.csv")])["first"]
         assert found["comparable"] == (factor is not None)
         assert found["picture"][1][0] == pytest.approx((factor or 1.0) * raw[0], rel=1e-4)
+
+
+def test_a_file_of_a_reference_alone_is_paired_with_a_sensor(tmp_path: Path) -> None:
+    previews = {path.name: preview_file(path) for path in purpleair_and_aqs(tmp_path, days=3)}
+    setup = make_setup(previews, Selections())
+    assert (setup.sensors, setup.reference_file, setup.quantity) == (("purpleair.csv",), "hourly_88101.csv", "PM2.5")
+    times = [name for name, role in setup.roles["hourly_88101.csv"].items() if role == "time"]
+    assert times == ["Date GMT", "Time GMT"]
