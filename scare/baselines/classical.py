@@ -94,7 +94,7 @@ def _multiple(
 
 def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
     """Least squares on the newest reading of the first `channels` channels."""
-    inputs = newest_inputs(inputs, channels)
+    inputs = newest_inputs(inputs, range(channels))
     rows, targets = [], []
     for one in readings:
         affine = inputs.scaling.known(one.device) or inputs.scaling.fleet

@@ -1,5 +1,6 @@
 """Linear calibrators of the newest row: the sensor reading as is, with an offset, or a linear regression."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,6 @@ from scare.data.quantities import STANDARD_TEMPERATURE, Conversion, conversion, 
 from scare.data.readings import Channel
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.windows import STRICT
 
 
 def raw_reading(
@@ -20,7 +20,7 @@ def raw_reading(
     """Make a calibrator that returns the first channel in the target's unit, plus an offset."""
     found = to_unit(inputs.channels[0], target, standard_temperature) or Conversion(1.0)
     as_is = Affine(np.zeros(1), np.ones(1))
-    inputs = replace(newest_inputs(inputs, 1), scaling=Scaling("constant", as_is, as_is))
+    inputs = replace(newest_inputs(inputs, [0]), scaling=Scaling("constant", as_is, as_is))
     name = "offset" if offset else "raw"
     return linear_calibrator(inputs, target, np.array([found.gain]), found.offset + offset, name)
 
@@ -38,25 +38,20 @@ def same_unit(channel: Channel, target: Channel) -> bool:
     return not (channel.unit and target.unit) or spell_unit(channel.unit) == spell_unit(target.unit)
 
 
-def newest_inputs(inputs: Inputs, channels: int) -> Inputs:
-    """Narrow inputs to the first `channels` channels of the newest row, without a training range."""
+def newest_inputs(inputs: Inputs, channels: Sequence[int]) -> Inputs:
+    """Narrow inputs to these channels of the newest row, without a training range; the first one stays the first."""
+    kept, scaling = list(channels), inputs.scaling
 
-    def first(affine: Affine) -> Affine:
-        return Affine(affine.center[:channels], affine.scale[:channels])
+    def narrowed(affine: Affine) -> Affine:
+        return Affine(affine.center[kept], affine.scale[kept])
 
-    scaling = inputs.scaling
-    devices = {device: first(affine) for device, affine in scaling.devices.items()}
-    share = None if scaling.own_share is None else scaling.own_share[:channels]
-    narrowed = replace(scaling, fleet=first(scaling.fleet), devices=devices, effects={}, own_share=share)
-    narrow = replace(inputs, channels=inputs.channels[:channels], scaling=narrowed)
-    return replace(narrow, window=1, policy=STRICT, training_range=None)
-
-
-def line_weights(plan: Plan) -> np.ndarray | None:
-    """Weights of a linear plan on the newest row [channels]; None for any other plan."""
-    if [step.kernel for step in plan.steps] != ["newest", "dense"]:
-        return None
-    return np.asarray(plan.steps[-1].weights["weight"][:, 0])
+    devices = {device: narrowed(affine) for device, affine in scaling.devices.items()}
+    share = None if scaling.own_share is None else scaling.own_share[kept]
+    if share is None or not share.any():  # no channel is left that a new device would have to settle for
+        scaling, share = replace(scaling, settle=0), None
+    scaling = replace(scaling, fleet=narrowed(scaling.fleet), devices=devices, own_share=share)
+    names = tuple(inputs.channels[channel] for channel in kept)
+    return replace(inputs, channels=names, scaling=scaling, window=1, training_range=None)
 
 
 def linear_calibrator(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scare.calibrator.cost import COST_HEADINGS
+from scare.calibrator.equation import describe_equations
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
 from scare.calibrator.known_rows import recognise
 from scare.calibrator.passes import STATE
 from scare.data.quantities import find_quantity
 from scare.data.readings import Channel, Readings
+from scare.words import plural
 
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
@@ -32,6 +34,7 @@ FORMER_FACTS = {
 SELECTION_FACTS = frozenset(
     {"outcome", "selection", "network_share", "summary", "combinations", "why_smaller", "ladder", "verdict"}
 )
+LINE_FACT = "straight_line"
 HEAD = ("candidate", "validation error", "variant", "used")
 LABELS = {
     "as is": "sensor reading as is",
@@ -59,9 +62,10 @@ def model_card(calibrator: "Calibrator") -> str:
         f"# Calibrator for {_name_and_unit(calibrator.target)}",
         "",
         f"- inputs: {', '.join(map(_name_and_unit, inputs.channels))}",
-        f"- window: {inputs.window} readings, one every {inputs.step_seconds:g} s",
+        f"- window: {plural(inputs.window, 'reading')}, one every {inputs.step_seconds:g} s",
         f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}",
     ]
+    lines += [f"- {line}" for line in describe_equations(calibrator) or describe_straight_line(calibrator.facts)]
     new = "- a device that was not in training is scaled with the fleet's mean and spread"
     if inputs.scaling.settle:
         new += f"; after {inputs.scaling.settle} readings raw channels are centred by its own mean"
@@ -76,7 +80,7 @@ def model_card(calibrator: "Calibrator") -> str:
         lines.append(f"- no value is below {calibrator.floor:g} {unit}".rstrip())
     lines += [f"- {line}" for line in describe_intervals(calibrator.intervals, calibrator.facts, unit)]
     for name, value in calibrator.facts.items():
-        if name not in (*SELECTION_FACTS, COVERAGE_FACT, STATE):
+        if name not in (*SELECTION_FACTS, COVERAGE_FACT, STATE, LINE_FACT):
             lines.append(f"- {name.replace('_', ' ')}: {_readable(value)}")
     if candidates := selection_table(calibrator.facts, [channel.name for channel in inputs.channels[1:]]):
         lines += ["", "## Model selection", "", selection_summary(calibrator.facts), "", *_table(HEAD, candidates)]
@@ -143,6 +147,12 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     found = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
     is_weather = len(other_channels) == 2 and found == {"temperature", "humidity"}
     return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
+
+
+def describe_straight_line(facts: Mapping[str, Any]) -> list[str]:
+    """Give the straight line that a calibrator was compared with, for a place where the calibrator cannot run."""
+    equation, *uses = facts.get(LINE_FACT) or [""]
+    return [f"Where only a straight line can be used: {equation}", *uses] if equation else []
 
 
 def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray, values: np.ndarray) -> list[str]:

@@ -5,6 +5,7 @@
                   from a folded plan to `export`
     average       the mean of several plans (an ensemble) as one plan, shared steps done once; from `training` to `fold`
     add_plans     the sum of several plans; with_effect: what one device adds; from `training` and to `export`
+    narrow        without history and channels that are not used; from `training` to the calibrator
     with_learned  a learned correction at the end: y ← y + a y + c · (newest scaled inputs) + b; from `upkeep`
 
 A rule of `fold` or `fuse` looks at one step and returns the steps that replace it, or None if it does not apply.
@@ -27,6 +28,7 @@ from scare.kernels.fused import ACTIVATIONS
 Rewrite = Callable[[Plan, Step], list[Step] | None]
 
 MAX_SEARCHED = 5000  # sets of steps searched for the best order; our models need up to a thousand
+NEGLIGIBLE = 1e-6  # of the largest weight: smaller is rounding
 PREFIX = "learned."  # begins the names of a learned correction's values
 LEARNED, STATE = "learned", "learned_state"  # facts about it: for people, and for the next co-location session
 
@@ -271,6 +273,30 @@ def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
             kept |= set(step.inputs)
     owned = {plan.steps[index].output for index in done if KERNELS[plan.steps[index].kernel].copies}
     return sum(prod(plan.shapes[name]) for name in kept & owned)
+
+
+def narrow(plan: Plan) -> tuple[Plan, tuple[int, ...]]:
+    """Drop history and channels that a plan does not use; returns it with the numbers of the channels that are left.
+
+    Only a plan that reads nothing but the newest row is narrowed. Channel 0 is kept: it is the one that is calibrated.
+
+    >>> weight = np.array([[2.0], [0.0]])
+    >>> steps = Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": weight})
+    >>> line, channels = narrow(Plan(60, 2, steps))
+    >>> line.window, line.channels, channels
+    (1, 1, (0,))
+    """
+    every, newest = tuple(range(plan.channels)), {step.output for step in plan.readers(INPUT)}
+    if any(step.kernel != "newest" for step in plan.readers(INPUT)):
+        return plan, every
+    readers = [step for step in plan.steps if newest & {*step.inputs}]
+    if any(step.kernel != "dense" for step in readers):
+        return replace(plan, window=1), every
+    largest = np.max([np.abs(step.weights["weight"]).max(axis=1) for step in readers], axis=0)
+    kept = (0, *(channel for channel in every[1:] if largest[channel] > NEGLIGIBLE * largest.max()))
+    rows = {step.output: {**step.weights, "weight": step.weights["weight"][list(kept)]} for step in readers}
+    steps = tuple(replace(step, weights=rows.get(step.output, step.weights)) for step in plan.steps)
+    return Plan(1, len(kept), steps), kept
 
 
 def average(plans: Sequence[Plan]) -> Plan:

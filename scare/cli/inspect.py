@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from scare.calibrator.equation import equations
 from scare.calibrator.model_card import model_card
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, ModelFile, Quantity, SlashDates, open_calibrator
@@ -93,6 +94,7 @@ def info(
                 "target": asdict(model.target),
                 "window": inputs.window,
                 "step_seconds": inputs.step_seconds,
+                "equations": {device: str(one) for device, one in equations(model).items()},
                 "gap_policy": inputs.policy.name,
                 "scaling": inputs.scaling.method,
                 "devices": list(inputs.scaling.devices),

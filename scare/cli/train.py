@@ -15,14 +15,17 @@ import polars as pl
 import typer
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.equation import describe_equations, equations
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
 from scare.calibrator.linear import to_unit
 from scare.calibrator.model_card import (
     HEAD,
+    LINE_FACT,
     candidate_labels,
     cost_summary,
     cost_table,
     describe_refit,
+    describe_straight_line,
     selection_summary,
     selection_table,
 )
@@ -141,6 +144,8 @@ def train(
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
         facts |= {"test_period": require_training().period_of(parts.test)}
+        if not equations(calibrator):
+            facts |= {LINE_FACT: straight_line(evaluation)}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
         if evaluation.is_refitted:
             calibrator.save(evaluated_file(out))
@@ -157,6 +162,8 @@ def train(
             show_table(selection_summary(calibrator.facts), HEAD, candidates)
         if combinations := cost_table(calibrator.facts):
             show_table(cost_summary(calibrator.facts), *combinations)
+    for line in describe_equations(calibrator) or describe_straight_line(calibrator.facts):
+        note(line)
     for line in describe_intervals(calibrator.intervals, calibrator.facts, calibrator.target.unit):
         note(line)
     if calibrator.facts.get("interrupted"):
@@ -165,6 +172,14 @@ def train(
     note(f"Wrote the calibrator to {out}.")
     if refitted := describe_refit(calibrator.facts):
         note(f"{refitted} What was measured is kept in {evaluated_file(out)}; 'scare score' uses it for those days.")
+
+
+def straight_line(evaluation: Any) -> list[str]:
+    """The equation of a linear regression of the first channel, for a sheet or a system that can do no more."""
+    from scare.baselines.classical import linear_regression
+
+    readings = (*evaluation.train, *evaluation.validation)
+    return describe_equations(linear_regression(readings, evaluation.inputs, evaluation.calibrator.target))
 
 
 def require_training() -> Any:
@@ -273,7 +288,8 @@ def score_against_baselines(
     from scare.experiments.study import compare
     from scare.training.data import prepare_inputs
 
-    inputs, target = predictor.calibrator.inputs, predictor.calibrator.target
+    # with channels that the calibrator may not need
+    inputs, target = prepare_inputs(split.train, split.validation, recipe, with_effects=False)
     learned = (*split.train, *split.validation) if refit else split.train
     methods: dict[str, Any] = {}
     if to_unit(inputs.channels[0], target):  # a current in nA is not compared with ppb
@@ -283,9 +299,8 @@ def score_against_baselines(
         methods["linear, all"] = linear_regression(learned, inputs, target, len(inputs.channels))
     for baseline in baselines:
         note(f"Fitting {baseline}.")
-        windows, reference = prepare_inputs(split.train, split.validation, recipe, with_effects=False)
         try:
-            methods[baseline] = BASELINES[baseline](split.train, split.validation, windows, reference, refit)
+            methods[baseline] = BASELINES[baseline](split.train, split.validation, inputs, target, refit)
         except NotApplicableError as error:
             note(f"{baseline} {error}")
     return compare({**methods, name: predictor}, split.test)

@@ -169,7 +169,9 @@ class HatBasis:
         spacing = even[1]
         position = np.log2(np.arange(self.window) + 1.0)
         nearest = np.abs(even[:, None] - position).min(axis=1)
-        return even[1 - nearest / spacing >= 0.5]  # knots where some lag's hat is at least half its height
+        knots = even[1 - nearest / spacing >= 0.5]  # knots where some lag's hat is at least half its height
+        knots[1] = min(knots[1], position[1])  # the hat of the newest reading must not reach the one before
+        return knots
 
     @property
     def size(self) -> int:

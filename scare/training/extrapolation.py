@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.linear import line_weights
+from scare.calibrator.equation import line_weights
 from scare.calibrator.plan import Plan, run
 from scare.data.readings import Readings
 from scare.windowing.inputs import Inputs, RangeMonitor

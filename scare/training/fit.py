@@ -15,10 +15,12 @@ from scare.baselines import MODELS
 from scare.baselines.classical import BASELINES, Predictor
 from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
+from scare.calibrator.equation import line_weights
 from scare.calibrator.intervals import CalibrationErrors, Intervals, fit_intervals
 from scare.calibrator.known_rows import keep_rows
-from scare.calibrator.linear import line_weights, raw_reading, same_unit
+from scare.calibrator.linear import newest_inputs, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
+from scare.calibrator.passes import narrow
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.frames import read_frame
 from scare.data.readings import TIME, Channel, Readings
@@ -179,10 +181,11 @@ class Evaluation:
             "windows": len(examples),
             "data_sha256": examples.fingerprint(),
         }
+        shown = _held_out(fitted, self.validation)
         fitted = replace(
             fitted,
-            golden=Sample(before.golden.windows, fitted.compute(before.golden.windows)),
-            validation=before.validation,
+            golden=_golden(fitted, shown),
+            validation=_stored(fitted, shown),
             facts={**before.facts, "refitted": refitted},
             intervals=before.intervals,
             training_hours=training_hours(fitted.inputs, rows),
@@ -214,8 +217,7 @@ def evaluate(
     def make(combination: Combination) -> tuple[Evaluation, Examples]:
         """Of a combination, without facts; and validation as its plan reads it."""
         bare, learned = _fit_bare(combination, inputs, target, train, examples)
-        shown = held_out if bare.inputs.window == inputs.window else make_examples(validation, bare.inputs)
-        shown = shown.without_effects(bare.inputs.scaling.effects)
+        shown = _held_out(bare, validation)
         bare = replace(bare, floor=recipe.floor)
         calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
         free = is_better_free(calibrator, unclamped, shown)
@@ -263,10 +265,19 @@ def _fit_bare(
             bare = raw_reading(inputs, target, float((references - windows.series[windows.ends, 0]).mean()))
         return bare, windows
     plan, effects = combination.plan(examples, inputs.scaling)
-    empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
+    plan, channels = narrow(plan)
+    if plan.window < inputs.window:
+        inputs = newest_inputs(inputs, channels)
+        examples = make_examples(readings, inputs)
+    empty = Sample(np.empty((0, plan.window, plan.channels), np.float32), np.empty(0))
     scaling = replace(inputs.scaling, effects=effects)
     calibrator = Calibrator(plan, replace(inputs, scaling=scaling), target, empty, empty)
     return calibrator, examples.without_effects(effects)
+
+
+def _held_out(calibrator: Calibrator, validation: Sequence[Readings]) -> Examples:
+    """Windows of validation as a calibrator reads them; their targets lack what their devices add."""
+    return make_examples(validation, calibrator.inputs).without_effects(calibrator.inputs.scaling.effects)
 
 
 def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown: Examples) -> dict[str, Any]:
@@ -281,6 +292,7 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown
         "settings": asdict(recipe.settings),
         "devices": [one.device for one in train],
         "period": period_of(train),
+        "training_window": recipe.window,
         "training_windows": len(examples[0]),
         "validation_windows": len(examples[1]),
         "training_data_sha256": examples[0].fingerprint(),
@@ -291,7 +303,7 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown
     facts |= {} if ties is None else {"hash_ties": ties}
     errors = _join([_errors(calibrator, one, one.device) for one in validation])
     facts["validation_rmse"] = round(float(np.sqrt(np.square(errors.values - errors.references).mean())), 6)
-    expected = combination.error_on_new_devices((*train, *validation), calibrator.inputs)
+    expected = combination.error_on_new_devices((*train, *validation), evaluation.inputs)
     facts |= {} if expected is None else {"new_device_rmse": float(f"{expected:.4g}")}
     facts |= {"interrupted": True} if members[-1].interrupted else {}
     facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}

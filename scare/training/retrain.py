@@ -73,7 +73,8 @@ def recipe_of(calibrator: Calibrator) -> Recipe:
         raise UsageError("the file does not contain its training settings, so it cannot be retrained: use scare train")
     preset, model = str(facts["preset"]).split("+")[0], str(facts["model"])
     recipe = Recipe.preset(preset if preset in PRESETS else "default", model=model if model in MODELS else "scare")
-    tables = {"model": {**facts["architecture"], "window": calibrator.window}, "training": dict(facts["settings"])}
+    window = facts.get("training_window", calibrator.window)  # what ships may use less
+    tables = {"model": {**facts["architecture"], "window": window}, "training": dict(facts["settings"])}
     changed = adjust(recipe, tables, "its facts")
     return replace(changed, name=str(facts["preset"]), policy=calibrator.inputs.policy)
 

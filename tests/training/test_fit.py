@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.equation import equations
 from scare.data.flags import Flag
 from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.data.simulate import Simulation, simulate
@@ -20,14 +21,15 @@ from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.layers.front import HatBasis
 from scare.layers.heads import products
-from scare.models import Scare
-from scare.models.selection import PENALTIES, Design, SelectionRules, linear_variants
+from scare.models import Scare, selection
+from scare.models.selection import PENALTIES, Design, Linear, SelectionRules, linear_variants
 from scare.training import fit as fit_module
 from scare.training import loop
 from scare.training.data import hold_out
 from scare.training.fit import Evaluation, evaluate, fit
 from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.recipe import Recipe, TrainingSettings
+from scare.training.retrain import recipe_of
 from scare.windowing.training_examples import Examples, design_matrix, features, make_examples
 from tests.training.small_fits import NETWORK_STAYS, Line, Trained, line_recipe, make_readings, train
 
@@ -481,3 +483,19 @@ def test_a_new_device_has_wider_intervals_until_it_has_settled() -> None:
     assert not unsettled[299:].any()
     widths = (table["high"] - table["low"]).to_numpy()
     assert np.nanmean(widths[unsettled]) > 1.1 * np.nanmean(widths[~unsettled])
+
+
+def test_a_line_of_one_channel_needs_no_temperature_and_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What training does not use is dropped: the first reading of the one channel gives a value."""
+    line = {"line": lambda design: Linear(*design.moments.solve(1e-9, design.latest[:1]))}
+    monkeypatch.setattr(selection, "linear_variants", lambda *_: {selection.LINEAR: line})
+    rng = np.random.default_rng(3)
+    values = rng.normal((20.0, 15.0), (5.0, 1.0), (400, 2))
+    box = make_readings(values, 0.8 * values[:, 0] + 2.1, channels=("pm", "air"), unit="ppb")
+    calibrator = fit(box, recipe=Recipe.preset("default", window=12, steps=2, checkpoints=1, members=1))
+    assert [channel.name for channel in calibrator.inputs.channels] == ["pm"]
+    assert (calibrator.window, calibrator.golden.windows.shape[1:]) == (1, (1, 1))
+    assert calibrator.live("a new box").push(0.0, np.array([10.0])).value == pytest.approx(10.1, abs=0.01)
+    (equation,) = equations(calibrator).values()
+    assert (*equation.slopes, equation.intercept) == pytest.approx((0.8, 2.1), abs=1e-3)
+    assert recipe_of(calibrator).window == 12

@@ -1,0 +1,122 @@
+"""The equation of a linear calibrator in physical units, for people, spreadsheets and Home Assistant.
+
+Only a plan that is linear in the newest row has one. It holds inside the training range: beyond, a calibrator clamps
+and flags, which an equation does not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scare.calibrator.plan import Plan
+from scare.data.quantities import display_unit
+from scare.data.readings import Channel
+from scare.windowing.scaling import Affine, DeviceEffect
+
+if TYPE_CHECKING:
+    from scare.calibrator.calibrator import Calibrator
+
+MOST_TERMS = 8  # more channels make no equation that a person would type
+MOST_DEVICES = 10  # whose own equations are listed
+COLUMNS = "BCDEFGHI"  # of a spreadsheet: A is the time
+NEW_DEVICE = ""  # a name that no device has
+DIGITS = 5  # significant, of a printed number
+
+
+@dataclass(frozen=True)
+class Equation:
+    """target = slopes · channels + intercept; with a single channel also two `points` of that line."""
+
+    target: Channel
+    channels: tuple[Channel, ...]
+    slopes: tuple[float, ...]
+    intercept: float
+    points: tuple[tuple[float, float], ...] = ()
+
+    def __str__(self) -> str:
+        """
+        >>> str(Equation(Channel("PM2.5", "ug/m3"), (Channel("pm25"), Channel("T", "degC")), (0.807, -0.5), 2.1))
+        'PM2.5 = 0.807 × pm25 − 0.5 × T + 2.1, in µg/m³ (T in °C)'
+        """
+        terms = self._terms(f" × {one.name}" for one in self.channels)
+        signed = [f"{'−' if number < 0 else '+'} {_short(abs(number))}{name}" for number, name in terms]
+        right = " ".join(signed).removeprefix("+ ")
+        others = [one for one in self.channels if one.unit and one.unit != self.target.unit]
+        unit = f", in {display_unit(self.target.unit)}" if self.target.unit else ""
+        where = ", ".join(f"{one.name} in {display_unit(one.unit)}" for one in others)
+        return f"{self.target.name} = {right}{unit}{f' ({where})' if where else ''}"
+
+    def spreadsheet(self) -> str:
+        """The formula for row 2 of a sheet with the time in column A and the channels from column B on.
+
+        >>> Equation(Channel("PM2.5"), (Channel("pm25"), Channel("T")), (0.807, -0.5), 2.1).spreadsheet()
+        '=0.807*B2-0.5*C2+2.1'
+        """
+        terms = self._terms(f"*{column}2" for column in COLUMNS)
+        return "=" + "".join(f"{number:+.{DIGITS}g}{cell}" for number, cell in terms).removeprefix("+")
+
+    def uses(self) -> list[str]:
+        """How to use it, in a sentence for each tool."""
+        places = zip(self.channels, COLUMNS, strict=False)
+        columns = ", ".join(f"{one.name} in column {column}" for one, column in places)
+        found = [f"In a spreadsheet with {columns}, row 2: {self.spreadsheet()}"]
+        if self.points:
+            pairs = ", ".join(f"[{_short(reading)}, {_short(value)}]" for reading, value in self.points)
+            found.append(f"In Home Assistant's compensation: data_points: [{pairs}], degree: 1")
+        return found
+
+    def _terms(self, names: Iterable[str]) -> list[tuple[float, str]]:
+        """Each slope with the name of its channel, and the intercept unless it is zero."""
+        return [*zip(self.slopes, names, strict=False), *([(self.intercept, "")] if self.intercept else [])]
+
+
+def line_weights(plan: Plan) -> np.ndarray | None:
+    """Weights of a linear plan on the newest row [channels]; None for any other plan."""
+    if [step.kernel for step in plan.steps] != ["newest", "dense"]:
+        return None
+    return np.asarray(plan.steps[-1].weights["weight"][:, 0])
+
+
+def equations(calibrator: "Calibrator") -> dict[str, Equation]:
+    """The equation of each device whose own differs, by name, and of any other device under an empty name.
+
+    Empty for a calibrator without an equation.
+    """
+    scaling, weights = calibrator.inputs.scaling, line_weights(calibrator.plan)
+    known = list(dict.fromkeys([*scaling.devices, *scaling.effects]))
+    if weights is None or len(weights) > MOST_TERMS or len(known) > MOST_DEVICES:
+        return {}
+    fleet = _equation(calibrator, weights, scaling.fleet, scaling.effect(NEW_DEVICE))
+    own = {
+        device: _equation(calibrator, weights, scaling.known(device) or scaling.fleet, scaling.effect(device))
+        for device in known
+    }
+    own = {device: one for device, one in own.items() if str(one) != str(fleet)}
+    return own if own and (len(known) == 1 or scaling.settle) else {**own, NEW_DEVICE: fleet}
+
+
+def describe_equations(calibrator: "Calibrator") -> list[str]:
+    """The equations in a line each; a single one with how to use it elsewhere."""
+    found = equations(calibrator)
+    lines = [f"{f'{device}: ' if device else ''}{one}" for device, one in found.items()]
+    return [*lines, *next(iter(found.values())).uses()] if len(found) == 1 else lines
+
+
+def _equation(calibrator: "Calibrator", weights: np.ndarray, affine: Affine, effect: DeviceEffect) -> Equation:
+    """Undo the scaling: y = S (w · (x - c) / s + b) + C, with what the device adds to w and b."""
+    inputs, target = calibrator.inputs, calibrator.inputs.scaling.target
+    bias = calibrator.plan.steps[-1].weights.get("bias", np.zeros(1))
+    scaled = weights.astype(np.float64) + effect.slope * np.eye(len(weights))[0]
+    slopes = scaled * target.scale[0] / affine.scale
+    intercept = float(target.center[0] + target.scale[0] * (bias[0] + effect.offset) - slopes @ affine.center)
+    points: tuple[tuple[float, float], ...] = ()
+    if len(weights) == 1:
+        usual = float(affine.center[0]), float(affine.center[0] + 2 * affine.scale[0])
+        points = tuple((reading, float(slopes[0]) * reading + intercept) for reading in usual)
+    return Equation(calibrator.target, inputs.channels, tuple(slopes.tolist()), intercept, points)
+
+
+def _short(number: float) -> str:
+    return f"{number:.{DIGITS}g}"
