@@ -1,6 +1,8 @@
 """`scare predict`: add calibrated values, intervals and flags to a table of raw readings, or to an archive of them."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,15 +16,19 @@ from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.calibrator.model_card import describe_new_device
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
+from scare.cli.options import AVERAGED_BELOW
+from scare.data.alignment import COARSER, average
 from scare.data.column_guess import find_time_and_device
 from scare.data.column_mapping import ColumnMapping, iterate_tables
-from scare.data.flags import count_flags, flag_names
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
+from scare.data.flags import MEANINGS, NO_VALUE, Flag, count_flags, flag_names
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Readings
 from scare.data.tables import table_writer
-from scare.errors import DataError, UsageError
+from scare.errors import DataError, ExitCode, UsageError
 from scare.executor import LOCAL, open_executor
-from scare.words import spell_counts
+from scare.words import duration, spell_counts
 
+COUNTED = ("rows", "calibrated", "outside", "unsettled", "negative")  # of each device
+DOUBTFUL = COUNTED[2:]
 SHOWN = 10  # devices, files, reasons that are printed
 
 
@@ -51,12 +57,16 @@ def predict(
     models: Annotated[
         Path | None, typer.Option("--models", help="For an archive: a table device,model instead of MODEL.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 5 if fewer than half of a file's rows get a value.")
+    ] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="For an archive: parallel processes.")] = 1,
     executor: options.ExecutorName = LOCAL,
     as_json: options.Json = False,
 ) -> None:
     """Write raw and calibrated values, intervals and flags side by side, in bounded memory.
 
+    Rows out of order are sorted, and finer readings averaged to the step of training; both read the file whole.
     For a folder or a glob (an archive), each file becomes one of the same name in --out; run again to resume.
 
     Examples:
@@ -80,8 +90,11 @@ def predict(
         missing=tuple(missing or ()),
     )
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
-        calibrator = options.open_for_table(model, Path(readings[0]), labels.time, labels)
-        _predict_file(calibrator, Path(readings[0]), out or Path("calibrated.csv"), labels, device, as_json)
+        table = Path(readings[0])
+        calibrator = options.open_for_table(model, table, labels.time, labels)
+        enough = _predict_file(calibrator, table, out or Path("calibrated.csv"), labels, device, as_json)
+        if strict and not enough:
+            raise typer.Exit(ExitCode.PARITY_FAILED)
         return
     if device:
         raise UsageError(
@@ -101,38 +114,108 @@ def predict(
     predict_archive(archive, jobs, executor, as_json)
 
 
-def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> None:
-    """Calibrate one file, a chunk of rows at a time, and print the newest row of each device."""
+def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> bool:
+    """Calibrate one file, a chunk of rows at a time, and print the newest row of each device.
+
+    Returns whether at least half of the rows have a value; otherwise a warning gives the reasons.
+    """
     times, guessed_device = find_time_and_device(file, labels.time, labels)
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, **labels.table_options)
+    new: list[str] = []
 
     def announce(device: str, times: np.ndarray, values: np.ndarray) -> None:
-        for line in describe_new_device(model, device, times, values):
+        lines = describe_new_device(model, device, times, values)
+        new.extend([device] * bool(lines))
+        for line in lines:
             note(line)
 
-    streams = DeviceStreams(model, announce)
-    rows, calibrated, newest = 0, 0, dict[str, dict[str, Any]]()
-    flags = dict.fromkeys(count_flags(np.empty(0, np.uint32)), 0)
+    streams, newest, devices = DeviceStreams(model, announce), dict[str, dict[str, Any]](), dict[str, Counter[str]]()
+    flags, reasons = Counter[str](dict.fromkeys(Flag.__members__, 0)), Counter[str]()
     with progress("calibrating", "count") as (bar, task), table_writer(out) as write:
-        for chunk in iterate_tables(file, mapping):
-            if device and not mapping.device_column:
-                chunk = chunk.with_columns(pl.lit(device).alias(DEVICE))
+        for chunk in rows_for(model.inputs.step_seconds, file, mapping, device):
             result = streams.push(chunk)
             write(result)
             newest |= _newest(result, model)
-            rows, calibrated = rows + result.height, calibrated + result[CALIBRATED].count()
-            for name, count in count_flags(result[FLAGS].to_numpy()).items():
-                flags[name] += count
-            bar.update(task, count=f"{rows:,} rows")
-    result_facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": flags}
+            for name, counts in _count_rows(result).items():
+                devices[name] = devices.get(name, Counter()) + counts
+            flags.update(count_flags(result[FLAGS].to_numpy()))
+            reasons.update(count_flags(result.filter(pl.col(CALIBRATED).is_null())[FLAGS].to_numpy() & NO_VALUE))
+            bar.update(task, count=f"{sum(one['rows'] for one in devices.values()):,} rows")
+    rows, calibrated = (sum(one[name] for one in devices.values()) for name in ("rows", "calibrated"))
     if as_json:
-        emit({**result_facts, "newest": list(newest.values())})
+        facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": dict(flags)}
+        counts = {name: {what: one[what] for what in COUNTED} for name, one in devices.items()}
+        emit({**facts, "devices": counts, "new_devices": new, "newest": list(newest.values())})
     else:
         _show(list(newest.values()), model)
     note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {out}.")
     if any(flags.values()):
         note(f"Flagged rows: {spell_counts(flags)}.")
+    for name in new[:SHOWN]:
+        counts = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
+        note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {counts}.")
+    if 2 * calibrated < rows:
+        why = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons.most_common() if count)
+        note(f"Warning: fewer than half of the rows have a calibrated value. {why}.")
+    return 2 * calibrated >= rows
+
+
+def rows_for(step_seconds: float, file: Path, mapping: ColumnMapping, device: str) -> Iterator[pl.DataFrame]:
+    """Yield a file's rows as a calibrator of this time step takes them.
+
+    Rows out of order are sorted, and finer readings averaged, as in training; either needs the whole file in memory.
+    """
+    in_order, step = _order_and_step(file, mapping)
+    if step > step_seconds * COARSER:
+        raise DataError(
+            f"{file} has a reading every {duration(step)}, and the model was trained on one every"
+            f" {duration(step_seconds)}: give finer readings, or train on means of {duration(step)}"
+            f" (scare train --set data.step={step:g})"
+        )
+    finer = step < AVERAGED_BELOW * step_seconds
+    own = [pl.lit(device).alias(DEVICE)] if device and not mapping.device_column else []
+    chunks = (chunk.with_columns(own) for chunk in iterate_tables(file, mapping))
+    if in_order and not finer:
+        yield from chunks
+        return
+    if not in_order:
+        note(f"{file}: the rows are not in order of time. They are sorted, and repeated times are left out.")
+    if finer:
+        note(f"{file}: a reading every {duration(step)} is averaged to {duration(step_seconds)}, as in training.")
+    for rows in pl.concat(list(chunks)).partition_by(DEVICE, maintain_order=True):
+        rows = rows.unique(TIME, keep="first").sort(TIME)
+        if finer:
+            name, reference = rows[DEVICE][0], mapping.reference if REFERENCE in rows.columns else None
+            means = average(Readings(name, rows.drop(DEVICE), mapping.channels, reference), step_seconds).frame
+            rows = means.select(pl.lit(name).alias(DEVICE), pl.exclude(FLAGS))
+        yield rows
+
+
+def _order_and_step(file: Path, mapping: ColumnMapping) -> tuple[bool, float]:
+    """Whether the rows of each device are in order of time, and the usual time between them, in seconds."""
+    latest, steps, in_order = dict[str, float](), [], True
+    for chunk in iterate_tables(file, replace(mapping, channels=mapping.channels[:1], reference=None)):
+        for part in chunk.partition_by(DEVICE):
+            name, times = part[DEVICE][0], part[TIME].dt.epoch("us").to_numpy() / 1e6
+            in_order &= bool((np.diff(times, prepend=latest.get(name, -np.inf)) >= 0).all())
+            latest[name] = max(latest.get(name, -np.inf), float(times.max()))
+            apart = np.diff(np.unique(times))
+            steps += [float(np.median(apart))] if len(apart) else []
+    return in_order, float(np.median(steps)) if steps else 0.0
+
+
+def _count_rows(result: pl.DataFrame) -> dict[str, Counter[str]]:
+    """Count what `COUNTED` names, for each device."""
+    flags, calibrated = pl.col(FLAGS), pl.col(CALIBRATED)
+    counts = result.group_by(DEVICE).agg(
+        pl.len().alias("rows"),
+        calibrated.count().alias("calibrated"),
+        ((flags & int(Flag.OUTSIDE)) > 0).sum().alias("outside"),
+        ((flags & int(Flag.UNSETTLED)) > 0).sum().alias("unsettled"),
+        (calibrated < 0).sum().alias("negative"),
+    )
+    return {row[DEVICE]: Counter({name: row[name] for name in COUNTED}) for row in counts.iter_rows(named=True)}
 
 
 def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:

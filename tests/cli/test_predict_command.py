@@ -215,3 +215,64 @@ def test_what_an_archive_cannot_do_is_said(scare: RunCli, model: Path, line: str
     Path("table.csv").write_text("a,b\n1,2\n")
     output = scare(f"scare predict {line.format(model=model)}")
     assert (output.code, sentence in output.err) == (code, True), output.err
+
+
+def test_rows_out_of_order_are_sorted(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
+    box = rows.filter(pl.col("device") == rows["device"][0])
+    box.write_csv("sorted.csv")
+    box.reverse().write_csv("reversed.csv")
+    assert scare(f"scare predict {model} sorted.csv --out a.csv").code == 0
+    output = scare(f"scare predict {model} reversed.csv --out b.csv")
+    assert output.code == 0, output.err
+    assert "reversed.csv: the rows are not in order of time. They are sorted" in output.err
+    assert_frame_equal(pl.read_csv("a.csv"), pl.read_csv("b.csv"))
+
+
+def test_finer_readings_are_averaged_and_coarser_ones_refused(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
+    box = rows.filter(pl.col("device") == rows["device"][0])
+    step = Calibrator.load(model).inputs.step_seconds
+    numbers = box.select(pl.exclude("device", "time")).columns
+    halves = [box, box.with_columns(pl.col("time") - pl.duration(seconds=round(step / 2)))]
+    pl.concat(halves).sort("time").write_csv("fine.csv")
+    box.write_csv("box.csv")
+    box.gather_every(3).write_csv("coarse.csv")
+    assert scare(f"scare predict {model} box.csv --out a.csv").code == 0
+    output = scare(f"scare predict {model} fine.csv --out b.csv")
+    assert output.code == 0, output.err
+    assert "is averaged to" in output.err
+    same, means = pl.read_csv("a.csv"), pl.read_csv("b.csv")
+    assert numbers[0] in means.columns
+    assert_frame_equal(same.select("time", "calibrated"), means.select("time", "calibrated"))
+    refused = scare(f"scare predict {model} coarse.csv --out c.csv")
+    assert refused.code == 3
+    assert f"scare train --set data.step={3 * step:g}" in refused.err
+
+
+def test_a_run_that_calibrates_few_rows_says_why_and_strict_fails(
+    scare: RunCli, model: Path, rows: pl.DataFrame
+) -> None:
+    channel = Calibrator.load(model).inputs.channels[0].name
+    box = rows.filter(pl.col("device") == rows["device"][0])
+    few = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.col(channel))
+    box.with_columns(few.alias(channel)).write_csv("few.csv")
+    output = scare(f"scare predict {model} few.csv --out c.csv")
+    assert output.code == 0
+    assert "Warning: fewer than half of the rows have a calibrated value." in output.err
+    assert "rows: a channel has no usable value; " in output.err
+    assert scare(f"scare predict {model} few.csv --out c.csv --strict").code == 5
+    box.write_csv("all.csv")
+    assert scare(f"scare predict {model} all.csv --out c.csv --strict").code == 0
+
+
+def test_rows_of_an_unknown_device_are_counted(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
+    channel = Calibrator.load(model).inputs.channels[0].name
+    box = rows.filter(pl.col("device") == rows["device"][0]).with_columns(pl.lit("stranger").alias("device"))
+    box.with_columns(50 * pl.col(channel)).write_csv("new.csv")
+    output = scare(f"scare predict {model} new.csv --out c.csv --json")
+    facts, table = json.loads(output.out), pl.read_csv("c.csv")
+    found = facts["devices"]["stranger"]
+    assert facts["new_devices"] == ["stranger"]
+    assert found["outside"] == (table["flags"] & int(Flag.OUTSIDE) > 0).sum() > 0
+    assert found["negative"] == (table["calibrated"] < 0).sum()
+    counts = f"{found['outside']:,} outside, {found['unsettled']:,} unsettled, {found['negative']:,} negative"
+    assert f"stranger was not in training: of its {found['rows']:,} rows {counts}." in output.err
