@@ -16,9 +16,11 @@ from scare.calibrator.equation import describe_equations
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
 from scare.calibrator.known_rows import recognise
 from scare.calibrator.passes import STATE
+from scare.calibrator.verdict import verdict_of
 from scare.data.quantities import find_quantity
 from scare.data.readings import Channel, Readings
-from scare.words import plural
+from scare.windowing.inputs import Inputs
+from scare.words import duration, plural
 
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
@@ -61,8 +63,10 @@ def model_card(calibrator: "Calibrator") -> str:
     lines = [
         f"# Calibrator for {_name_and_unit(calibrator.target)}",
         "",
+        *([found.text, ""] if (found := verdict_of(calibrator.facts, inputs.step_seconds, unit)) else []),
         f"- inputs: {', '.join(map(_name_and_unit, inputs.channels))}",
         f"- window: {plural(inputs.window, 'reading')}, one every {inputs.step_seconds:g} s",
+        f"- {describe_first_value(inputs)}",
         f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}",
     ]
     lines += [f"- {line}" for line in describe_equations(calibrator) or describe_straight_line(calibrator.facts)]
@@ -149,6 +153,14 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
 
 
+def describe_first_value(inputs: Inputs) -> str:
+    """Say when a device that was just switched on gets its first value."""
+    count = inputs.policy.rows_checked(inputs.window)
+    if count == 1:
+        return "The first reading gives the first value."
+    return f"The first value comes with reading {count}, {duration((count - 1) * inputs.step_seconds)} after the first."
+
+
 def describe_straight_line(facts: Mapping[str, Any]) -> list[str]:
     """Give the straight line that a calibrator was compared with, for a place where the calibrator cannot run."""
     equation, *uses = facts.get(LINE_FACT) or [""]
@@ -200,9 +212,13 @@ def describe_refit(facts: Mapping[str, Any]) -> str:
     refitted, test = facts.get("refitted"), facts.get("test_period")
     if not refitted or not test or refitted["period"][1] < test[0]:
         return ""
-    start, end = (moment[:10] for moment in test)
-    days = start if start == end else f"{start} to {end}"
-    return f"Its accuracy was measured on {days}; after that it was fitted again, those days included."
+    return f"Its accuracy was measured on {describe_period(test)}; after that it was fitted again, those days included."
+
+
+def describe_period(period: Sequence[str]) -> str:
+    """The days from the first to the last of two ISO 8601 times."""
+    start, end = (moment[:10] for moment in period)
+    return start if start == end else f"{start} to {end}"
 
 
 def selection_summary(facts: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from scare.calibrator.equation import equations
 from scare.calibrator.model_card import model_card
+from scare.calibrator.verdict import verdict_of
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, ModelFile, Quantity, SlashDates, open_calibrator
 from scare.data.column_guess import Inspection, inspect_table
@@ -87,13 +88,14 @@ def info(
             temporary.write_text(model_card(model), encoding="utf-8")
         note(f"Wrote the card to {out}.")
     if as_json:
-        inputs = model.inputs
+        inputs, unit = model.inputs, model.target.unit
         emit(
             {
                 "channels": [asdict(channel) for channel in inputs.channels],
                 "target": asdict(model.target),
                 "window": inputs.window,
                 "step_seconds": inputs.step_seconds,
+                "verdict": found.as_dict() if (found := verdict_of(model.facts, inputs.step_seconds, unit)) else None,
                 "equations": {device: str(one) for device, one in equations(model).items()},
                 "gap_policy": inputs.policy.name,
                 "scaling": inputs.scaling.method,

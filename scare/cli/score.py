@@ -14,10 +14,10 @@ import typer
 from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import bind, find_channels
-from scare.calibrator.model_card import SELECTION_FACTS, has_learned_from
+from scare.calibrator.model_card import SELECTION_FACTS, describe_period, has_learned_from
 from scare.cli import options
 from scare.cli.config import read_config
-from scare.cli.console import emit, note, progress, show_table
+from scare.cli.console import STDOUT, emit, note, progress, show_table
 from scare.cli.options import find_published, open_calibrator, read_for
 from scare.cli.train import evaluated_file
 from scare.data.colocation import read_colocation
@@ -89,6 +89,8 @@ def score(
     if as_json:
         emit(card.as_dict())
     else:
+        if verdict := card.verdict:
+            STDOUT.print(verdict.text, markup=False)
         _show(card)
     _note_remarks(card, out)
     missed = missed_demands(demands, card, table)
@@ -158,6 +160,9 @@ def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparis
     names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in (*names, *sorted(SELECTION_FACTS)) if name in facts}
     model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
+    scores = facts.get("test_scores", {})
+    if "linear" in scores and scores["linear"]["rows"] == len(scored.series.rows.scored):  # the rows of training's test
+        model |= {"line_rmse": scores["linear"]["rmse"]}
     target = {"name": calibrator.target.name, "unit": calibrator.target.unit}
     dataset = scored.series.facts(subject.readings, calibrator)
     card = Card(model, target, scored.entries, dataset, scored.board, provenance, tuple(comparison))
@@ -191,7 +196,9 @@ def _show(card: Card) -> None:
         rows.append((title, entry.label, *_value_and_unit(entry), entry.source, entry.grade or ""))
         previous = entry.requirement
     facts = card.dataset
-    title = f"{card.target['name']} by {card.model.get('model', 'a calibrator')}: {facts['rows_scored']:,} rows scored"
+    days = describe_period(facts["scored_period"])
+    by = card.model.get("model", "a calibrator")
+    title = f"{card.target['name']} by {by}: {facts['rows_scored']:,} rows of {days} scored"
     show_table(title, ("requirement", "measure", "value", "unit", "source", "grade"), rows)
 
 

@@ -11,6 +11,7 @@ from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
 
@@ -24,14 +25,16 @@ from scare.calibrator.model_card import (
     candidate_labels,
     cost_summary,
     cost_table,
+    describe_period,
     describe_refit,
     describe_straight_line,
     selection_summary,
     selection_table,
 )
+from scare.calibrator.verdict import verdict_of
 from scare.cli import options
 from scare.cli.config import Given, read_config
-from scare.cli.console import STDERR, emit, is_json_progress, note, progress, show_table
+from scare.cli.console import STDERR, STDOUT, emit, is_json_progress, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.data.colocation import make_split, read_colocation
 from scare.data.quantities import STANDARD_TEMPERATURE
@@ -143,7 +146,8 @@ def train(
         )
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
-        facts |= {"test_period": require_training().period_of(parts.test)}
+        scored = [one.rows(np.isfinite(one.targets)) for one in parts.test]
+        facts |= {"test_period": require_training().period_of([one for one in scored if len(one)])}
         if not equations(calibrator):
             facts |= {LINE_FACT: straight_line(evaluation)}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
@@ -151,13 +155,17 @@ def train(
             calibrator.save(evaluated_file(out))
             calibrator = ship(evaluation, calibrator, parts.test)
         calibrator.save(temporary)
+    verdict = verdict_of(calibrator.facts, calibrator.inputs.step_seconds, calibrator.target.unit)
     if as_json:
-        facts = dict(calibrator.facts)
-        emit({"file": str(out), "notes": notes, "scores": scores_as_dict(scores), "facts": facts})
+        printed = {"scores": scores_as_dict(scores), "verdict": verdict.as_dict() if verdict else None}
+        emit({"file": str(out), "notes": notes, **printed, "facts": dict(calibrator.facts)})
     else:
+        if verdict:
+            STDOUT.print(verdict.text, markup=False)
         unit = f", in {calibrator.target.unit}" if calibrator.target.unit else ""
         rows = next(iter(scores.values())).rows
-        show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows{unit}", calibrator)
+        days = describe_period(calibrator.facts["test_period"])
+        show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows of {days}{unit}", calibrator)
         if candidates := selection_table(calibrator.facts, _other_channels(calibrator)):
             show_table(selection_summary(calibrator.facts), HEAD, candidates)
         if combinations := cost_table(calibrator.facts):

@@ -16,7 +16,7 @@ import numpy as np
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.model_card import selection_summary
+from scare.calibrator.model_card import describe_first_value, selection_summary
 from scare.calibrator.passes import fuse
 from scare.calibrator.plan import INPUT, Plan, run
 from scare.data.readings import Channel
@@ -140,7 +140,8 @@ class Compiled:
         title = (
             f"{_label(self.calibrator.target)} from {', '.join(self.labels)}, in this order, one reading every"
             f" {self.calibrator.inputs.step_seconds:g} s; scaled for {self.device or 'the fleet'}{settles}, in"
-            f" {self.arithmetic.label}. Made by scare {scare.__version__}: do not edit."
+            f" {self.arithmetic.label}. {describe_first_value(self.calibrator.inputs)}"
+            f" Made by scare {scare.__version__}: do not edit."
         )
         return f"{title} {selection_summary(self.calibrator.facts)}".rstrip()
 

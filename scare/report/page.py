@@ -107,6 +107,7 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         title=f"Calibration report: {heading}",
         heading=heading,
         lead=lead(run),
+        verdict=run.card.verdict,
         tiles=tiles(run, views),
         contents=CONTENTS,
         scorecard=scorecard(run.card),

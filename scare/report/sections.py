@@ -16,6 +16,7 @@ from scare.calibrator.model_card import (
     SELECTION_FACTS,
     cost_summary,
     cost_table,
+    describe_period,
     selection_summary,
     selection_table,
 )
@@ -77,7 +78,9 @@ def lead(run: Run) -> str:
         "; rows used in training or validation are excluded" if any(one.trained.any() for one in run.series) else ""
     )
     origin = f" The model was made from: {run.card.model['data']}." if run.card.model.get("data") else ""
-    return f"{named} next to a reference{by}. Scored on {scored}{without}.{origin}"
+    period = run.card.dataset.get("scored_period")
+    days = f" of {describe_period(period)}" if period else ""
+    return f"{named} next to a reference{by}. Scored on {scored}{days}{without}.{origin}"
 
 
 def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:

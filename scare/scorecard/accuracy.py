@@ -15,7 +15,7 @@ Paper gap: it names thresholds of 5, 10 and 20 % and ±30 points, not what chang
 
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -310,14 +310,21 @@ def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) ->
 
 
 def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Devices and periods of the readings that a calibrator was made from, as far as its file records them."""
+    """Devices and periods of the readings that a calibrator was made from, as far as its file records them.
+
+    After a split by time, validation lasts until the first test row: rows between only filled its window.
+    """
     validation, learned = facts.get("validation", {}), facts.get(LEARNED, {})
+    period, test = list(validation.get("period", ())), facts.get("test_period")
+    if test and len(period) == 2 and period[1] < test[0]:
+        before = datetime.fromisoformat(test[0]) - timedelta(seconds=1)
+        period[1] = before.strftime("%Y-%m-%dT%H:%M:%SZ")
     sessions = {"visit_devices": list(learned["devices"]), "visit_periods": list(learned["periods"])} if learned else {}
     return sessions | {
         "training_devices": list(facts.get("devices", ())),
         "training_period": list(facts.get("period", ())),
         "validation_devices": list(validation.get("devices", ())),
-        "validation_period": list(validation.get("period", ())),
+        "validation_period": period,
     }
 
 

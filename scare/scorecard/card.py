@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from scare.calibrator.verdict import Verdict, judge
 from scare.errors import DataError, UsageError
 from scare.records import convert
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, RequirementTable
@@ -52,6 +53,15 @@ class Card:
             worst[requirement] = max(known, key=GRADES.index) if all_known or Grade.POOR in known else None
         return worst
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the scored rows; None if the reference is constant there."""
+        found = {entry.measure: entry.detail for entry in self.entries}
+        if "r2" not in found.get("rmse", {}):
+            return None
+        accuracy = {**found["rmse"], "line_rmse": self.model.get("line_rmse")}
+        return judge(accuracy, found.get("interval_coverage"), self.model["step_seconds"], self.target["unit"])
+
     def to_json(self) -> str:
         """Serialise the card in the format of `scorecard.schema.json`."""
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -60,7 +70,8 @@ class Card:
         """Return plain JSON values, None for numbers that JSON does not have."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         entries = [asdict(entry) for entry in self.entries]
-        plain: dict[str, Any] = _plain({"schema": SCHEMA, **facts, "entries": entries, "grades": self.grades()})
+        derived = {"grades": self.grades(), "verdict": self.verdict.as_dict() if self.verdict else None}
+        plain: dict[str, Any] = _plain({"schema": SCHEMA, **facts, "entries": entries, **derived})
         return plain
 
     @staticmethod
@@ -76,8 +87,8 @@ class Card:
 
     @staticmethod
     def from_dict(facts: Mapping[str, Any]) -> "Card":
-        """Rebuild a card from the values of `as_dict`, without the schema; grades are computed again."""
-        known = {name: value for name, value in facts.items() if name != "grades"}
+        """Rebuild a card from the values of `as_dict`, without the schema; grades and verdict are computed again."""
+        known = {name: value for name, value in facts.items() if name not in ("grades", "verdict")}
         return convert(known, Card, NO_CARD, DataError)
 
 

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -175,6 +176,7 @@ class CalibratedReadings:
             "rows_calibrated": int(np.isfinite(rows.calibrated).sum()),
             "rows_of_training": int(rows.trained.sum()),
             "rows_scored": len(rows.scored),
+            "scored_period": [_iso(datetime.fromtimestamp(end, UTC)) for end in np.quantile(rows.scored.times, [0, 1])],
             **origin_of(calibrator.facts),
             "flags": count_flags(rows.flags),
         }

@@ -1,0 +1,85 @@
+"""The plain verdict on a calibrator: good, usable with care, or not usable, and why, in two sentences.
+
+By the share of the reference's variation that it explains (R²), whether a straight line does as well, how often its
+intervals hold the reference, and how many rows say so. Terminal, card, page and report share it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from math import isfinite, sqrt
+from typing import Any
+
+from scare.calibrator.intervals import COVERAGE_FACT
+from scare.data.quantities import display_unit
+from scare.words import plural
+
+GOOD_R2 = 0.7  # the target of the US EPA's performance testing protocol for fine dust (EPA/600/R-20/280)
+LEAST_R2 = 0.5  # below, more of the variation is error than air
+NO_BETTER = 1.02  # times the error of a straight line: within chance of it
+MISSED_COVERAGE = 0.1  # below the stated share
+FEW_ROWS = 100
+STEPS = {60.0: "one-minute", 600.0: "ten-minute", 3600.0: "hourly", 86400.0: "daily"}
+
+
+class Level(StrEnum):
+    """What a calibrator is good for."""
+
+    GOOD = "good"
+    CARE = "usable with care"
+    NOT = "not usable"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The level, and two sentences: what the calibrator explains, and what that rests on."""
+
+    level: Level
+    text: str
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return asdict(self)
+
+
+def judge(
+    accuracy: Mapping[str, Any], coverage: Mapping[str, Any] | None, step_seconds: float, unit: str
+) -> Verdict | None:
+    """Judge by `rows`, `rmse`, `r2` and `line_rmse` (None: unknown), and by `level` and `share` of the intervals.
+
+    None if the reference is constant.
+
+    >>> poor = judge({"rows": 800, "rmse": 5.2, "r2": 0.14, "line_rmse": 5.6}, None, 3600.0, "ug/m3")
+    >>> print(poor.text)  # doctest: +NORMALIZE_WHITESPACE
+    Explains 14 % of the variation: not usable for hourly values. The typical error (RMSE) is 5.2 µg/m³
+    where the reference varies by 5.61, that of a straight line 5.6.
+    """
+    r2, rmse, line = accuracy["r2"], float(accuracy["rmse"]), accuracy.get("line_rmse")
+    if r2 is None or not isfinite(r2):
+        return None
+    doubts = []
+    if line is not None and rmse > NO_BETTER * line:
+        doubts.append("a straight line is better")
+    if coverage and coverage["share"] < coverage["level"] - MISSED_COVERAGE:
+        stated, found = (f"{100 * coverage[name]:.0f} %" for name in ("level", "share"))
+        doubts.append(f"the {stated} interval holds only {found} of the references")
+    if accuracy["rows"] < FEW_ROWS:
+        doubts.append(f"only {plural(accuracy['rows'], 'row')} could be scored")
+    level = Level.NOT if r2 < LEAST_R2 else Level.CARE if doubts or r2 < GOOD_R2 else Level.GOOD
+    shown = f" {display_unit(unit)}" if unit else ""
+    spread = f" where the reference varies by {rmse / sqrt(1 - r2):.3g}" if r2 < 1 else ""
+    beside = f", that of a straight line {line:.3g}" if line is not None else ""
+    values = f"{STEPS.get(step_seconds, 'such')} values"
+    first = f"Explains {100 * max(0.0, r2):.0f} % of the variation: {level} for {values}."
+    second = f"The typical error (RMSE) is {rmse:.3g}{shown}{spread}{beside}"
+    return Verdict(level, f"{first} {'; '.join([second, *doubts])}.")
+
+
+def verdict_of(facts: Mapping[str, Any], step_seconds: float, unit: str) -> Verdict | None:
+    """The verdict on the test rows that training scored; None for a calibrator without scores."""
+    scores = facts.get("test_scores")
+    if not scores:
+        return None
+    *_, own = scores.values()
+    line = scores.get("linear", {}).get("rmse")
+    return judge({**own, "line_rmse": line}, facts.get(COVERAGE_FACT), step_seconds, unit)
