@@ -145,16 +145,16 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
     rows, calibrated = (sum(one[name] for one in devices.values()) for name in ("rows", "calibrated"))
     if as_json:
         facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": dict(flags)}
-        counts = {name: {what: one[what] for what in COUNTED} for name, one in devices.items()}
-        emit({**facts, "devices": counts, "new_devices": new, "newest": list(newest.values())})
+        counted = {name: {what: one[what] for what in COUNTED} for name, one in devices.items()}
+        emit({**facts, "devices": counted, "new_devices": new, "newest": list(newest.values())})
     else:
         _show(list(newest.values()), model)
     note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {out}.")
     if any(flags.values()):
         note(f"Flagged rows: {spell_counts(flags)}.")
     for name in new[:SHOWN]:
-        counts = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
-        note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {counts}.")
+        doubtful = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
+        note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {doubtful}.")
     if 2 * calibrated < rows:
         why = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons.most_common() if count)
         note(f"Warning: fewer than half of the rows have a calibrated value. {why}.")

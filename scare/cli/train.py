@@ -145,7 +145,7 @@ def train(
             given.config.data.standard_temperature,
         )
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
-        facts = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
+        facts: dict[str, Any] = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
         scored = [one.rows(np.isfinite(one.targets)) for one in parts.test]
         facts |= {"test_period": require_training().period_of([one for one in scored if len(one)])}
         if not equations(calibrator):

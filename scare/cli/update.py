@@ -95,7 +95,7 @@ def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]
     from scare.training.retrain import NewestDay, join_devices, recipe_of
 
     recipe = recipe_of(model)
-    newest = NewestDay.split_off(join_devices(old, new), recipe.window * model.inputs.step_seconds)
+    newest = NewestDay.split_off(join_devices(old, new), recipe.window_readings * model.inputs.step_seconds)
     return newest.choose(model, fit_with_progress(newest.before, (), recipe))
 
 
