@@ -181,7 +181,7 @@ class Evaluation:
             "windows": len(examples),
             "data_sha256": examples.fingerprint(),
         }
-        shown = _held_out(fitted, self.validation)
+        shown = _validation_windows(fitted, self.validation)
         fitted = replace(
             fitted,
             golden=_golden(fitted, shown),
@@ -217,7 +217,7 @@ def evaluate(
     def make(combination: Combination) -> tuple[Evaluation, Examples]:
         """Of a combination, without facts; and validation as its plan reads it."""
         bare, learned = _fit_bare(combination, inputs, target, train, examples)
-        shown = _held_out(bare, validation)
+        shown = _validation_windows(bare, validation)
         bare = replace(bare, floor=recipe.floor)
         calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
         free = is_better_free(calibrator, unclamped, shown)
@@ -275,7 +275,7 @@ def _fit_bare(
     return calibrator, examples.without_effects(effects)
 
 
-def _held_out(calibrator: Calibrator, validation: Sequence[Readings]) -> Examples:
+def _validation_windows(calibrator: Calibrator, validation: Sequence[Readings]) -> Examples:
     """Windows of validation as a calibrator reads them; their targets lack what their devices add."""
     return make_examples(validation, calibrator.inputs).without_effects(calibrator.inputs.scaling.effects)
 

@@ -232,8 +232,8 @@ def test_finer_readings_are_averaged_and_coarser_ones_refused(scare: RunCli, mod
     box = rows.filter(pl.col("device") == rows["device"][0])
     step = Calibrator.load(model).inputs.step_seconds
     numbers = box.select(pl.exclude("device", "time")).columns
-    halves = [box, box.with_columns(pl.col("time") - pl.duration(seconds=round(step / 2)))]
-    pl.concat(halves).sort("time").write_csv("fine.csv")
+    both = [box, box.with_columns(pl.col("time") - pl.duration(seconds=round(step / 2)))]
+    pl.concat(both).sort("time").write_csv("fine.csv")
     box.write_csv("box.csv")
     box.gather_every(3).write_csv("coarse.csv")
     assert scare(f"scare predict {model} box.csv --out a.csv").code == 0
