@@ -10,6 +10,7 @@ import typer
 from scare.calibrator.equation import equations
 from scare.calibrator.model_card import model_card
 from scare.calibrator.verdict import verdict_of
+from scare.cli import options
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, ModelFile, Quantity, SlashDates, open_calibrator
 from scare.data.column_guess import Inspection, inspect_table
@@ -21,8 +22,13 @@ SHOWN_SENTINELS = 3
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="CSV (separated by , ; or tab; also .gz) or Parquet.")],
+    file: Annotated[Path, typer.Argument(help="A table: text, spreadsheet, JSON or Parquet.")],
     dates: SlashDates = "",
+    timezone: options.TimeZone = "",
+    encoding: options.Encoding = "",
+    skip_rows: options.SkipRows = None,
+    sheet: options.Sheet = "",
+    missing: options.MissingCodes = None,
     quantity: Quantity = "",
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the columns to this config file.")] = None,
@@ -34,7 +40,15 @@ def inspect(
       scare inspect sensor.csv --out sensor.toml
       scare train sensor.csv --config sensor.toml
     """
-    found = inspect_table(file, TableOptions(dates=dates))
+    stated = TableOptions(
+        dates=dates,
+        timezone=timezone,
+        encoding=encoding,
+        skip_rows=skip_rows,
+        sheet=sheet,
+        missing=tuple(missing or ()),
+    )
+    found = inspect_table(file, stated)
     mapping, reasons = found.propose(parse_quantity(quantity) if quantity else "")
     config, facts = mapping.to_toml(), found.as_dict()
     if out is not None:
