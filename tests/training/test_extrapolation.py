@@ -72,8 +72,8 @@ RISES, FALLS = linear_calibrator(weights(0.4, 0.6)), linear_calibrator(weights(-
 def stepped(calibrator: Calibrator, times: float, age: int, weather: float = 15.0) -> np.ndarray:
     """A window in which dust stepped to so many times its largest value in training, so many rows ago."""
     window = np.tile([np.median(READINGS.values[:, 0]), weather], (calibrator.window, 1))
-    window[calibrator.window - age :, 0] = times * READINGS.values[:, 0].max()
-    return window
+    window[max(0, calibrator.window - age) :, 0] = times * READINGS.values[:, 0].max()
+    return window[:, : len(calibrator.inputs.channels)]  # a line of the dust does not read the weather
 
 
 def answers(calibrator: Calibrator, age: int, times: np.ndarray = TIMES) -> np.ndarray:
