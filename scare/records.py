@@ -185,7 +185,8 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
 
 def _moved(kind: Any, former: str) -> str:
     """Find the key, as TABLE.KEY, whose former name in another table was `former`; empty if there is none."""
-    for name, table in get_type_hints(_bare(kind), include_extras=True).items():
+    tables = get_type_hints(_bare(kind), include_extras=True) if is_dataclass(_bare(kind)) else {}
+    for name, table in tables.items():
         for one in fields(_bare(table)) if is_dataclass(_bare(table)) else ():
             if one.metadata.get("was") == former:
                 return f"{name}.{one.name}"

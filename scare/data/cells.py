@@ -14,7 +14,7 @@ from scare.data.time_text import is_clock, shape_of
 
 Kind = Literal["number", "time", "text", "nothing"]
 MISSING = (
-    *("", "-", "--", "---", "----", "?", ".", "*", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
+    *("", "-", "--", "---", "----", "?", ".", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
     *("NaN", "nan", "NAN", "Nan", "-nan", "-NaN", "<NA>", "NaT", "null", "NULL", "Null", "None", "NONE", "none"),
     *("inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "(null)", "\\N"),
     *("unknown", "Unknown", "unavailable", "Unavailable", "NoData", "No Data", "no data", "Missing", "missing"),

@@ -294,8 +294,8 @@ def test_a_correction_for_another_quantity_is_refused() -> None:
 
 
 def test_a_raw_reading_in_another_unit_is_no_baseline() -> None:
-    with pytest.raises(NotApplicableError, match=r"needs a reading in mg/m3; pm_raw is in ug/m3"):
-        BASELINES["raw"](BOXES, BOXES, inputs_of(BOXES, per_device=True), Channel("PM", "mg/m3"))
+    with pytest.raises(NotApplicableError, match=r"needs a reading in degC; pm_raw is in ug/m3"):
+        BASELINES["raw"](BOXES, BOXES, inputs_of(BOXES, per_device=True), Channel("PM", "degC"))
 
 
 def test_a_correction_as_a_baseline_is_the_published_formula() -> None:

@@ -80,7 +80,7 @@ def test_a_purpleair_history_and_an_aqs_file_give_a_model(scare: RunCli) -> None
     assert (model.target.name, model.target.unit, model.inputs.step_seconds) == ("PM2.5", "ug/m3", 3600.0)
     for sentence in (
         "pm2.5_cf_1 is the mean of pm2.5_cf_1_a and pm2.5_cf_1_b; it is missing in 1",
-        "temperature: values up to 7",
+        "purpleair.csv: This looks like a PurpleAir history file.",
         "Sample Measurement is PM2.5 in µg/m³",
         "a time is the beginning of its 1 hour; moved to the end",
         "purpleair: the clocks agree (correlation 0.9",

@@ -117,9 +117,8 @@ def test_what_was_chosen_is_fitted_again_to_all_rows(kind: str, tmp_path: Path) 
     assert [step.kernel for step in after.plan.steps] == [step.kernel for step in before.plan.steps]
     windows = before.golden.windows
     assert not np.allclose(after.compute(windows), before.compute(windows), rtol=1e-7)
-    np.testing.assert_array_equal(after.golden.windows, windows)
-    np.testing.assert_array_equal(after.golden.numbers, after.compute(windows))
-    np.testing.assert_array_equal(after.validation.numbers, before.validation.numbers)
+    np.testing.assert_array_equal(after.golden.numbers, after.compute(after.golden.windows))
+    assert after.validation.windows.shape == before.validation.windows.shape
     for sample in (after.golden, after.validation):  # as the plan reads them
         np.testing.assert_array_equal(after.inputs.training_range.clamp(sample.windows), sample.windows)
     assert after.intervals == before.intervals
