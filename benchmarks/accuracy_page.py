@@ -233,9 +233,10 @@ def _left_out(rules: Mapping[str, Any]) -> list[str]:
     if not rules:
         return []
     return [
-        f"With the rules of selection chosen for each of {rules['sets']} sets by the other sets, it is"
-        f" {rules['chosen by the other sets']:.2f} (shipped rules: {rules['shipped']:.2f}; every set counted once):"
-        " expect that on a set of your own, or worse."
+        f"With four rules of selection chosen for each of {rules['sets']} sets by the other sets, it is"
+        f" {rules['chosen by the other sets']:.2f} on {rules['tasks']} of the tasks (shipped rules:"
+        f" {rules['shipped']:.2f}; every set counted once)."
+        " [Other choices](../decisions/selection.md#what-was-measured) saw all sets: expect worse on a set of your own."
     ]
 
 
