@@ -33,6 +33,7 @@ import polars as pl
 from scare.data.alignment import average, check_step
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
+from scare.data.column_summary import with_limits
 from scare.data.flags import count_flags, drop_unusable_references, flag
 from scare.data.quantities import parse_quantity
 from scare.data.readings import Channel, Readings
@@ -90,7 +91,7 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
         raise DataError(
             f"{files[0]}: no reference; name its column with --reference or its table with --reference-file"
         )
-    readings = [one for file in files for one in read_readings(file, mapping)]
+    readings = with_limits([one for file in files for one in read_readings(file, mapping)], notify)
     devices = [one.device for one in readings]
     for device in devices:
         if devices.count(device) > 1:

@@ -6,7 +6,8 @@ Comes from `tables`; goes to `column_guess`.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 import polars as pl
 
 from scare.data.formats import FormatColumn
-from scare.data.quantities import display_unit, find_quantity, find_unit, is_called, quantities
-from scare.data.readings import Channel
+from scare.data.quantities import Quantity, display_unit, find_quantity, find_unit, is_called, quantities
+from scare.data.readings import REFERENCE, Channel, Readings
+from scare.words import plural
 
 TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
 PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
@@ -53,7 +55,10 @@ FEW_ROWS = 10  # with fewer, a column that never changes proves nothing
 MANY_ROWS = 200  # in which a quantity must have changed
 FEW_VALUES = 10  # of whole numbers, in a column of at least ten times as many rows: a code
 COUNTER_SHARE = 0.9  # of equal steps up: a counter
-MARGIN = 0.1  # of a quantity's plausible range: a repeated value further out stands for "no reading"
+MARGIN = 0.1  # of a quantity's plausible range: a value further out is no reading
+BEYOND_SHARE = 0.01  # of readings beyond it: with more, the column is not what its name says, or in another unit
+LEAST_REPEATS = 3  # of a code; in a long column, one row in a thousand
+LEAST_DISTINCT = 20  # values, among which an isolated one can be a code and not a state
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ def summarise(
     if quantity is None and parameter and VALUE_NAME.search(column.name.lower()):
         quantity = quantities()[parameter]
     unit = stated.unit or find_unit(unit_text) or find_unit(column.name)
-    codes, limits = find_sentinels(values), (-inf, inf)
+    codes = find_codes(values)
     if quantity and not unit:
         readings = values[~np.isin(values, codes)]
         top = float(np.quantile(readings, 0.95)) if len(readings) else high
@@ -175,40 +180,124 @@ def summarise(
         if unit != quantity.unit:
             usual, shown = display_unit(quantity.unit), display_unit(unit)
             notes.append(f"{column.name}: values up to {top:.3g} are not in {usual}; taken as {shown}")
-    if quantity:
-        codes, limits = _find_codes(values, codes, quantity.limits(unit))
-    if limits != (-inf, inf):
-        notes.append(
-            f"{column.name}: {', '.join(f'{one:g}' for one in codes)} means 'no reading' and counts as missing"
-        )
+    limits = find_limits(values, Channel(column.name, unit), quantity)
+    codes = tuple(sorted({*codes, *_repeated(values[(values < limits[0]) | (values > limits[1])], len(values))}))
+    notes += describe_limits(values, Channel(column.name, unit, *limits))
     is_reference = stated.role == "reference" or bool(REFERENCE_NAME.search(column.name.lower()))
     named = quantity.name if quantity else ""
     missing = column.null_count() / len(column)
     return ColumnSummary(column.name, missing, low, median, high, codes, named, unit, is_reference, limits), notes
 
 
-def _find_codes(
-    values: np.ndarray, codes: tuple[float, ...], plausible: tuple[float, float]
-) -> tuple[tuple[float, ...], tuple[float, float]]:
-    """Add repeated values far beyond the plausible range to the codes; returns them, and limits that exclude them."""
-    margin = MARGIN * (plausible[1] - plausible[0])
-    if not np.isfinite(margin):
-        return codes, (-inf, inf)
-    low, high = plausible[0] - margin, plausible[1] + margin
-    beyond, counts = np.unique(values[(values < low) | (values > high)], return_counts=True)
-    repeated = beyond[counts >= max(3, len(values) / 1000)].tolist()
-    limits = low if any(one < low for one in repeated) else -inf, high if any(one > high for one in repeated) else inf
-    return tuple(sorted({*codes, *repeated})), limits
+def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None = None) -> tuple[float, float]:
+    """Limits beyond which a channel's number is no reading; infinite on a side where nothing tells.
+
+    They are those of its quantity (by the channel's name, unless given) with a margin, if nearly all values are
+    within. Without a quantity they separate codes from the readings.
+
+    >>> readings = np.linspace(3.0, 30.0, 200)
+    >>> find_limits(readings, Channel("pm25", "ug/m3"))
+    (-100.0, 1100.0)
+    >>> find_limits(np.append(readings, [4095.0] * 5), Channel("cell", "mV"))
+    (-inf, 2062.5)
+    """
+    codes = find_codes(values)
+    rest = values[~np.isin(values, codes)]
+    quantity = quantity or find_quantity(channel.name)
+    low, high = quantity.limits(channel.unit or quantity.unit) if quantity else (-inf, inf)
+    margin = MARGIN * (high - low)
+    if np.isfinite(margin):
+        beyond = (rest < low - margin) | (rest > high + margin)
+        if np.sum(beyond) - len(_repeated(rest[beyond], len(values))) <= BEYOND_SHARE * len(rest):
+            return low - margin, high + margin
+    if not codes or not len(rest):
+        return -inf, inf
+    below, above = (
+        [one for one in codes if one < rest.min()],
+        [one for one in codes if one > rest.max()],
+    )
+    return (
+        0.5 * (max(below) + float(rest.min())) if below else -inf,
+        0.5 * (min(above) + float(rest.max())) if above else inf,
+    )
 
 
-def find_sentinels(values: np.ndarray) -> tuple[float, ...]:
-    """Find the usual no-reading numbers that are frequent and beyond which no other value lies.
+def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
+    r"""Say which values count as missing because they lie beyond the channel's limits, and how many there are.
 
-    >>> find_sentinels(np.array([3.0, -200, 4, -200, 5, -200, -1]))
+    >>> lines = describe_limits(np.array([3.0, 9999, 9999, 9999, 1500]), Channel("pm25", "ug/m3", -100, 1100))
+    >>> print(*lines, sep="\n")
+    pm25: 9999 (3 times) means 'no reading' and counts as missing
+    pm25: 1 value outside -100 to 1100 ug/m3 counts as missing
+    """
+    beyond = values[(values < channel.low) | (values > channel.high)]
+    codes = _repeated(beyond, len(values))
+    lines = []
+    if codes:
+        each = ", ".join(f"{one:g} ({plural(int(np.sum(beyond == one)), 'time')})" for one in codes)
+        lines = [f"{channel.name}: {each} means 'no reading' and counts as missing"]
+    if others := len(beyond) - int(np.isin(beyond, codes).sum()):
+        unit = f" {channel.unit}" if channel.unit else ""
+        verb = "counts" if others == 1 else "count"
+        limits = f"{channel.low:g} to {channel.high:g}{unit}"
+        lines.append(f"{channel.name}: {plural(others, 'value')} outside {limits} {verb} as missing")
+    return lines
+
+
+def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -> list[Readings]:
+    """Give channels and references that have no limits those beyond which a number is no reading.
+
+    Done before anything is averaged: one 9999 in an hour would spoil its mean.
+    """
+
+    def limited(channel: Channel, column: str) -> Channel:
+        if (channel.low, channel.high) != (-inf, inf):
+            return channel
+        values = np.concatenate([one.frame[column].drop_nulls().to_numpy() for one in readings])
+        low, high = find_limits(values, channel)
+        found = replace(channel, low=low, high=high)
+        for line in describe_limits(values, found):
+            notify(line)
+        return found
+
+    if not readings:
+        return []
+    channels = tuple(limited(channel, channel.name) for channel in readings[0].channels)
+    truth = readings[0].reference
+    reference = limited(truth, REFERENCE) if truth else None
+    return [replace(one, channels=channels, reference=reference) for one in readings]
+
+
+def _repeated(values: np.ndarray, rows: int) -> list[float]:
+    """The values that occur often enough, in a column of so many rows, to be codes."""
+    each, counts = np.unique(values, return_counts=True)
+    return each[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
+
+
+def find_codes(values: np.ndarray) -> tuple[float, ...]:
+    """Find numbers that stand for "no reading", by their values alone.
+
+    These are the usual ones (`SENTINELS`) that are frequent and beyond which no other value lies, and any number
+    that is repeated, outermost, and farther from all others than these are from each other.
+
+    >>> find_codes(np.array([3.0, -200, 4, -200, 5, -200, -1]))
     (-200.0,)
+    >>> find_codes(np.append(np.linspace(2.0, 40.0, 100), [4321.0] * 3))
+    (4321.0,)
     """
     others = values[~np.isin(values, SENTINELS)]
-    often = max(3, len(values) / 1000)
     # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
     outside = [number for number in SENTINELS if not np.any(others / number >= 1)]
-    return tuple(number for number in outside if np.sum(values == number) >= often)
+    codes = {number for number in _repeated(values, len(values)) if number in outside}
+    each, counts = np.unique(values[~np.isin(values, list(codes))], return_counts=True)
+    often = max(LEAST_REPEATS, len(values) / 1000)
+    while len(each) > LEAST_DISTINCT:
+        if counts[0] >= often and each[1] - each[0] > each[-1] - each[1]:
+            end = 0
+        elif counts[-1] >= often and each[-1] - each[-2] > each[-2] - each[0]:
+            end = -1
+        else:
+            break
+        codes.add(float(each[end]))
+        each, counts = np.delete(each, end), np.delete(counts, end)
+    return tuple(sorted(codes))

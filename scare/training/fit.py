@@ -4,6 +4,7 @@ Intervals come from conformal prediction on the errors in training and on valida
 """
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from scare.calibrator.known_rows import keep_rows
 from scare.calibrator.linear import newest_inputs, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.passes import narrow
+from scare.data.column_summary import with_limits
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.frames import read_frame
 from scare.data.readings import TIME, Channel, Readings
@@ -121,6 +123,9 @@ def fit(
         return [one.readings for one in read_frame(given, channels, reference, time, device_column)]
 
     train, held_out = as_readings(readings), as_readings(validation)
+    if reference is not None:  # from tables, whose columns have no limits
+        limited = with_limits([*train, *held_out], lambda line: warnings.warn(line, stacklevel=3))
+        train, held_out = limited[: len(train)], limited[len(train) :]
     if not isinstance(recipe, str) or recipe in MODELS:
         chosen = Recipe.preset("default", model=recipe) if isinstance(recipe, str) else recipe
         return evaluate(train, held_out, chosen, report).fitted(report)

@@ -36,7 +36,9 @@ def test_a_plain_table_is_described_and_read(inspected: Inspect) -> None:
     assert (found.table.delimiter, found.rows, found.time, found.step_seconds) == (";", 3, ("date",), 60)
     assert [f"{time:%H:%M}" for time in found.span] == ["12:00", "12:02"]
     assert found.mapping == ColumnMapping(
-        ("date",), (Channel("pm25", "ug/m3"), Channel("temperature", "degC")), Channel("Ref.PM2.5", "ug/m3")
+        ("date",),
+        (Channel("pm25", "ug/m3", -100, 1100), Channel("temperature", "degC", -52.5, 97.5)),
+        Channel("Ref.PM2.5", "ug/m3", -100, 1100),
     )
     summary = found.channels[0]
     assert (summary.missing, summary.low, summary.median, summary.high) == (1 / 3, 1.5, 2.0, 2.5)
@@ -222,17 +224,19 @@ def test_humidity_stays_beside_a_temperature_that_mirrors_it_and_fine_particles_
 
 def test_a_temperature_of_64_to_108_is_in_fahrenheit_and_it_is_said(inspected: Inspect) -> None:
     found = inspected(day("pm25,temperature", lambda row: f"{wave(row, 9)},{86 + 22 * np.sin(row / 20):.1f}"))
-    assert found.mapping.channels[1] == Channel("temperature", "degF")
+    channel = found.mapping.channels[1]
+    assert (channel.name, channel.unit) == ("temperature", "degF")
+    assert (channel.low, channel.high) == pytest.approx((-62.5, 207.5))
     assert any(note.startswith("temperature: values up to 108 are not in °C; taken as °F") for note in found.notes)
 
 
 def test_a_dust_monitor_in_milligrams_is_told_by_its_values(inspected: Inspect) -> None:
     found = inspected(day("pm25,Ref.PM2.5", lambda row: f"{wave(row, 9)},{wave(row, 9) / 1000:.4f}"))
-    assert found.mapping.reference == Channel("Ref.PM2.5", "mg/m3")
+    assert found.mapping.reference == Channel("Ref.PM2.5", "mg/m3", -0.1, 1.1)
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "limits"), [("humidity", 255, (-np.inf, 110)), ("temperature", -127, (-52.5, np.inf))]
+    ("name", "code", "limits"), [("humidity", 255, (-10, 110)), ("temperature", -127, (-52.5, 97.5))]
 )
 def test_codes_beyond_the_plausible_range_count_as_missing(
     inspected: Inspect, name: str, code: int, limits: tuple[float, float]
@@ -240,7 +244,7 @@ def test_codes_beyond_the_plausible_range_count_as_missing(
     found = inspected(day(f"pm25,{name}", lambda row: f"{wave(row, 9)},{code if row % 20 == 3 else wave(row, 30)}"))
     channel = found.mapping.channels[1]
     assert (channel.low, channel.high) == limits
-    assert any(f"{name}: {code} means 'no reading' and counts as missing" in note for note in found.notes)
+    assert any(f"{name}: {code} (10 times) means 'no reading' and counts" in note for note in found.notes)
 
 
 def test_a_parameter_column_gives_the_value_its_quantity(inspected: Inspect) -> None:

@@ -90,7 +90,7 @@ def test_a_value_of_no_known_quantity_finds_its_channel_by_correlation(join: Joi
 
 def test_equal_names_become_two(join: Join) -> None:
     found, _ = join({"pm25": 2 * PM}, {"pm25": PM})
-    assert found.reference == Channel("reference_pm25", "ug/m3")
+    assert found.reference == Channel("reference_pm25", "ug/m3", -100, 1100)
 
 
 def test_units_that_differ_are_said_with_their_conversion(join: Join) -> None:
