@@ -14,6 +14,7 @@ from scare.archive.calibrate import HIDDEN, Archive, run_archive
 from scare.archive.files import LabelColumns, find_files, local_copy, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.calibrator.model_card import describe_new_device
+from scare.calibrator.unlike_training import explain_unlike_training
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import AVERAGED_BELOW
@@ -29,6 +30,7 @@ from scare.words import duration, spell_counts
 
 COUNTED = ("rows", "calibrated", "outside", "unsettled", "negative")  # of each device
 DOUBTFUL = COUNTED[2:]
+SAMPLED = 7  # every so many rows are compared with training; not a divisor of an hour or a day
 SHOWN = 10  # devices, files, reasons that are printed
 
 
@@ -131,12 +133,15 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
             note(line)
 
     streams, newest, devices = DeviceStreams(model, announce), dict[str, dict[str, Any]](), dict[str, Counter[str]]()
+    sample: list[np.ndarray] = []
     flags, reasons = Counter[str](dict.fromkeys(Flag.__members__, 0)), Counter[str]()
     with progress("calibrating", "count") as (bar, task), table_writer(out) as write:
         for chunk in rows_for(model.inputs.step_seconds, file, mapping, device):
             result = streams.push(chunk)
             write(result)
             newest |= _newest(result, model)
+            values = result.select(one.name for one in model.inputs.channels).cast(pl.Float64)
+            sample.append(values.gather_every(SAMPLED).to_numpy())
             for name, counts in _count_rows(result).items():
                 devices[name] = devices.get(name, Counter()) + counts
             flags.update(count_flags(result[FLAGS].to_numpy()))
@@ -152,6 +157,11 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
     note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {out}.")
     if any(flags.values()):
         note(f"Flagged rows: {spell_counts(flags)}.")
+    if sample:
+        for line in explain_unlike_training(model.inputs, np.concatenate(sample)):
+            note(f"Warning: {line}")
+    if 5 * flags[Flag.OUTSIDE.name] > rows:
+        note(f"Warning: {flags[Flag.OUTSIDE.name]:,} of {rows:,} rows are unlike training (OUTSIDE).")
     for name in new[:SHOWN]:
         doubtful = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
         note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {doubtful}.")
