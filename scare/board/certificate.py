@@ -111,7 +111,7 @@ class Agreement:
 class StreamResult:
     """Comparison of the runtimes on a stream of readings.
 
-    Where statuses, flags or intervals differ, windows and values are not compared: the fields that may be None are.
+    If statuses, flags or intervals differ, windows and values are not compared, and their fields are None.
     """
 
     statuses: Mapping[str, int]
@@ -386,7 +386,7 @@ class _Verifier:
     def _farthest_flip(self, window: np.ndarray, flipped: np.ndarray) -> float:
         """Largest distance from a tie of the bits that are set in `flipped` [tokens].
 
-        In a path through a tree only the highest of them counts: it led to another branch, and the others follow.
+        In a path through a tree only the highest bit counts: it led to another branch, and the others follow from it.
         """
         farthest, start, steps = 0.0, 0, self.coded_steps.values()
         for step, distances in zip(steps, distances_to_ties(self.plan, window[None], steps), strict=True):
@@ -401,7 +401,7 @@ class _Verifier:
     def _run_numpy(self, windows: np.ndarray) -> RuntimeOutput:
         """Run windows, each by itself, with the reference plan.
 
-        Where float32 overflows, its result counts: double precision would give a number that C cannot have.
+        Where float32 overflows, the float32 result is taken, because double precision would not overflow as C does.
         """
         computed = self._compute(self.plan, windows)
         if self.exact:

@@ -59,7 +59,7 @@ def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
 
 
 def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make all golden, validation and edge-case windows, and random ones: of the last two kinds at least `count`."""
+    """Make all golden, validation and edge-case windows, and random ones, so that the last two are at least `count`."""
     edge_cases = edge_case_vectors(calibrator)
     random = random_vectors(calibrator, max(0, count - len(edge_cases)))
     return _joined(known_vectors(calibrator), edge_cases, random)
@@ -120,8 +120,8 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     """Make a stream: clean readings, bad ones (missing, out of range, early, late), a gap, a clock set back, a restart.
 
     The 32-bit clock wraps around among the bad ones; the last readings are at and beyond the limits of the training
-    range, up to the ends of the valid range. A new device settles among the first clean readings: if it needs more than
-    these, others come before, each after a gap, so that they count and no model runs.
+    range, up to the ends of the valid range. A new device settles among the first clean readings. If it needs more of
+    them, others come before, each after a gap, so that they count for settling but no model runs.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN

@@ -6,9 +6,9 @@
     runs = model.run(windows)  # runs.outputs, runs.kept, runs.instructions, runs.stack_bytes, runs.cycles
 
 A `Trace` counts how often execution went from each block of code to the next (an edge), and how deep the stack became.
-Blocks are decoded once and the cost of a run is the sum over its edges, so counts are exact and nearly free. A skipped
-conditional instruction counts. Cycles are estimates from Arm's manual, never checked on hardware. `HostModel` is the
-counterpart on this computer.
+Blocks are decoded once and the cost of a run is the sum over its edges, so counts are exact and cheap. A conditional
+instruction that is skipped still counts. Cycles are estimates from Arm's manual, never checked on hardware. `HostModel`
+is the counterpart on this computer.
 """
 
 from __future__ import annotations

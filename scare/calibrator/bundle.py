@@ -99,7 +99,7 @@ LIMITS = {
 
 
 def current_limit(name: str) -> int:
-    """Look up a limit, as raised at present."""
+    """Look up a limit, multiplied as `raised` says."""
     return LIMITS[name].maximum * int(os.environ.get(LIMITS_VARIABLE, 1))
 
 

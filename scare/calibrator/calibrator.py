@@ -228,7 +228,7 @@ class Calibrator:
         """Calibrate scaled windows [n, window, channels]: values in the target's unit [n].
 
         The plan sees the windows clamped to the training range, if that is known. `choice` is as in `plan.run`;
-        `effect` is what the windows' device adds to the plan's output, or what each window's device does.
+        `effect` is the device effect to add to the plan's output: one for all windows, or one for each.
         """
         training_range = self.inputs.training_range
         clamped = training_range.clamp(scaled) if training_range else scaled
@@ -265,7 +265,7 @@ class Calibrator:
         return values if self.floor is None else np.maximum(values, self.floor)
 
     def for_device(self, device: str) -> "Calibrator":
-        """Make the calibrator of one device: its effect becomes a part of the plan, others' effects are dropped."""
+        """Make the calibrator of one device: its effect becomes part of the plan, other devices' are dropped."""
         effect, scaling = self.inputs.scaling.effect(device), replace(self.inputs.scaling, effects={})
         plan = fold(with_effect(self.plan, *effect)) if any(effect) else self.plan
         changed = replace(self, plan=plan, inputs=replace(self.inputs, scaling=scaling))
@@ -355,7 +355,7 @@ class Stream:
         return self._calibrator.add_intervals(calibrated, flags)
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
-        """Calibrate the windows that end in these slots [n]; a slot is clamped once, not in each of its windows."""
+        """Calibrate the windows that end in these slots [n]; clamps the grid once, not each overlapping window."""
         training_range, values = self._calibrator.inputs.training_range, np.empty(len(ends))
         clamped = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid
         for start in range(0, len(ends), CHUNK):

@@ -109,12 +109,12 @@ class Correction:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Its inputs, in the order that the plan reads them."""
+        """The inputs, in the order in which the plan reads them."""
         return tuple(self.inputs.values())
 
     @property
     def quantity(self) -> str:
-        """The quantity that it corrects, which is the quantity of its first input."""
+        """The quantity to correct, which is that of the first input."""
         return self.roles[0].quantity
 
     @cached_property

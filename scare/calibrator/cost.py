@@ -113,7 +113,7 @@ def _branch_operations(plan: Plan, deep_share: float) -> tuple[Operations, Opera
 
 
 def _memory_owners(plan: Plan) -> dict[str, str]:
-    """Find the value whose memory each value uses: itself, or the one that it is a view of."""
+    """Find the owner of each value's memory: the value itself, or the one that it is a view of."""
     owners = {INPUT: INPUT}
     for step in plan.steps:
         owners[step.output] = step.output if KERNELS[step.kernel].copies else owners[step.inputs[0]]

@@ -58,7 +58,7 @@ class Equation:
         return "=" + "".join(f"{number:+.{DIGITS}g}{cell}" for number, cell in terms).removeprefix("+")
 
     def uses(self) -> list[str]:
-        """How to use it, in a sentence for each tool."""
+        """Explain how to use the equation, with a sentence for each tool."""
         places = zip(self.channels, COLUMNS, strict=False)
         columns = ", ".join(f"{one.name} in column {column}" for one, column in places)
         found = [f"In a spreadsheet with {columns}, row 2: {self.spreadsheet()}"]
@@ -80,7 +80,7 @@ def line_weights(plan: Plan) -> np.ndarray | None:
 
 
 def equations(calibrator: "Calibrator") -> dict[str, Equation]:
-    """The equation of each device whose own differs, by name, and of any other device under an empty name.
+    """Return the equation of each device that has its own, by name; the empty name is for all other devices.
 
     Empty for a calibrator without an equation.
     """
@@ -98,14 +98,14 @@ def equations(calibrator: "Calibrator") -> dict[str, Equation]:
 
 
 def describe_equations(calibrator: "Calibrator") -> list[str]:
-    """The equations in a line each; a single one with how to use it elsewhere."""
+    """Print each equation in a line; a single one is followed by how to use it in other tools."""
     found = equations(calibrator)
     lines = [f"{f'{device}: ' if device else ''}{one}" for device, one in found.items()]
     return [*lines, *next(iter(found.values())).uses()] if len(found) == 1 else lines
 
 
 def _equation(calibrator: "Calibrator", weights: np.ndarray, affine: Affine, effect: DeviceEffect) -> Equation:
-    """Undo the scaling: y = S (w · (x - c) / s + b) + C, with what the device adds to w and b."""
+    """Undo the scaling: y = S (w · (x - c) / s + b) + C, after adding the device's effect to w and b."""
     inputs, target = calibrator.inputs, calibrator.inputs.scaling.target
     bias = calibrator.plan.steps[-1].weights.get("bias", np.zeros(1))
     scaled = weights.astype(np.float64) + effect.slope * np.eye(len(weights))[0]

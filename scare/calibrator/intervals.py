@@ -4,8 +4,8 @@ An interval is looked up: distances below and above the calibrated value, by ban
 Rows with a flag of `UNCERTAIN` have wider ones. The distances are quantiles of errors whose reference is known:
 
     blocks of time   successive errors are correlated, so a block longer than that correlation counts as one observation
-    mirrored errors  the mean error of some days may have the other sign in the next days, so each run of blocks counts
-                     twice: as it is, and with its mean error mirrored
+    mirrored errors  the mean error of some days may have the opposite sign on the next days, so each run of blocks
+                     counts twice: as it is, and with the sign of its mean error changed
     bands            each band has its own RMSE; the shape of the distribution is shared by all
     parts            training and validation are covered separately; the wider distances are kept
 
@@ -117,7 +117,7 @@ class CalibrationErrors:
 
     @cached_property
     def mirrored(self) -> np.ndarray:
-        """The residuals if the mean error of each run of blocks had the other sign [n]."""
+        """The residuals if the mean error of each run of blocks had the opposite sign [n]."""
         count = self.blocks.max() + 1
         blocks_per_run = -(-count // MAX_RUNS)  # rounded up
         runs = self.blocks // blocks_per_run
@@ -228,11 +228,11 @@ def _distances(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.n
 
 
 def _quantile(numbers: np.ndarray, blocks: np.ndarray, share: float) -> float:
-    """Find the number that covers this share of new rows: the fewer blocks, the farther beyond the plain quantile.
+    """Find the number that covers this share of new rows: the conformal quantile for the effective sample size.
 
-    The share of numbers beyond the plain quantile differs from block to block; its variance says how many independent
-    rows the blocks are worth (the effective sample size). With that many rows, split conformal prediction takes the
-    quantile of share · (rows + 1) / rows: the one row more is the new one.
+    The share of numbers beyond the plain quantile varies from block to block, which tells how many independent rows the
+    blocks are worth. With that many rows, split conformal prediction takes the quantile share · (rows + 1) / rows; the
+    1 stands for the new row.
     """
     sizes = np.bincount(blocks)
     beyond = np.bincount(blocks, numbers > np.quantile(numbers, share)) / sizes

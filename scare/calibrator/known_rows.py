@@ -1,8 +1,7 @@
-"""Rows of training by which a device is recognised under another name, such as that of a renamed file.
+"""A few training rows of each device, by which it is recognised under another name, such as that of a renamed file.
 
-Means, spreads and regressions between channels do not tell devices apart: docs/decisions/devices.md has what was
-measured. Equal readings at equal times do, so a calibrator keeps a few rows of each device of training. Readings of
-other times are never recognised.
+Means, spreads and regressions between channels do not tell devices apart (docs/decisions/devices.md has what was
+measured). Equal readings at equal times do, so readings from other times are never recognised.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ FEWEST = 5  # different rows that must be found again, each of them equal
 
 
 def keep_rows(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
-    """Complete rows of each device, evenly spread: its number, time [seconds], channels [n, 2 + channels]."""
+    """Select complete rows of each device, evenly spread: device number, time (seconds), channels [n, 2 + channels]."""
     devices = list(dict.fromkeys(one.device for one in readings))
     kept = []
     for number, device in enumerate(devices):
@@ -31,7 +30,7 @@ def keep_rows(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
 
 
 def recognise(known: np.ndarray, times: np.ndarray, values: np.ndarray) -> int | None:
-    """The number of the device whose rows these readings [n, channels] repeat; None if there is none, or several.
+    """Find the number of the device whose rows these readings [n, channels] repeat; None without a unique match.
 
     >>> times, values = 60.0 * np.arange(5), np.arange(5.0)[:, None]
     >>> known = np.column_stack([np.full(5, 3), times, values])

@@ -114,7 +114,7 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
 
 
 def cost_table(facts: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | None:
-    """Head and rows of all combinations with error and cost; None if their cost was not asked for.
+    """Tabulate all combinations with error and cost, as head and rows; None if costs were not compared.
 
     >>> cost = {"instructions": 20_775, "flash_bytes": 12_022}
     >>> combination = {"parts": ["linear", "network"], "rmse": 2.5, "cost": cost, "over": [], "used": True}
@@ -138,7 +138,7 @@ def cost_table(facts: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | 
 
 
 def cost_summary(facts: Mapping[str, Any]) -> str:
-    """Say what a budget, or a preference for small models, has left out; that nothing is, if so."""
+    """Say what was left out because of a budget or a preference for small models, or that nothing was."""
     return str(facts.get("why_smaller", "All that validation supports fits."))
 
 
@@ -162,15 +162,15 @@ def describe_first_value(inputs: Inputs) -> str:
 
 
 def describe_straight_line(facts: Mapping[str, Any]) -> list[str]:
-    """Give the straight line that a calibrator was compared with, for a place where the calibrator cannot run."""
+    """Print the equation of the straight line it was compared with, for use where a calibrator cannot run."""
     equation, *uses = facts.get(LINE_FACT) or [""]
     return [f"Where only a straight line can be used: {equation}", *uses] if equation else []
 
 
 def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray, values: np.ndarray) -> list[str]:
-    """Say what to expect of a device that was not in training; nothing if it was, or if the file does not tell.
+    """Say what to expect of a device that was not in training; empty if it was, or if the file does not say.
 
-    Times [n] and values [n, channels] are its first readings, which may be those of a device of training.
+    Times [n] and values [n, channels] are its first readings, by which a renamed training device is recognised.
     """
     facts, scaling = calibrator.facts, calibrator.inputs.scaling
     known = list(dict.fromkeys(facts.get("refitted", facts).get("devices", ())))
@@ -193,7 +193,7 @@ def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray
 
 
 def has_learned_from(facts: Mapping[str, Any], readings: Sequence[Readings]) -> bool:
-    """Whether a calibrator was fitted again to times of these readings after its accuracy had been measured."""
+    """Whether a calibrator was refitted, after its accuracy was measured, to a period that these readings overlap."""
     if not describe_refit(facts):
         return False
     start, end = (datetime.fromisoformat(moment).timestamp() for moment in facts["refitted"]["period"])
@@ -202,7 +202,7 @@ def has_learned_from(facts: Mapping[str, Any], readings: Sequence[Readings]) -> 
 
 
 def describe_refit(facts: Mapping[str, Any]) -> str:
-    """Say that a calibrator has learned from the rows that its accuracy was measured on; empty if it has not.
+    """Say that a calibrator was refitted to the rows that its accuracy was measured on; empty if it was not.
 
     >>> facts = {"refitted": {"period": ["2023-06-01T00:00:00Z", "2023-07-16T00:00:00Z"]},
     ...     "test_period": ["2023-07-04T00:00:00Z", "2023-07-16T00:00:00Z"]}

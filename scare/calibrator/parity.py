@@ -59,12 +59,12 @@ class Tolerance:
 
 
 def magnitudes(results: np.ndarray, from_center: np.ndarray, deviation: float) -> np.ndarray:
-    """What differences are relative to [n]: the largest of |result|, its distance from the center and the deviation."""
+    """Compute what differences are divided by [n]: the largest of |result|, its distance from the center, deviation."""
     return np.maximum(np.abs(results), np.abs(from_center)).clip(min=deviation)
 
 
 def max_code_mismatches(tokens: int) -> int:
-    """How many of these tokens may have a different code on two runtimes.
+    """Return how many of these tokens may have different codes in two runtimes.
 
     >>> max_code_mismatches(0), max_code_mismatches(1), max_code_mismatches(10_001)
     (0, 1, 2)

@@ -172,7 +172,7 @@ def _fuse_once(plan: Plan) -> Plan | None:
 
 
 def _bias(step: Step, *shape: int) -> np.ndarray:
-    """A step's bias broadcast to this shape; zeros if it has none."""
+    """Return a step's bias broadcast to this shape; zeros if it has none."""
     return np.broadcast_to(step.weights.get("bias", np.zeros((), step.weights["weight"].dtype)), shape)
 
 
@@ -276,9 +276,9 @@ def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
 
 
 def narrow(plan: Plan) -> tuple[Plan, tuple[int, ...]]:
-    """Drop history and channels that a plan does not use; returns it with the numbers of the channels that are left.
+    """Drop history and channels that a plan does not use; returns the plan and the indices of the channels kept.
 
-    Only a plan that reads nothing but the newest row is narrowed. Channel 0 is kept: it is the one that is calibrated.
+    Only a plan that reads nothing but the newest row is narrowed. Channel 0, the one to calibrate, is always kept.
 
     >>> weight = np.array([[2.0], [0.0]])
     >>> steps = Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": weight})

@@ -1,7 +1,7 @@
-"""The plain verdict on a calibrator: good, usable with care, or not usable, and why, in two sentences.
+"""The verdict on a calibrator in plain words: good, usable with care, or not usable, and why, in two sentences.
 
-By the share of the reference's variation that it explains (R²), whether a straight line does as well, how often its
-intervals hold the reference, and how many rows say so. Terminal, card, page and report share it.
+It depends on R² (the share of the reference's variation that is explained), on whether a straight line does as well, on
+how often the intervals contain the reference, and on the number of rows. Terminal, card, page and report share it.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The level, and two sentences: what the calibrator explains, and what that rests on."""
+    """The level, and two sentences: how much the calibrator explains, and the numbers behind it."""
 
     level: Level
     text: str

@@ -112,7 +112,7 @@ class Compiled:
 
     @cached_property
     def descriptor(self) -> Descriptor:
-        """What a board needs to turn readings into windows."""
+        """Channels, scaling and limits by which a board turns readings into windows."""
         quanta = () if self.arithmetic is Arithmetic.FLOAT32 else self.program.quanta
         return make_descriptor(self.calibrator, self.device, quanta)
 

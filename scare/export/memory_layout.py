@@ -37,8 +37,8 @@ class Layout:
 class Block:
     """The memory of a value and its views, alive from call `first` to call `last`, both included.
 
-    `over` are blocks that it may overlap although both are alive at call `first`, which reads them and writes this one
-    in place: by name, with the offset in bytes at which it must begin in them.
+    `over` are inputs that call `first` may overwrite in place with this block: the offset in bytes at which the block
+    must begin in each, by the input's name.
     """
 
     name: str
@@ -93,7 +93,7 @@ def least_bytes(blocks: Sequence[Block]) -> int:
     """Lower bound for the bytes of any layout: the most bytes that are alive at one call."""
 
     def alive(index: int) -> int:
-        """Bytes alive at a call, without those that a block written by it may share with its inputs."""
+        """Count the bytes alive at a call, without those that its output may share with its inputs."""
         now = {block.name: block for block in blocks if block.first <= index <= block.last}
         shared = (
             max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)

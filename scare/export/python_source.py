@@ -196,7 +196,10 @@ class _Printer:
     def _value(
         self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str], stored: bool = True
     ) -> str:
-        """The element of any tensor; `stored=False` computes it even if it is stored, in order to store it."""
+        """Print the expression of a tensor's element at the indices `places`; loops that it needs go to `lines`.
+
+        `stored=False` computes the element even if the tensor is stored, in order to store it.
+        """
         base = unshaped(tensor) if stored else tensor
         if stored and (base.operation in (INPUT, CONSTANT) or self.name(base)):
             return self._load(base, address(places, tensor.shape), step)
@@ -212,7 +215,7 @@ class _Printer:
         return f"{name}[{index_text(place)}]" if self._is_array(tensor) else name
 
     def _pointwise(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """The elementwise operation as FORMATS prints it; adding 0 or multiplying by 1 is left out."""
+        """Print an elementwise operation as in FORMATS; adding 0 and multiplying by 1 are left out."""
         values = [self._value(part, broadcast(places, part.shape), step, lines) for part in tensor.inputs]
         if values[1:] == [NEUTRAL.get(tensor.operation)]:
             return values[0]
@@ -220,7 +223,7 @@ class _Printer:
         return form.format(*(values if form.startswith("(") else map(_unbracketed, values)))
 
     def _reshape(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """The source's element: `places` of the axes that an axis of the source was split into become one index."""
+        """Print a reshape: the indices of axes that were split from one axis of the source are joined again."""
         source = unshaped(tensor)
         split = split_axes(tensor.shape, source.shape)
         assert split is not None, "what cannot be split was stored"
@@ -237,25 +240,25 @@ class _Printer:
         return self._value(tensor.inputs[0], inner, step, lines)
 
     def _gather(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """The source's element in the row that a constant array of row numbers gives."""
+        """Print a gather: the row index is looked up in a constant array."""
         row = f"{self._constants.name(tensor.settings['rows'])}[{index_text(places[0])}]"
         return self._value(tensor.inputs[0], [{row: 1}, *places[1:]], step, lines)
 
     def _after_zeros(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """Zero in the first rows, then the source's rows."""
+        """Print a padding: zero in the first rows, then the rows of the source."""
         rows = tensor.settings["rows"]
         value = self._value(tensor.inputs[0], [shifted(places[0], -rows), *places[1:]], step, lines)
         return f"({value} if {index_text(places[0])} >= {rows} else 0.0)"
 
     def _sum(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """The name of a variable, and before it the loop along the axis that sums it."""
+        """Print a sum along an axis: its loop goes to `lines`, and the name of the sum is returned."""
         (source,), axis, body = tensor.inputs, tensor.settings["axis"], list[str]()
         along = step.along(source.shape[axis])
         value = self._value(source, [along if at == axis else place for at, place in enumerate(places)], step, body)
         return _print_sum(step, lines, along, f"range({source.shape[axis]})", body, value)
 
     def _matmul(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """The name of a variable, and before it the loop that sums row times column."""
+        """Print a matrix product: the loop over a row and a column goes to `lines`, the name of the sum is returned."""
         (left, right), (*front, column), body = tensor.inputs, places, list[str]()
         if is_sparse(right):
             return self._sparse(tensor, places, step, lines)
@@ -265,7 +268,7 @@ class _Printer:
         return _print_sum(step, lines, along, f"range({left.shape[-1]})", body, f"({factor} * {other})")
 
     def _sparse(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
-        """A product with a sparse constant matrix: the sum runs over the nonzero elements of a column only."""
+        """Print a product with a sparse constant matrix: the sum runs over the nonzero elements of a column only."""
         (left, right), (*front, column), body = tensor.inputs, places, list[str]()
         assert right.constant is not None
         rows, weights, starts = map(self._constants.name, nonzero_columns(right.constant))
@@ -282,7 +285,7 @@ def _unbracketed(value: str) -> str:
 
 
 def _print_loop(letter: str, over: str, body: Iterable[str]) -> list[str]:
-    """Print a loop of a variable `over` a range, with its body indented."""
+    """Print a for loop with the variable `letter` over the range `over`, and its body indented."""
     return [f"for {letter} in {over}:", *(f"    {line}" for line in body)]
 
 
@@ -367,7 +370,7 @@ def nonzero_columns(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def address(places: Sequence[Index], shape: Shape) -> Index:
-    """Flatten indices of each axis to an index into the row-major array."""
+    """Combine the indices of all axes into one index of the row-major array."""
     total: Index = {}
     stride = prod(shape)
     for place, length in zip(places, shape, strict=True):
@@ -378,7 +381,7 @@ def address(places: Sequence[Index], shape: Shape) -> Index:
 
 
 def broadcast(places: Sequence[Index], shape: Shape) -> list[Index]:
-    """Indices into an operand of this shape for the element at `places` of the result, by NumPy's broadcasting."""
+    """Convert the indices of a result to those of an operand of this shape, by NumPy's broadcasting."""
     last = places[len(places) - len(shape) :]
     return [place if length > 1 else {} for place, length in zip(last, shape, strict=True)]
 

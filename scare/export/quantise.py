@@ -17,9 +17,7 @@ from scare.kernels.fixed_point import WINDOW, QuantisationState
 def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
     """Make the fixed-point version of a fused plan; `quanta` [channels] are steps of the int16 window per scaled unit.
 
-    The first pass over the steps finds bounds and units of all values, the second writes the integer steps. How a
-    kernel becomes integers is its `QuantisationRule` in `kernels`; units and the rounding of weights are in
-    `kernels/fixed_point.py`.
+    The first pass over the steps finds bounds and units of all values, the second writes the integer steps.
     """
     lacking = {
         QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps

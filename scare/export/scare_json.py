@@ -178,8 +178,8 @@ def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
 class GoldenVectors:
     """Scaled windows [n, window, channels] with results and tolerances [n] in the target's unit.
 
-    `ties` [n] marks windows with a hash activation, a comparison in a tree or a choice of branch so close that rounding
-    decides it; `tokens` is the number of codes in all windows.
+    `ties` [n] marks windows in which rounding may decide a hash bit, a comparison in a tree or a choice of branch.
+    `tokens` is the total number of hash codes and tree paths in the windows.
     """
 
     windows: np.ndarray

@@ -89,12 +89,12 @@ def batch_alike(product: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Spans:
-    """A matrix whose columns are nonzero in consecutive rows only (their span), stored by layer [layers, rows].
+    """A matrix whose columns are nonzero in consecutive rows only (their span), stored as layers [layers, rows].
 
-    Columns without a common row share a layer: bins need one layer; hats, of which two overlap, need two. The product
-    with a column is the difference of two cumulative sums, at its start and its end. Positions count through all
-    layers; a span that reaches the last row ends after the last layer. `shared`: two layers sum to 1 in each row, so
-    only the first is stored.
+    A layer holds columns whose spans do not overlap: bins need one layer; hats, of which two overlap, need two. The
+    product with a column is the difference of two cumulative sums, at the start and at the end of its span. `starts`
+    and `ends` are positions in the layers joined end to end. `shared`: two layers sum to 1 in each row, so only the
+    first is stored.
     """
 
     layers: np.ndarray

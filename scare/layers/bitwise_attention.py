@@ -73,7 +73,7 @@ class RbfHash(eqx.Module):
         }
 
     def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
-        """The hash with supports `drawn` [supports, width] and a bandwidth updated for `vectors` [..., width].
+        """Return the hash with supports `drawn` [supports, width] and a bandwidth updated for `vectors` [..., width].
 
         The bandwidth is a running mean of the mean squared distance of vectors to supports. A frozen hash keeps its
         supports, and its bandwidth if it has one.
@@ -86,7 +86,7 @@ class RbfHash(eqx.Module):
         return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
-        """The hash with the same projection and another support set; `frozen` stays as it is unless given."""
+        """Return the hash with another support set; `frozen` stays as it is unless given."""
         kept = self.frozen if frozen is None else Buffer(frozen)
         return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), kept, self.raw)
 
@@ -109,7 +109,12 @@ class EfficientBitwiseAttention(eqx.Module):
     @property
     def bias(self) -> int:
         """β = bits + 1: h(q)·h(k) is at least −bits, so every weight is positive."""
-        return self.hashing.projection.shape[1] + 1
+        return self.bits + 1
+
+    @property
+    def bits(self) -> int:
+        """Bits of a hash code."""
+        return self.hashing.projection.shape[1]
 
     def __call__(self, tokens: Array) -> Array:
         """Mix the values of tokens [batch, lenses, width] with weights β + h(q)·h(k), divided by their sum."""
@@ -118,7 +123,7 @@ class EfficientBitwiseAttention(eqx.Module):
         return weights @ (tokens @ self.value) / weights.sum(axis=-1, keepdims=True)
 
     def resampled(self, tokens: Array, drawn: Array) -> "EfficientBitwiseAttention":
-        """The attention with the support set `drawn`; its bandwidth follows the queries and keys of these tokens."""
+        """Return the attention with the support set `drawn`, and a bandwidth updated for these tokens."""
         vectors = jnp.concatenate([tokens @ self.query, tokens @ self.key], axis=1)
         return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
 
@@ -135,7 +140,7 @@ class EfficientBitwiseAttention(eqx.Module):
                 "bitwise_attention",
                 ("query_codes", "key_codes", "value"),
                 output,
-                settings={"bits": self.bias - 1, "bias": self.bias},
+                settings={"bits": self.bits, "bias": self.bias},
             ),
         ]
 

@@ -64,7 +64,12 @@ class HashAttention(eqx.Module):
     @property
     def bias(self) -> int:
         """β = bits + 1: codes agree by at least −bits, so every weight is positive."""
-        return self.projection.array.shape[1] + 1
+        return self.bits + 1
+
+    @property
+    def bits(self) -> int:
+        """Bits of a hash code."""
+        return self.projection.array.shape[1]
 
     def kernel(self, tokens: Array) -> Array:
         """Kernel values of the tokens' shared query and key against the supports, [batch, tokens, supports]."""
@@ -80,9 +85,9 @@ class HashAttention(eqx.Module):
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
-        """Attention of the tokens in `queries` over all tokens: (h·h' V + β B) / Σ weights, then `out`.
+        """Compute the attention of the tokens in `queries` over all tokens: (h·h' V + β B) / Σ weights, then `out`.
 
-        B, what β multiplies, is the sum of all values or the token's own, see `Bias`.
+        B is the sum of all values, or the token's own value (see `Bias`).
         """
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
         values = tokens @ self.value + self.value_bias
@@ -92,7 +97,7 @@ class HashAttention(eqx.Module):
         return (similar @ values + self.bias * biased) / total @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls: pair by pair with `Bias.SUM`, else through a memory."""
+        """The layer as steps of a plan: pair by pair with `Bias.SUM`, else through an associative memory."""
         by_pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
         return [
             *self._code_steps(source),
@@ -102,7 +107,7 @@ class HashAttention(eqx.Module):
         ]
 
     def newest_steps(self, source: str, output: str) -> list[Step]:
-        """`newest` as kernel calls: through a memory, which takes linear time.
+        """`newest` as steps of a plan, through an associative memory, which takes linear time.
 
         With Bias.SUM the weights sum to one, so tokens are mixed before the value projection, which then runs once.
         """
@@ -117,17 +122,17 @@ class HashAttention(eqx.Module):
         return [*code, *mix, dense_step("mixed", output, self.out, self.out_bias)]
 
     def _memory_step(self, queries: str, values: str, output: str) -> Step:
-        """Attention of these queries over the codes of all tokens through an associative memory, in linear time."""
+        """Write the plan step for attention of these queries over all tokens through an associative memory."""
         settings = self._settings | {"own": self.form == Bias.TOKEN}
         return Step("memory_attention", (queries, "codes", values), output, settings=settings)
 
     @property
     def _settings(self) -> dict[str, int]:
         """Settings of the attention kernels: bits of a code, and β."""
-        return {"bits": self.bias - 1, "bias": self.bias}
+        return {"bits": self.bits, "bias": self.bias}
 
     def _code_steps(self, source: str) -> list[Step]:
-        """Codes of all tokens as kernel calls; the stored centre becomes a bias."""
+        """Write the plan steps for the codes of all tokens; the stored centre becomes a bias."""
         hashing = {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -141,15 +146,14 @@ class HashAttention(eqx.Module):
         ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
-        """The attention with supports, bandwidth, centre and A fitted to tokens [batch, tokens, width]."""
+        """Fit supports, bandwidth, centre and A to tokens [batch, tokens, width]; returns the new attention."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
         drawn = draw_distinct(vectors, len(self.supports.array), key)
         spread = (2.0 - 2.0 * vectors @ drawn.T).mean()  # mean squared distance of unit vectors
         renewed = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(drawn), Buffer(spread)))
         kernel = renewed.kernel(tokens)
         centre = kernel.mean(axis=(0, 1))
-        bits = self.projection.array.shape[1]
-        projection = _fit_projection(kernel - centre, _affinity(vectors) * bits, self.projection.array)
+        projection = _fit_projection(kernel - centre, _affinity(vectors) * self.bits, self.projection.array)
         return eqx.tree_at(lambda a: (a.centre, a.projection), renewed, (Buffer(centre), Buffer(projection)))
 
 

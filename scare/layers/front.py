@@ -57,7 +57,7 @@ class DualEmbedding(eqx.Module):
         return x @ self.local + self.shared(x)[:, None, :]
 
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
-        """`__call__` as kernel calls, for a source that is the features themselves: `scale` [rows] is all ones."""
+        """`__call__` as steps of a plan; `source` are the features themselves, so `scale` [rows] is all ones."""
         if self.overall is None:
             return [dense_step(source, output, self.local, self.local_bias)]
         rows = np.ones(len(scale), np.asarray(self.local).dtype)
@@ -66,7 +66,7 @@ class DualEmbedding(eqx.Module):
     def token_steps(
         self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
-        """Compute seen · local + share ⊗ shared(source) + bias as kernel calls, [L, width].
+        """Write the plan steps of seen · local + share ⊗ shared(source) + bias, [L, width].
 
         `seen` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights, `bias`
         [L, width]. Row t of `source` is row t of the features divided by scale[t], so weights are multiplied by it.
@@ -112,9 +112,9 @@ class SequenceLensProjector(eqx.Module):
         return seen @ embedding.local + outer + self.bias
 
     def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
-        """`fused` as kernel calls.
+        """`fused` as steps of a plan.
 
-        Row t of `source` is row t of the features divided by scale[t]; the weights are multiplied by it in return.
+        Row t of `source` is row t of the features divided by scale[t], so the weights are multiplied by it.
         """
         weight = np.asarray(self.weight)
         share = weight.sum(axis=0)
@@ -164,7 +164,7 @@ class HatBasis:
 
     @cached_property
     def knots(self) -> np.ndarray:
-        """Positions of the hats' peaks on the log2(lag + 1) axis, without knots that no lag comes close to."""
+        """Positions of the hats' peaks on the log2(lag + 1) axis, without those that have no lag close to them."""
         even = np.linspace(0.0, log2(self.window), round(2 * log2(self.window)) + 1)
         spacing = even[1]
         position = np.log2(np.arange(self.window) + 1.0)

@@ -89,7 +89,7 @@ def products(readings: Numbers) -> Numbers:
 
 
 def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
-    """`products(readings) @ weight` as kernel calls; `source` [channels] has the readings divided by `scale`.
+    """Write the plan steps of `products(readings) @ weight`; `source` [channels] is the readings divided by `scale`.
 
     A product of two numbers of the source is therefore scale² times too small, and the limit applies at LIMIT / scale.
     """

@@ -1,4 +1,4 @@
-"""Multi-head softmax attention, the form the paper's ablation starts from."""
+"""Multi-head softmax attention, with which the paper's ablation begins."""
 
 import equinox as eqx
 import jax
@@ -44,10 +44,10 @@ class SoftmaxAttention(eqx.Module):
         return mixed @ self.out + self.out_bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """Compute `self(embedding(x))` for a local embedding by mixing rows of x [batch, rows, C], not wider values.
+        """Compute `self(embedding(x))` for a local embedding by mixing rows of x [batch, rows, C], which is cheaper.
 
-        A token is x E + b: its score as a key is linear in x, up to a constant that softmax cancels, and a mean of
-        values is the value of a mean row. Exact, gradients included, but without a gradient for x: readings need none.
+        A token is x E + b. As a key, its score is linear in x, up to a constant that softmax cancels; and the mean of
+        values is the value of the mean row. This is exact, also for gradients, but x gets none: readings need none.
         """
         # `slopes` are each query's scores as a linear function of a row of x, `means` the rows averaged by its weights.
         local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
@@ -58,10 +58,10 @@ class SoftmaxAttention(eqx.Module):
         return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
 
     def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
-        """`fused` as kernel calls: `source` names the rows of x, `tokens` their tokens.
+        """`fused` as steps of a plan; `source` names the rows of x, `tokens` their tokens.
 
-        A row of x is the key and the value of every head: the key projection is applied to the queries instead, and the
-        value projection to the mean row; both are block-diagonal over the heads.
+        A row of x serves as key and value of every head: the key projection is applied to the queries instead, and the
+        value projection to the mean row. Both are block-diagonal over the heads.
         """
         channels, bias = len(embedding.local), embedding.local_bias
         keys, values = (self._block_diagonal(embedding.local @ part) for part in (self.key, self.value))
@@ -98,8 +98,8 @@ class SoftmaxAttention(eqx.Module):
 def mean_rows(slopes: Array, rows: Array) -> Array:
     """Mean of rows [batch, rows, C] weighted by exp(slope · row), for each of `slopes` [batch, slopes, C]: same shape.
 
-    Its gradient is the weighted covariance of the rows, which is summed in the same pass: no weight is stored or
-    computed twice.
+    Its gradient needs the weighted covariance of the rows, which the forward pass sums too, so that no weight has to be
+    stored or computed twice.
     """
     return _moments(slopes, rows)[0]
 

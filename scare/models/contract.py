@@ -43,15 +43,15 @@ class Network(eqx.Module):
         return None
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch] of features [batch, rows, channels]."""
+        """Predict the scaled targets [batch] of features [batch, rows, channels]."""
         raise NotImplementedError
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Like `__call__`, in training: outputs, and the network with its buffers updated."""
+        """Like `__call__`, in training: returns the outputs and the network with its buffers updated."""
         return self(features), self
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
-        """The loss of a step (mean squared error), and the network with its buffers updated."""
+        """Return the loss of a training step (mean squared error) and the network with its buffers updated."""
         outputs, network = self.learn(features, key)
         return jnp.square(outputs - targets).mean(), network
 
@@ -61,7 +61,7 @@ class Network(eqx.Module):
         return False
 
     def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
-        """The linear model that the network starts at, as the columns of a regression on `data`."""
+        """Return the columns of the linear regression whose solution the network starts at."""
         raise NotImplementedError
 
     def start(self, solution: Solution) -> Self:
@@ -69,22 +69,22 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def start_plan(self) -> Plan:
-        """The linear start as a plan, without the network."""
+        """Write the linear start alone, without the network, as a plan."""
         raise NotImplementedError
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
-        """Compute the features of a window as kernel calls, flattened as the value "features" [rows·channels].
+        """Write the kernel calls that compute the value "features" [rows·channels] of a window.
 
-        Also returns the number by which a reader must multiply each of them [rows·channels].
+        Also returns factors [rows·channels]: whoever reads "features" must multiply by them.
         """
         raise NotImplementedError
 
     def added_to(self, linear: Self, start: Self, share: float) -> Self:
-        """Blend: `linear` plus `share` times the difference between this network and the linear `start` of it."""
+        """Blend: `linear` plus `share` times the difference between this network and its linear `start`."""
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
-        """Enter a phase: the network, and targets [n] of its own if they are not the scaled references `targets` [n].
+        """Begin a phase: returns the network and, if the phase has its own, its targets [n] instead of `targets` [n].
 
         `evaluate_all(function)` evaluates a function of features at every training example; examples of one device are
         in time order.
@@ -92,7 +92,7 @@ class Network(eqx.Module):
         return self, None
 
     def moving(self) -> Any:
-        """Which parameters this phase trains: a pytree of booleans that is a prefix of the network; None: all."""
+        """Tell which parameters this phase trains: a prefix pytree of booleans; None means all."""
         return None
 
     def refresh(self, features: Array, key: Array) -> Self:
@@ -100,7 +100,7 @@ class Network(eqx.Module):
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
-        """Networks to score at a checkpoint, given features of some training windows."""
+        """Return the networks to score at a checkpoint, given features of some training windows."""
         return [self]
 
     def freeze(self, chosen: Self) -> Self:
@@ -108,7 +108,7 @@ class Network(eqx.Module):
         return self
 
     def plan(self) -> Plan:
-        """The network as a list of kernel calls."""
+        """Write the network as a list of kernel calls."""
         raise NotImplementedError
 
 

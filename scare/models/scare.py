@@ -204,7 +204,7 @@ class Scare:
     def operations(self, window: int, channels: int) -> Operations:
         """Operations of one inference of the folded plan."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
-        total = Operations(multiply_adds=tokens * channels * width)  # tokens from what the lenses saw
+        total = Operations(multiply_adds=tokens * channels * width)  # the local embedding, after the lenses
         if self.front.hats:
             total += Operations(multiply_adds=window * channels, additions=2 * window * channels)
         if self.front.patching:
@@ -227,7 +227,7 @@ class Scare:
         pairs = tokens * tokens
 
         def project(out: int) -> Operations:
-            """A projection of the tokens, or of the few numbers that they are made of, whichever costs less."""
+            """Cost of projecting the tokens, either directly or fused with the embedding, whichever is less."""
             direct = tokens * width * out
             parts = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
             return Operations(multiply_adds=min(direct, parts))
@@ -283,7 +283,7 @@ class ScareNetwork(Network):
         return HatBasis(self.window).matrix if self.architecture.front.hats else None
 
     def tokens(self, features: Array) -> Array:
-        """The tokens Z [batch, tokens, width] of features [batch, rows, channels]."""
+        """Compute the tokens Z [batch, tokens, width] of features [batch, rows, channels]."""
         if self.projector is None:
             return self.embedding(features)
         return self.projector.fused(features, self.embedding)
@@ -301,11 +301,11 @@ class ScareNetwork(Network):
         return out if self.curve is None else out + products(features[:, self._newest]) @ self.curve
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch] of features [batch, rows, channels]."""
+        """Predict the scaled targets [batch] of features [batch, rows, channels]."""
         return self.finish(features, self.tokens(features))
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Outputs with a support set drawn from this batch, and the network with that set."""
+        """Draw a support set from this batch; return the outputs with it, and the network that has it."""
         if self._hashing is None:
             return self(features), self
         tokens = self.tokens(features)
@@ -318,7 +318,7 @@ class ScareNetwork(Network):
         return self.skip is not None
 
     def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
-        """The regression that skip and curve start at: features and, for the curve, products of the newest readings."""
+        """Return the columns of skip (the features) and curve (products of the newest readings) for a regression."""
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
         return Design(data, scaling, self._newest, extra)
 
@@ -332,7 +332,7 @@ class ScareNetwork(Network):
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
-        """The features as kernel calls, and the number by which a reader must multiply each of them [rows·channels]."""
+        """Write the kernel calls of "features", and the factors to multiply them by [rows·channels]."""
         steps, source, scale = self._feature_steps()
         return (*steps, Step("flatten", (source,), "features")), np.repeat(scale, self.channels)
 
@@ -360,7 +360,7 @@ class ScareNetwork(Network):
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
-        """`count` copies of this network, each with another support set drawn from its tokens; one if it is frozen."""
+        """Copy this network `count` times, each with a new support set drawn from its tokens; once if it is frozen."""
         if self._hashing is None or self._frozen:
             return [self]
         tokens = self.tokens(features)
@@ -375,7 +375,7 @@ class ScareNetwork(Network):
         return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
 
     def plan(self) -> Plan:
-        """The network as a plan of kernel calls, from the window to the scaled target."""
+        """Write the network as a plan of kernel calls, from the window to the scaled target."""
         steps, source, scale = self._feature_steps()
         if self.projector is None:
             steps += self.embedding.steps(source, "tokens", scale)
@@ -395,7 +395,7 @@ class ScareNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def start_plan(self) -> Plan:
-        """Skip and curve alone as a plan; it reads the whole window only if they need more than the newest readings."""
+        """Write skip and curve alone as a plan, which reads only the newest readings if no other has a weight."""
         assert self.skip is not None
         line, bias = np.asarray(self.skip).reshape(-1, self.channels), {"bias": np.asarray(self.head.bias)[None]}
         newest = line[self._newest]
@@ -420,26 +420,26 @@ class ScareNetwork(Network):
         return [*steps, self._newest_step(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
 
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
-        """The skip, a linear map of all features, as kernel calls; the result is "straight"."""
+        """Write the kernel calls of the skip, a linear map of all features, with the result "straight"."""
         assert self.skip is not None
         line = (np.asarray(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
         straight = Step("dense", ("features",), "straight", {"weight": line, **bias})
         return [Step("flatten", (source,), "features"), straight]
 
     def _newest_step(self, scale: np.ndarray) -> Step:
-        """A view of the newest row of "features", called "now"."""
+        """Write the kernel call for "now", a view of the newest row of "features"."""
         start = self._newest % len(scale) * self.channels
         return Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
 
     def _curve_steps(self, scale: np.ndarray) -> list[Step]:
-        """The curve, a linear map of the products of the newest readings "now", as kernel calls: "curved"."""
+        """Write the kernel calls of the curve, a linear map of the products of "now", with the result "curved"."""
         assert self.curve is not None
         return product_steps("now", "curved", self.curve, float(scale[self._newest]))
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
-        """Steps that compute the features, the name of the result, and a factor for each row.
+        """Return steps that compute the features but for a factor per row, the name of their result, and the factors.
 
-        Row t of the features is row t of the result times its factor, which whoever reads the result must apply.
+        Row t of the features is row t of the result times factor t; the steps that read the result apply it.
         """
         if not self.architecture.front.hats:
             return [], INPUT, np.ones(self.window)
@@ -455,7 +455,10 @@ class ScareNetwork(Network):
 
     @property
     def _fused_attention(self) -> SoftmaxAttention | None:
-        """The attention if `fused` makes it cheaper: softmax, one local token per reading, few channels; else None."""
+        """The softmax attention, if fusing it with the embedding is cheaper, else None.
+
+        That is so with one token per reading, no global embedding, and fewer channels than a head's key width.
+        """
         local = self.projector is None and self.embedding.overall is None and self.channels < KEY_WIDTH
         return self.attention if local and isinstance(self.attention, SoftmaxAttention) else None
 
@@ -470,7 +473,7 @@ class ScareNetwork(Network):
         return self._hashing is not None and bool(self._hashing.frozen.array > 0)
 
     def _resampled(self, tokens: Array, key: Array) -> Self:
-        """The network with a support set drawn from these tokens [batch, tokens, width]."""
+        """Return the network with a support set drawn from these tokens [batch, tokens, width]."""
         if not isinstance(self.attention, EfficientBitwiseAttention):
             return self
         draw = draw_stratified if self.architecture.attention.sampling is Sampling.STRATIFIED else draw_uniform

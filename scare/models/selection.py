@@ -1,19 +1,19 @@
-"""Model selection: simple models, trees and the network are fitted, judged honestly on validation, and averaged.
+"""Model selection: fit simple models, trees and the network, score them on validation, and average the best.
 
     as is          the first channel's newest reading, and that plus an offset
     linear         ridge regression on the newest reading, on all channels, or on the whole window
-    interactions   the same with products of the newest readings
-    devices        the newest readings of all channels, with an offset and a slope of each device's own
-    drift          the same with an offset that moves in steps over the training period; its last value is kept
-    trees          gradient-boosted trees on what `drift` or the linear family leaves over (`training.trees`)
-    network        what a network adds to the mean of the linear families, where it starts
+    interactions   like `linear`, with products of the newest readings
+    devices        the newest readings of all channels, with an offset and a slope for each device
+    drift          like `devices`, with an offset that changes in steps over the training period; the last one is kept
+    trees          gradient-boosted trees on the residuals of `drift` or of a linear family (`training.trees`)
+    network        a network that starts at the mean of the linear families
 
-A family offers variants (a penalty, a structure, a checkpoint), of which validation chooses one. A choice flatters
-itself on the rows it was made on, so the error of a family is cross-fitted: validation is cut into contiguous blocks,
-and each block is scored with the variant that is best on the others. The result is the mean of all families whose error
-is within a tolerance of the lowest: near-ties are averaged, not decided. Linear families, `as is` among them, are
-`Linear`; their mean is again one linear model of the same columns, so averaging costs nothing on a board.
-docs/decisions/selection.md has what was tried.
+A family has variants (a penalty, a structure, a checkpoint), and validation chooses one of them. The error of the best
+variant is too low on the rows that chose it, so the error of a family is cross-fitted: validation is cut into
+contiguous blocks, and each block is scored with the variant that is best on the others. The result is the mean of all
+families whose error is within a tolerance of the lowest. Linear families, including `as is`, are `Linear`; their mean
+is again one linear model of the same columns, so averaging costs nothing on a board. docs/decisions/selection.md tells
+what was tried.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -62,8 +62,8 @@ Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to fu
 class SelectionRules:
     """How families are judged and averaged."""
 
-    tolerance: Amount = 0.15  # a family whose error is higher than the lowest by more than this share is left out
-    # the smallest combination is shipped whose error is higher than the lowest by at most this share
+    tolerance: Amount = 0.15  # families are averaged whose error is at most this share above the lowest
+    # If given, ship the smallest combination whose error is at most this share above the lowest.
     smallest_within: Amount | None = field(default=None, metadata={"was": "min_gain"})
     blocks: Count = 4  # contiguous parts of validation; each is scored by a choice made on the others
     trees: bool = True  # whether trees are a family
@@ -72,7 +72,7 @@ class SelectionRules:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear model of the columns, with what it adds for known devices."""
+    """A linear model of the columns, plus an offset and a slope for each known device."""
 
     weights: np.ndarray  # [columns]
     bias: float
@@ -85,7 +85,7 @@ class Linear:
 
     @staticmethod
     def mean(models: Sequence["Linear"], shares: Sequence[float]) -> "Linear":
-        """The sum of models, each times its share; a device that a model does not know has no effect in it."""
+        """Add up models, each times its share; a device that a model does not know has no effect in it."""
         effects: dict[str, DeviceEffect] = {}
         for model, share in zip(models, shares, strict=True):
             for device, (offset, slope) in model.effects.items():
@@ -123,7 +123,7 @@ class Design:
 
     @property
     def latest(self) -> np.ndarray:
-        """Numbers of the columns with the newest readings [channels]."""
+        """Indices of the columns with the newest readings [channels]."""
         rows, channels = self.data.features.shape[1:]
         return np.arange(rows * channels).reshape(rows, channels)[self.newest]
 
@@ -136,13 +136,13 @@ class Design:
         """Outputs of a linear model, device effects included [n]."""
         known = sorted(model.effects)
         table = np.array([*(model.effects[device] for device in known), (0.0, 0.0)])
-        place = {device: number for number, device in enumerate(known)}
-        which = np.array([place.get(device, len(known)) for device in self.data.names])[self.data.devices]
-        return self.columns @ model.weights + model.bias + table[which, 0] + table[which, 1] * self.first
+        index = {device: number for number, device in enumerate(known)}
+        rows = np.array([index.get(device, len(known)) for device in self.data.names])[self.data.devices]
+        return self.columns @ model.weights + model.bias + table[rows, 0] + table[rows, 1] * self.first
 
 
 FitLinear = Callable[[Design], Linear]
-FitResiduals = Callable[[Design], tuple[Linear, np.ndarray]]  # a linear model, and what it leaves over [n]
+FitResiduals = Callable[[Design], tuple[Linear, np.ndarray]]  # a linear model, and its residuals [n]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Fitted:
     outputs: np.ndarray
     fit: FitLinear | None = None  # fits the variant again; None for trees and network
     linear: Linear | None = None  # as fitted to training
-    corrected: FitResiduals | None = None  # for trees: fits again what they correct
+    corrected: FitResiduals | None = None  # for trees: fits again the linear model whose residuals they predict
 
     def rmse(self, targets: np.ndarray) -> float:
         """Cross-fitted error, in standard deviations of the target."""
@@ -162,9 +162,10 @@ class Fitted:
 
 
 def cross_fit(outputs: np.ndarray, targets: np.ndarray, times: np.ndarray, blocks: int) -> tuple[int, np.ndarray]:
-    """Choose one of the variants with these outputs [variants, n]; its number, and honest outputs [n].
+    """Choose the variant with the lowest error, given outputs [variants, n].
 
-    Each contiguous block of rows takes the outputs of the variant with the lowest error on the other blocks.
+    Returns its index and cross-fitted outputs [n]: each contiguous block of rows has the outputs of the variant that is
+    best on the other blocks.
 
     >>> targets = np.array([0.0, 0.0, 1.0, 1.0])
     >>> cross_fit(np.array([[0.0, 0.0, 0.0, 0.0], [0.9, 0.9, 0.9, 0.9]]), targets, np.arange(4.0), blocks=2)
@@ -172,41 +173,42 @@ def cross_fit(outputs: np.ndarray, targets: np.ndarray, times: np.ndarray, block
     """
     errors = np.square(outputs - targets)
 
-    def best_on(rows: np.ndarray) -> int:  # the first of exact variants, which rounding must not decide between
+    def best_on(rows: np.ndarray) -> int:
+        # Errors below EXACT are ties, so that rounding does not decide: the first variant wins.
         return int(np.argmin(np.maximum(errors[:, rows].mean(axis=1), EXACT**2)))
 
     best = best_on(np.full(len(targets), True))
     borders = np.quantile(times, np.arange(1, blocks) / blocks)
     block = np.searchsorted(borders, times, side="right")
-    honest = outputs[best].copy()
+    cross_fitted = outputs[best].copy()
     for number in range(blocks):
         inside = block == number
         if inside.any() and not inside.all():
-            honest[inside] = outputs[best_on(~inside)][inside]
-    return best, honest
+            cross_fitted[inside] = outputs[best_on(~inside)][inside]
+    return best, cross_fitted
 
 
 def fit_families(train: Design, validation: Design, same_unit: bool, rules: SelectionRules) -> list[Fitted]:
     """Fit every linear family that the data allow to training, and choose its variant on validation.
 
-    Without `same_unit` of first channel and target, no reading is right as it is.
+    The family `as is` needs a first channel and a target of the same unit (`same_unit`).
     """
     families = []
     for family, variants in linear_variants(train, same_unit).items():
         models = [fit(train) for fit in variants.values()]
         outputs = np.stack([validation.predict(model) for model in models])
-        best, honest = cross_fit(outputs, validation.data.targets, validation.data.times, rules.blocks)
+        best, cross_fitted = cross_fit(outputs, validation.data.targets, validation.data.times, rules.blocks)
         name = list(variants)[best]
-        families.append(Fitted(family, name, honest, variants[name], models[best]))
+        families.append(Fitted(family, name, cross_fitted, variants[name], models[best]))
     return families
 
 
 def choose_shares(
     families: Sequence[Fitted], targets: np.ndarray, rules: SelectionRules, without: Collection[str] = ()
 ) -> list[float]:
-    """Equal shares for all families within the tolerance of the lowest error, none for the others and those `without`.
+    """Give equal shares to all families within the tolerance of the lowest error, and 0 to the rest and to `without`.
 
-    If families are exact, rounding would decide between them: the first, which is the simplest, is all.
+    If families are exact, the first one, which is the simplest, gets all: rounding must not decide.
 
     >>> targets = np.array([0.0, 1.0, 2.0, 3.0])
     >>> linear, network = (Fitted(name, name, targets + error) for name, error in ((LINEAR, 0.10), (NETWORK, 0.11)))
@@ -230,7 +232,7 @@ def mean_rmse(families: Sequence[Fitted], shares: Sequence[float], targets: np.n
 
 
 def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
-    """The variants of each linear family, by names, as functions that fit them."""
+    """Return, for each linear family, the functions that fit its variants, by name."""
     latest, size = train.latest, train.size
     channels, window = len(latest), np.arange(train.data.features[0].size)
     products = np.arange(len(window), size)
@@ -267,7 +269,7 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
     variants[LINEAR] = all_ridges(linear)
     if crossed:
         variants[INTERACTIONS] = all_ridges(crossed)
-    if len(np.unique(train.data.devices)) > 1:  # one device's own offset could not be told from the bias
+    if len(np.unique(train.data.devices)) > 1:  # the offset of a single device is the bias
         variants[DEVICES] = {DEVICES: lambda design: fit_effects(design, steps=1)[0]}
     variants[DRIFT] = {DRIFT: lambda design: fit_effects(design, steps=DRIFT_STEPS)[0]}
     return variants
@@ -276,9 +278,9 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
 def describe_selection(
     families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray, scale: float, unit: str, is_line: bool
 ) -> dict[str, Any]:
-    """Facts: what is shipped (`outcome`), every family with its error and share, and a summary in a sentence or two.
+    """Return facts for the model card: the `outcome`, each family's error and share, and a summary in words.
 
-    `scale` is that of the target: how much of its unit a scaled error of 1 is.
+    `scale` is that of the target: a scaled error of 1 is `scale` in its `unit`.
     """
     errors = [scale * family.rmse(targets) for family in families]
     rows = [
@@ -310,13 +312,12 @@ def describe_selection(
 
 
 def name_mean(families: Sequence[Fitted], shares: Sequence[float]) -> str:
-    """Name what families with these shares are together, for a sentence."""
+    """Name the mean of families with these shares, as part of a sentence."""
     labels = [_label(family) for family, share in zip(families, shares, strict=True) if share]
     return f"{'the mean of ' if len(labels) > 1 else ''}{listed(labels)}"
 
 
 def _label(family: Fitted) -> str:
-    """How people call a family."""
     return LABELS[family.variant if family.family == AS_IS else family.family]
 
 
@@ -326,7 +327,7 @@ def short(number: float) -> float:
 
 
 def as_is(design: Design, with_offset: bool) -> Linear:
-    """The first channel's newest reading in its own unit, plus the mean difference to the reference if asked for."""
+    """Return the model "newest reading of channel 0", in its own unit; `with_offset` adds the mean error to it."""
     scaling = design.scaling
     center, scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
     fleet = float(scaling.fleet.center[0]), float(scaling.fleet.scale[0])
@@ -345,17 +346,17 @@ def as_is(design: Design, with_offset: bool) -> Linear:
 def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     """Fit the newest readings with device effects and an offset that may change `steps` - 1 times.
 
-    Effects and changes are shrunk to zero: each group has a normal prior whose variance has the most evidence (MacKay
-    1992). Successive errors are alike, so n rows count as n (1 - r) / (1 + r), r their autocorrelation. Later rows keep
-    the last offset, as rows to come do. The residuals [n] are those of each row with the offset of its own time.
+    Effects and changes are shrunk to zero: each group has a normal prior, whose variance maximises the evidence (MacKay
+    1992). Successive errors are alike, so n rows count as n (1 - r) / (1 + r), with r their autocorrelation. The model
+    has the last offset, because it is meant for later rows; the residuals [n] use the offset at the time of each row.
     """
     data, latest = design.data, design.latest
     newest = data.features[:, design.newest].astype(np.float64)
     known = np.unique(data.devices)
     # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
     own = (data.devices[:, None] == known).astype(np.float64) if len(known) > 1 else np.empty((len(newest), 0))
-    moments = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
-    changes = (data.times[:, None] >= moments).astype(np.float64)
+    change_times = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
+    changes = (data.times[:, None] >= change_times).astype(np.float64)
     parts = [np.ones((len(newest), 1)), newest, own, own * newest[:, :1], changes]
     borders = np.cumsum([0, *(part.shape[1] for part in parts)])
     columns = np.concatenate(parts, axis=1)
@@ -372,7 +373,9 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
 def _most_evidence(
     columns: np.ndarray, targets: np.ndarray, groups: Sequence[np.ndarray], order: np.ndarray
 ) -> np.ndarray:
-    """Coefficients of a regression in which each group of columns has a normal prior, fitted by its evidence.
+    """Fit a regression in which each group of columns has a normal prior, whose variance maximises the evidence.
+
+    Returns the coefficients [columns]; the updates are those of automatic relevance determination (MacKay 1992).
 
     `order` puts the rows of each device one after another, oldest first.
     """
@@ -388,8 +391,8 @@ def _most_evidence(
         found = precision * (covariance @ moment)
         errors = (targets - columns @ found)[order]
         noise = max(float(np.square(errors).mean()), 1e-9)
-        similar = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
-        effective = max(count * (1 - similar) / (1 + similar), min(count, FEWEST_EFFECTIVE))
+        correlation = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
+        effective = max(count * (1 - correlation) / (1 + correlation), min(count, FEWEST_EFFECTIVE))
         for group in groups:
             spread = np.square(found[group]).sum() + np.trace(covariance[np.ix_(group, group)])
             variance[group] = max(float(spread) / len(group), 1e-8)
@@ -407,7 +410,7 @@ class Moments:
 
     @staticmethod
     def from_batches(batches: Iterable[tuple[np.ndarray, np.ndarray]], size: int) -> "Moments":
-        """From batches of columns [n, size] and targets [n]."""
+        """Accumulate batches of columns [n, size] and targets [n]."""
         count, target_total = 0, 0.0
         gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
         for columns, targets in batches:
@@ -420,7 +423,7 @@ class Moments:
         return Moments(mean, target_mean, gram / count - np.outer(mean, mean), moment / count - mean * target_mean)
 
     def solve(self, penalty: float, inputs: np.ndarray | None = None) -> Solution:
-        """Ridge regression in closed form: weights, zero outside the columns `inputs` (None: all), unpenalised bias."""
+        """Solve ridge regression on the columns `inputs` (None: all); other weights are 0, the bias is unpenalised."""
         chosen = np.arange(len(self.mean)) if inputs is None else inputs
         weights = np.zeros(len(self.mean))
         square = self.covariance[np.ix_(chosen, chosen)] + penalty * np.eye(len(chosen))
@@ -432,7 +435,7 @@ class Moments:
 class RidgeChoice:
     """A ridge regression on some of the columns, whose penalty was chosen on validation."""
 
-    inputs: np.ndarray  # numbers of columns
+    inputs: np.ndarray  # indices of columns
     penalty: float
 
     def fit(self, data: DesignMatrix) -> Solution:
@@ -467,7 +470,7 @@ def squared_errors(batches: Iterable[tuple[np.ndarray, np.ndarray]], solutions: 
 
 
 def batches(data: DesignMatrix, extra: Extra | None = None) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Columns [n, rows·channels + more] and targets [n], at most `BATCH_ROWS` at a time."""
+    """Yield columns [n, rows·channels + more] and targets [n], at most `BATCH_ROWS` at a time."""
     for start in range(0, len(data.targets), BATCH_ROWS):
         part = data.features[start : start + BATCH_ROWS]
         flat = part.reshape(len(part), -1)

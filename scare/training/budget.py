@@ -29,7 +29,7 @@ class Weighed:
 
     @staticmethod
     def of(combination: Combination, calibrator: Calibrator, budget: Budget | None) -> "Weighed":
-        """Measure a calibrator that was made of a combination."""
+        """Measure the calibrator of a combination."""
         if budget is None:
             size = count(calibrator.plan).weight_bytes
             return Weighed(combination, {"weight_bytes": size}, (), size)
@@ -38,7 +38,7 @@ class Weighed:
 
 
 def choose_by_cost(candidates: Sequence[Weighed], recipe: Recipe) -> int:
-    """The number of the candidate to ship: the first that fits, or the smallest that fits and is about as good."""
+    """Return the index of the candidate to ship: the first that fits, or the smallest of those about as good."""
     fitting = {number: one for number, one in enumerate(candidates) if not one.over}
     if not fitting:
         smallest = min(candidates, key=lambda one: one.size)
@@ -54,9 +54,9 @@ def choose_by_cost(candidates: Sequence[Weighed], recipe: Recipe) -> int:
 
 
 def describe_cost(candidates: Sequence[Weighed], chosen: int, recipe: Recipe, scale: float) -> dict[str, Any]:
-    """Facts: every combination with its error and cost, and why the first one is not shipped, if it is not.
+    """Return facts for the model card: each combination's error and cost, and why the first one is not shipped.
 
-    `scale` is that of the target: how much of its unit a scaled error of 1 is. A network alone has no facts.
+    `scale` is that of the target: a scaled error of 1 is `scale` in its unit. A network alone has no such facts.
     """
     if not candidates[0].combination.families:
         return {}

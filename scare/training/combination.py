@@ -1,11 +1,12 @@
-"""The combination of families that a calibrator is made of: judged on validation once, fitted to any rows again.
+"""The combination of families that makes a calibrator: chosen on validation once, then fitted to any rows.
 
     training, validation → families, trees, members → shares            (`combine`: choices are made)
     rows, choices        → network trained again                          (`Combination.trained_again`)
                          → linear models and trees fitted again, a plan   (`Combination.plan`: nothing is chosen)
 
-A plan has what the network adds to the linear model where it started, added to the linear models as they are fitted
-now. Comes from `fit`; `models.selection` has the linear families and how errors are cross-fitted.
+A network starts at a linear model, so it can be stored as its difference to that start; a plan adds this difference to
+the linear models as they are fitted now. Comes from `fit`; the linear families and cross-fitting are in
+`models.selection`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +43,8 @@ from scare.windowing.scaling import DeviceEffect, Scaling
 from scare.windowing.training_examples import DesignMatrix, Examples, design_matrix, make_examples
 from scare.windowing.windows import ANY
 
-FEWEST_DEVICES = 3  # to tell from each other how a new one would do
-MOST_WINDOWS = 5000  # most windows of a device, or of all others, used for that
+FEWEST_DEVICES = 3  # to estimate the error on a new device by leaving each one out
+MOST_WINDOWS = 5000  # most windows of the device left out, or of all others, used for that
 MOST_OUTSIDE = 0.1  # share of validation rows outside: with more, trees are not switched off beyond training's readings
 
 
@@ -51,7 +52,7 @@ MOST_OUTSIDE = 0.1  # share of validation rows outside: with more, trees are not
 class Combination:
     """Families with their shares in the result, and all that is needed to fit them to other rows.
 
-    `start` has the families that the network started at, in equal shares. Without families, the network is all.
+    The network started at the mean of the families `start`. Without families, the network is the whole result.
     """
 
     families: tuple[Fitted, ...]
@@ -68,11 +69,11 @@ class Combination:
 
     @property
     def label(self) -> str:
-        """What it is, for a sentence."""
+        """A name to use in a sentence."""
         return name_mean(self.families, self.shares) if self.families else "the network"
 
     def smaller(self, rules: SelectionRules) -> list["Combination"]:
-        """The same without the network, without trees and without both, as far as they differ; lowest error first."""
+        """Return variants without the network, without trees and without both, if they differ; lowest error first."""
         shares = {self.shares: self}
         if not self.families:
             return []
@@ -89,15 +90,15 @@ class Combination:
 
     @property
     def network_share(self) -> float:
-        """The share of the network; all, if nothing was compared with it."""
+        """The share of the network; 1 if nothing was compared with it."""
         return self.used.get(NETWORK, 0.0) if self.families else 1.0
 
     def trained_again(
         self, recipe: Recipe, examples: Examples, scaling: Scaling, report: Report | None
     ) -> "Combination":
-        """The same with a network trained on these examples, for as many rounds as validation chose.
+        """Train the network again on these examples, for as many rounds as validation chose.
 
-        If this training or the one before is interrupted, the network stays what it was.
+        If this training or the one before is interrupted, the network stays as it was.
         """
         if not self.families or not self.network_share or self.members[-1].interrupted:
             return self
@@ -109,7 +110,7 @@ class Combination:
         return self if members[-1].interrupted else replace(self, members=tuple(members))
 
     def plan(self, examples: Examples, scaling: Scaling) -> tuple[Plan, Mapping[str, DeviceEffect]]:
-        """Fit what has a share to these examples; the plan of the result, and what known devices add to it."""
+        """Fit every family that has a share to these examples; returns the plan and the effects of known devices."""
         if not self.families:
             return _rounded(average([member.network.plan() for member in self.members])), {}
         design = self._design(examples, scaling)
@@ -134,9 +135,9 @@ class Combination:
         return network.design(design_matrix(examples, network.basis), scaling)
 
     def error_on_new_devices(self, readings: Sequence[Readings], inputs: Inputs) -> float | None:
-        """RMSE in the target's unit of each device calibrated by the linear families fitted to the others.
+        """Estimate the RMSE on a new device, in the target's unit, by leaving each device out of the linear families.
 
-        A rough expectation for a device that was not in training; None with fewer than `FEWEST_DEVICES` devices.
+        None with fewer than `FEWEST_DEVICES` devices.
         """
         devices = dict.fromkeys(one.device for one in readings)
         if len(devices) < FEWEST_DEVICES or not self.start:
@@ -158,7 +159,7 @@ class Combination:
         return unit * float(np.sqrt(np.concatenate(errors).mean())) if errors else None
 
     def _network_plan(self, total: Linear) -> Plan:
-        """The linear model, and what the members add to their starts."""
+        """Write the linear model `total` plus the share of the network's difference to its start, as a plan."""
         if not self.network_share:
             return self.members[0].start.start(total.solution).start_plan()
         return average(
@@ -173,7 +174,10 @@ class Combination:
 def combine(
     recipe: Recipe, examples: Examples, held_out: Examples, scaling: Scaling, same_unit: bool, report: Report | None
 ) -> Combination:
-    """Fit every family to training, judge it on validation, and choose shares."""
+    """Fit every family to training, score it on validation, and choose shares.
+
+    A model without a linear start is compared with nothing: the network is the whole result.
+    """
     unit, rules = float(scaling.target.scale[0]), recipe.rules
     network = recipe.model.build(recipe.window_readings, examples.series.shape[1], jax.random.key(recipe.settings.seed))
     if not network.has_linear_start:
@@ -189,16 +193,18 @@ def combine(
         linear = next(family for family in families if family.family == LINEAR)
         family, guarded = _fit_trees(design, validation, linear, rules)
         families.append(family)
+    # The network does not know a window's device, so device effects are subtracted here and added back below.
     plain, judged = (part.without_effects(solution.effects) for part in (examples, held_out))
     members = train_members(recipe, plain, judged, unit, solution, report)
     rows = held_out.spread(len(targets))
-    honest = [
+    cross_fitted = [
         cross_fit(member.checkpoints[:, rows], judged.targets[rows], held_out.times[rows], rules.blocks)[1]
         for member in members
         if member.has_learned
     ]
-    if honest:
-        families.append(Fitted(NETWORK, NETWORK, np.mean(honest, axis=0) + (held_out.targets - judged.targets)[rows]))
+    if cross_fitted:
+        outputs = np.mean(cross_fitted, axis=0) + (held_out.targets - judged.targets)[rows]
+        families.append(Fitted(NETWORK, NETWORK, outputs))
     shares = choose_shares(families, targets, rules)
     return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
 
@@ -228,12 +234,12 @@ def train_members(
 
 
 def flat(data: DesignMatrix) -> np.ndarray:
-    """Features [n, rows·channels]."""
+    """Flatten the features to [n, rows·channels]."""
     return data.features.reshape(len(data.features), -1)
 
 
 def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: SelectionRules) -> tuple[Fitted, bool]:
-    """Trees on what `drift` or the linear family leaves over, whichever is better on validation.
+    """Fit trees to the residuals of `drift` or of the linear family, whichever is better on validation.
 
     Also returns whether they are switched off beyond the readings of training.
     """
@@ -251,9 +257,9 @@ def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: Select
         base, residuals = corrected(design)
         trees = fit_trees(seen, residuals, channels, guarded)
         outputs.append(validation.predict(base) + trees.predict(judged))
-    best, honest = cross_fit(np.stack(outputs), validation.data.targets, validation.data.times, rules.blocks)
+    best, cross_fitted = cross_fit(np.stack(outputs), validation.data.targets, validation.data.times, rules.blocks)
     name = list(variants)[best]
-    return Fitted(TREES, name, honest, corrected=variants[name]), guarded
+    return Fitted(TREES, name, cross_fitted, corrected=variants[name]), guarded
 
 
 def _mean(models: Sequence[Linear]) -> Linear:
@@ -265,7 +271,7 @@ def _rounded(plan: Plan) -> Plan:
 
 
 def _report_member(report: Report | None, member: int, count: int, rounds: Sequence[int]) -> Report | None:
-    """Report the progress of one member as progress of all; `rounds` are those of each member, if they differ."""
+    """Convert the progress of one member to that of the whole ensemble; `rounds` are each member's, if they differ."""
     if report is None or count == 1:
         return report
 

@@ -33,19 +33,18 @@ CLEARLY_LOWER = 0.95  # ratio of squared errors: on a near-tie devices are scale
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
-    """Split into training and validation at one moment, a window apart."""
+    """Split into training and validation at one time, with a gap of one window between them."""
     return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window_readings * common_step(readings))
 
 
 def prepare_inputs(
     readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, with_effects: bool = True
 ) -> tuple[Inputs, Channel]:
-    """Inputs scaled to the training readings, and the target channel.
+    """Return the inputs, scaled to the training readings, and the target channel.
 
-    Unless the recipe decides it, validation on the same devices decides whether devices are scaled apart or together,
-    by the best of the linear families, some of which give devices scaled together effects of their own. A baseline has
-    no such effects: without them, regressions decide. If validation is on other devices, all are scaled together: a new
-    device's few readings say less about it than the fleet does.
+    Unless the recipe says so, validation decides whether each device has its own scaling or all share one: whichever
+    gives the best linear family the lower error. `with_effects` counts families with device effects, which baselines
+    do not have. If validation has other devices than training, all share one scaling.
     """
     first = readings[0]
     if first.reference is None:
@@ -88,7 +87,7 @@ def prepare_inputs(
 def _linear_error(
     inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, judges: Sequence[str]
 ) -> float:
-    """Lowest scaled mean squared error of these families on validation, cross-fitted, from some of the windows."""
+    """Return the lowest cross-fitted error (MSE, scaled) of the families `judges` on a sample of validation."""
     basis, target = HatBasis(inputs.window).matrix, readings[0].reference
     parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
     if target is None or not all(map(len, parts)):
@@ -102,7 +101,7 @@ def _linear_error(
 
 
 def common_step(readings: Sequence[Readings]) -> float:
-    """The time step of all readings, in seconds; they must agree."""
+    """Return the time step of all readings, in seconds; raises a DataError if they do not agree."""
     steps = [one.step_seconds for one in readings if len(one) > 1]
     if not steps:
         raise DataError("no device has two rows")
@@ -117,7 +116,7 @@ def common_step(readings: Sequence[Readings]) -> float:
 
 
 def usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
-    """The usable complete rows of each device that has any, [rows, channels]."""
+    """Collect the complete usable rows [rows, channels] of each device that has any."""
     rows: dict[str, np.ndarray] = {}
     for one in readings:
         values, _ = usable_values(one.values, one.channels, DEFAULT_SETTINGS)
@@ -130,7 +129,7 @@ def usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
 
 
 class Gather(eqx.Module):
-    """Features of examples by number, inside a compiled loop: stored, or cut out of the series."""
+    """Looks up the features of examples by index inside a compiled loop, either stored or cut out of the series."""
 
     stored: Array | None  # [n, rows, channels]
     series: Array | None  # [slots, channels]
@@ -139,7 +138,7 @@ class Gather(eqx.Module):
     window: int = eqx.field(static=True)
 
     def __call__(self, which: Array) -> Array:
-        """Features [len(which), rows, channels]."""
+        """Look up the features [len(which), rows, channels]."""
         if self.stored is not None:
             return self.stored[which]
         assert self.series is not None

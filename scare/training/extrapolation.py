@@ -1,10 +1,10 @@
 """Extrapolation: the training range of each channel, and how the output continues beyond it.
 
-A plan that extrapolates about linearly by itself may do so. A sweep finds out: the first channel steps beyond the
-training range, at every age of the step. If the output moves each time in the direction in which the target does, and
-not too steeply, the channel is clamped only far out; otherwise at the end of the range, with a linear slope beyond.
-Where validation has enough rows beyond the clamps, their errors decide instead between clamped and free.
-docs/decisions/training_range.md has what either costs.
+A plan that extrapolates almost linearly by itself may do so. A sweep tests this: the first channel steps out of the
+training range, at a few ages of the step. If the output always follows in the direction of the target, and not too
+steeply, the channel is clamped only far out; otherwise at the end of the range, with a linear slope beyond.
+If validation has enough rows beyond the clamps, their errors decide instead.
+docs/decisions/training_range.md tells what each choice costs.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ FAR = 8.0  # ranges beyond the range: where a first channel is clamped if the pl
 STEEPEST = 3.0  # standard deviations of the target for one of the first channel: steeper is not plausible
 FLAT = 1e-6  # a smaller share of that is rounding, not a decrease
 SWEPT_WINDOWS = 32
-STRIDES = (0.0, 0.1, 0.4, 1.0)  # points of the sweep, as shares of the way from the range to where it is clamped
+STRIDES = (0.0, 0.1, 0.4, 1.0)  # points of the sweep, from the end of the range (0) to the far clamp (1)
 TAIL = 0.8  # quantile of the first channel above which the slope is fitted
 MOST_WINDOWS = 2000  # most windows from which a slope or the lowest output is found
 FEWEST_CLAMPED, MIN_CLAMPED = 50, 0.02  # validation rows beyond the clamps, and their share, that decide about clamping
@@ -50,7 +50,7 @@ def with_training_range(
 
 
 def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Examples) -> bool:
-    """Whether validation rows that the clamps of `calibrator` change are enough, and better calibrated by `free`."""
+    """Whether clamping changes enough validation rows to decide, and `free` has the lower error on them."""
     training_range = calibrator.inputs.training_range
     assert training_range is not None
     newest = validation.series[validation.ends]
@@ -64,7 +64,10 @@ def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Example
 
 
 def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, float]:
-    """Share of rows that may be flagged falsely, and that are flagged in each part; new devices as the fleet."""
+    """Compute the share of rows flagged OUTSIDE in each part; `at_most` is the share allowed in training.
+
+    Devices that were not in training have the fleet's scaling.
+    """
     flags = {
         name: [RangeMonitor(inputs).take(rows) > 0 for rows in scaled_rows(part, inputs)]
         for name, part in parts.items()
@@ -74,7 +77,7 @@ def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, fl
 
 
 def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray]:
-    """The usable complete rows of each device that has any, scaled [rows, channels]."""
+    """Collect the complete usable rows of each device that has any, scaled [rows, channels]."""
     rows = []
     for one in readings:
         values = inputs.usable(one)
@@ -84,14 +87,17 @@ def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray
 
 
 def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
-    """Clamp the first channel far out, but no farther than its limits, or at the end of its range, on each side."""
+    """Choose, for each side, whether the first channel is clamped at the end of its range or far out.
+
+    "Far out" is FAR times the range, or the channel's physical limit if that is nearer.
+    """
     low, high = training_range.low[0], training_range.high[0]
     lowest, highest = _limits(calibrator.inputs)
     far = max(low - FAR * (high - low), min(low, lowest)), min(high + FAR * (high - low), max(high, highest))
     windows, spread = examples.windows(examples.spread(SWEPT_WINDOWS)), float(_first(examples).std())
     steepest = _direction(examples) * STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
     below, above = (
-        end if _goes_on(calibrator.plan, windows, start, end, steepest) else start
+        end if _extrapolates(calibrator.plan, windows, start, end, steepest) else start
         for start, end in zip((low, high), far, strict=True)
     )
     return replace(
@@ -110,10 +116,10 @@ def _limits(inputs: Inputs) -> tuple[float, float]:
     return float(min(ends[0])), float(max(ends[1]))
 
 
-def _goes_on(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: float) -> bool:
-    """Whether outputs keep moving as the first channel steps out of the range, at every age of a step.
+def _extrapolates(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: float) -> bool:
+    """Whether outputs keep moving, but not too steeply, as the first channel steps from `start` to `end`.
 
-    `steepest` is the largest slope allowed; outputs must fall where it is negative.
+    Tried for steps 1, 2, 4 … rows ago. `steepest` is the largest slope allowed; if negative, outputs must fall.
     """
     levels = start + (end - start) * np.array(STRIDES)
     for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
@@ -130,9 +136,10 @@ def _goes_on(plan: Plan, windows: np.ndarray, start: float, end: float, steepest
 
 
 def _slope(plan: Plan, examples: Examples) -> float:
-    """Slope of the target on the part of the first channel above a clamp, fitted to the upper part of training.
+    """Fit the slope of the output beyond the clamp, per unit of the first channel.
 
-    Zero if it contradicts the direction in which the target moves with the first channel.
+    A linear plan has its own. For others, training windows are clamped at the quantile TAIL, and their errors are
+    regressed on what was clamped. Zero if the slope contradicts the direction of the target.
     """
     line, direction = line_weights(plan), _direction(examples)
     if line is not None:

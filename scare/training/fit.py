@@ -149,9 +149,9 @@ def fit_baseline(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was chosen on validation: a calibrator fitted to training alone, and how to fit it to other rows.
+    """The choice made on validation: a calibrator fitted to training alone, and how to fit it to other rows.
 
-    `free` says that every channel is clamped only far out, because validation was better so.
+    `free` says that every channel is clamped only far out, because that had the lower error on validation.
     """
 
     recipe: Recipe
@@ -168,11 +168,11 @@ class Evaluation:
         return self.recipe.rules.refit and bool(self.combination.families)
 
     def fitted(self, report: Report | None = None) -> Calibrator:
-        """What a test is scored with: fitted to training and validation, unless the recipe says otherwise."""
+        """Return the calibrator to score on test rows: refitted to training and validation if `is_refitted`."""
         return self.refit((*self.train, *self.validation), report) if self.is_refitted else self.calibrator
 
     def refit(self, readings: Sequence[Readings], report: Report | None = None) -> Calibrator:
-        """Fit what was chosen to these readings; nothing is chosen again, intervals stay those of the evaluation."""
+        """Fit the chosen combination to these readings, with the same choices and intervals."""
         before = self.calibrator
         rows = [one for one in map(drop_unusable_references, readings) if np.isfinite(one.targets).any()]
         inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(rows)))
@@ -220,7 +220,7 @@ def evaluate(
     combination = combine(recipe, examples, held_out, inputs.scaling, is_same_unit, report)
 
     def make(combination: Combination) -> tuple[Evaluation, Examples]:
-        """Of a combination, without facts; and validation as its plan reads it."""
+        """Evaluate a combination, without facts; also returns the validation windows as its plan reads them."""
         bare, learned = _fit_bare(combination, inputs, target, train, examples)
         shown = _validation_windows(bare, validation)
         bare = replace(bare, floor=recipe.floor)
@@ -256,9 +256,10 @@ def _fit_bare(
     readings: Sequence[Readings],
     examples: Examples,
 ) -> tuple[Calibrator, Examples]:
-    """A calibrator of the combination fitted to readings, without training range; and their windows as it reads them.
+    """Fit the combination to readings, as a calibrator without a training range.
 
-    `examples` are windows of the readings; targets of those returned lack what their devices add.
+    `examples` are the windows of the readings. Also returns their windows as the calibrator reads them (it may need
+    fewer rows or channels), with device effects subtracted from the targets.
     """
     used = combination.used
     if list(used) == [AS_IS]:
@@ -281,12 +282,12 @@ def _fit_bare(
 
 
 def _validation_windows(calibrator: Calibrator, validation: Sequence[Readings]) -> Examples:
-    """Windows of validation as a calibrator reads them; their targets lack what their devices add."""
+    """Cut validation into windows as a calibrator reads them; device effects are subtracted from the targets."""
     return make_examples(validation, calibrator.inputs).without_effects(calibrator.inputs.scaling.effects)
 
 
 def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown: Examples) -> dict[str, Any]:
-    """Facts of recipe, data and selection; nothing that differs between two runs with one seed."""
+    """Collect facts of recipe, data and selection; two runs with the same seed give the same facts."""
     recipe, combination, calibrator = evaluation.recipe, evaluation.combination, evaluation.calibrator
     train, validation = evaluation.train, evaluation.validation
     members, unit = combination.members, float(calibrator.inputs.scaling.target.scale[0])
@@ -328,9 +329,9 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown
 def learn_intervals(
     calibrator: Calibrator, examples: Examples, validation: Sequence[Readings], level: float
 ) -> Intervals | None:
-    """Intervals that cover `level` of training and of all of validation.
+    """Fit intervals that cover `level` of training and of all of validation.
 
-    How much wider they are for a new device is learned on validation, read as if its devices were new.
+    How much wider they are for a new device is learned from validation, treating its devices as new.
     """
     parts = [_training_errors(calibrator, examples)]
     if calibrator.inputs.scaling.known(NEW_DEVICE) is None:
@@ -342,7 +343,7 @@ def learn_intervals(
 def _drop_unusable(
     readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...], tuple[str, ...]]:
-    """Training and validation without unusable references and dead devices, and a message for each such device."""
+    """Drop unusable references and devices with a dead channel; returns training, validation and a message for each."""
     train, held_out = (tuple(map(drop_unusable_references, part)) for part in (readings, validation))
     if not held_out:
         train, held_out = hold_out(train, recipe)
@@ -351,13 +352,13 @@ def _drop_unusable(
 
 
 def _golden(calibrator: Calibrator, examples: Examples) -> Sample:
-    """Some windows as the plan reads them, with their outputs."""
+    """Sample windows as the plan reads them, with their outputs."""
     windows = _clamped(calibrator, examples, examples.spread(GOLDEN))
     return Sample(windows, calibrator.compute(windows))
 
 
 def _stored(calibrator: Calibrator, held_out: Examples) -> Sample:
-    """Some windows as the plan reads them, with their references."""
+    """Sample windows as the plan reads them, with their references."""
     kept = held_out.spread(STORED_VALIDATION)
     return Sample(_clamped(calibrator, held_out, kept), _references(calibrator, held_out, kept))
 
@@ -388,7 +389,7 @@ def _references(calibrator: Calibrator, examples: Examples, which: np.ndarray) -
 
 
 def _errors(calibrator: Calibrator, readings: Readings, device: str) -> CalibrationErrors:
-    """Errors on rows with a reference, read as rows of a device of this name."""
+    """Calibrate readings as those of a device with this name, and collect the rows with a value and a reference."""
     rows = calibrator.stream(device).push(readings.times, calibrator.inputs.select(readings))
     errors = CalibrationErrors(rows.values, readings.targets, readings.times, rows.flags)
     return errors.rows(np.isfinite(errors.references) & np.isfinite(errors.values))

@@ -2,14 +2,14 @@
 
     examples ─ Gather ─ batch ─ loss ─ Adam ─ network ─(every round)─ checkpoint ─ best network
 
-A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside
-it, and no window is cut out that a step does not need. A network that starts at a linear solution (`models.selection`)
-keeps that start: what it adds to it may be added to another linear model later.
+A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside it. The
+linear solution that a network starts at (`models.selection`) is kept, so that the difference to it can be added to
+another linear model later.
 
-Without validation rows nothing is chosen: a network is trained again for as many rounds as validation chose before.
+Without validation rows nothing is chosen: the network is trained for as many rounds as validation chose before.
 
 A model may train in phases (`models.contract`: `enter`, `loss`, `moving`). Only a checkpoint of the last phase can be
-kept: before, some of its parts have not been trained, and nothing but the end of a phase is scored.
+kept, because earlier ones have untrained parts; of an earlier phase only the end is scored.
 """
 
 import time
@@ -57,20 +57,20 @@ Report = Callable[[Progress], None]
 
 
 class TrainingState(eqx.Module):
-    """What a step changes."""
+    """Everything that a training step updates."""
 
     network: Network
     optimiser: Any
-    average: Any  # running mean of what moves
+    average: Any  # running mean of the parameters being trained
     key: Array
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The best network of a training run, where it started, and outputs for all validation windows, scaled.
+    """The best network of a training run, and the network that it started from.
 
-    `checkpoints` [checkpoints, n] are the outputs of every network that could have been kept; `rounds` is how many the
-    best was trained for, and `averaged` whether it is a running mean of weights.
+    `checkpoints` [checkpoints, n] are the scaled validation outputs of every network that could have been kept;
+    `rounds` is how many the best was trained for, and `averaged` whether it is a running mean of weights.
     """
 
     network: Network
@@ -89,8 +89,8 @@ class Trained:
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, of which the best on `held_out` is kept.
 
-    Without `held_out` nothing is chosen, and the last is kept. `rounds` ends a run early; its learning rate and support
-    sets are those of a whole run until then.
+    Without `held_out` the last one is kept. `rounds` ends a run early: up to there it equals a whole run, including the
+    learning rate.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Trainer:
         self.averaged = False  # whether the best is a running mean
 
     def run(self, report: Report | None) -> Trained:
-        """Train; after Ctrl-C, the best until then is returned."""
+        """Train; Ctrl-C ends training and keeps the best network so far."""
         interrupted = False
         try:
             self._run(report)
@@ -128,7 +128,7 @@ class Trainer:
             if self.best is None:
                 raise
             interrupted = True
-        assert self.best is not None  # a round without a finite error has been refused
+        assert self.best is not None  # `_run` has raised an error if no round had a finite one
         checkpoints = np.stack(self.checkpoints or [self._outputs(self.best)])
         return Trained(self.best, self.start, checkpoints, interrupted, self.best_rounds, self.averaged)
 
@@ -156,7 +156,7 @@ class Trainer:
                     report(Progress(number, self.rounds, speed, train_rmse, rmse, self.best_rmse, left))
 
     def _enter(self, phase: int, network: Network, key: Array) -> TrainingState:
-        """The state at the start of a phase, with a new optimiser; its targets are the reference's or its own."""
+        """Begin a phase: set its targets (the references, or its own) and a new optimiser, and return the state."""
         network, targets = network.enter(phase, self.references, self._evaluate_all)
         self.scored = targets is None
         self.targets = jnp.asarray(self.references if targets is None else targets, jnp.float32)
@@ -165,7 +165,7 @@ class Trainer:
         return TrainingState(network, self.optimiser.init(moving), moving, key)
 
     def _round(self, state: TrainingState, steps: int) -> tuple[TrainingState, float, float]:
-        """The state after a round of steps, its mean loss, and windows a second."""
+        """Train for a round; returns the new state, the mean loss and the speed in windows per second."""
         key, refresh_key = jax.random.split(state.key)
         state = TrainingState(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
         batches = jnp.asarray(self._next_batches(steps))
@@ -183,12 +183,12 @@ class Trainer:
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
     def _checkpoint(self, state: TrainingState, done: int, number: int) -> tuple[TrainingState, float]:
-        """Score what could ship with candidate support sets, keep the best of the last phase, freeze in time.
+        """Score the weights and their running mean with several support sets each; keep the best; freeze if it is time.
 
-        `number` is that of the round if it is in the last phase, else 0.
+        `number` is the round's if it belongs to the last phase, the only one whose networks are kept, else 0.
         """
         key, settings = jax.random.fold_in(state.key, 1), self.settings
-        # whether it is a running mean, and the network
+        # Pairs of (is it a running mean?, network).
         shippable = [(True, averaged(state))] if settings.average else []
         if settings.either or not settings.average:
             shippable.append((False, state.network))
@@ -213,14 +213,17 @@ class Trainer:
         return not self.frozen and done >= max(1, self.settings.freeze_at * self.steps)
 
     def _rmse(self, outputs: np.ndarray) -> float:
-        """On all validation windows, in the target's unit; infinite if any output is not a number, NaN without any."""
+        """RMSE on all validation windows in the target's unit; infinite if an output is not finite.
+
+        NaN if there is no validation.
+        """
         if self.held_out is None:
             return float("nan")
         rmse = float(np.sqrt(np.square(outputs - self.held_out[1]).mean())) * self.unit
         return rmse if np.isfinite(rmse) else float("inf")
 
     def _outputs(self, network: Network) -> np.ndarray:
-        """Outputs for all validation windows, scaled."""
+        """Compute the scaled outputs of all validation windows [n]."""
         if self.held_out is None:
             return np.empty(0)
         gather, targets = self.held_out
@@ -228,7 +231,7 @@ class Trainer:
         return np.concatenate([np.asarray(predict(network, gather, jnp.asarray(b)), np.float64) for b in batches])
 
     def _next_batches(self, steps: int) -> np.ndarray:
-        """Example numbers [steps, batch]: every example once before any is repeated."""
+        """Draw indices of examples [steps, batch]: every example once before any is repeated."""
         wanted = steps * self.settings.batch
         while len(self.remaining) < wanted:
             self.remaining = np.concatenate([self.remaining, self.order.permutation(len(self.targets))])
@@ -237,7 +240,7 @@ class Trainer:
 
 
 def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int]]:
-    """Rounds of each phase: its share of all rounds, at least one.
+    """Return the rounds of each phase: its share of all rounds, but at least one.
 
     >>> phase_rounds([100] * 10, (1.0, 0.3, 0.3)) == [[100] * 10, [100] * 3, [100] * 3]
     True
@@ -246,9 +249,9 @@ def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int
 
 
 def split_moving(network: Network) -> tuple[Any, Any]:
-    """Split a network into what its phase trains and everything else; `eqx.combine` joins them again.
+    """Split a network into the parameters that its phase trains and everything else; `eqx.combine` joins them again.
 
-    The rest has no gradient, no optimiser state, no decay and no running mean: it cannot move.
+    The rest has no gradient, optimiser state, weight decay or running mean, so it cannot change.
     """
     trainable, rest = split_trainable(network)
     wanted = network.moving()
@@ -267,7 +270,7 @@ def run_round(
     optimiser: optax.GradientTransformation,
     average: float,
 ) -> tuple[TrainingState, Array]:
-    """All steps of a round in one scan; batches [steps, batch]. Losses [steps]."""
+    """Run all steps of a round in one scan over `batches` [steps, batch]; returns the state and losses [steps]."""
     moving, fixed = eqx.partition(state, eqx.is_array)
 
     def step(moving: Any, batch: Array) -> tuple[Any, Array]:
@@ -281,7 +284,7 @@ def run_round(
 def take_step(
     state: TrainingState, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
 ) -> tuple[TrainingState, Array]:
-    """One step of gradient descent on the network's loss."""
+    """Take one step of gradient descent on the network's loss."""
     moving, rest = split_moving(state.network)
     key, learn_key = jax.random.split(state.key)
 
@@ -298,18 +301,18 @@ def take_step(
 
 @eqx.filter_jit
 def predict(network: Callable[[Array], Array], gather: Gather, which: Array) -> Array:
-    """Scaled outputs of examples by number, of a network or any function of features."""
+    """Apply a network, or any function of features, to the examples with the indices `which`."""
     return network(gather(which))
 
 
 def averaged(state: TrainingState) -> Network:
-    """The network with the running mean of its weights."""
+    """Return the network with the running mean of its weights."""
     _, rest = split_moving(state.network)
     return eqx.combine(state.average, rest)
 
 
 def make_optimiser(network: Network, settings: TrainingSettings, steps: int) -> optax.GradientTransformation:
-    """Adam with decoupled weight decay (AdamW); the network names parameters without decay and slow ones."""
+    """Make AdamW; the network names the parameters without weight decay and those with a slower rate."""
     moving, _ = split_moving(network)
     decayed = _named(moving, lambda name: name not in network.undecayed)
     slow = _named(moving, lambda name: name in network.slow)
@@ -331,5 +334,5 @@ def _schedule(settings: TrainingSettings, steps: int) -> optax.Schedule:
 
 
 def _named(tree: Any, wanted: Callable[[str], bool]) -> Any:
-    """A tree of booleans: whether the name of each parameter's field is wanted."""
+    """Make a pytree of booleans: whether `wanted` holds for the name of each parameter's field."""
     return jax.tree_util.tree_map_with_path(lambda path, _: wanted(getattr(path[-1], "name", "")), tree)

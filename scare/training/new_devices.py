@@ -1,8 +1,8 @@
 """How far a new device's own mean may move its scaling: only for raw electrical channels, by variance components.
 
-A new device is scaled as the fleet is. A raw channel (a cell's voltage, a resistance, counts) has an offset that
-differs from device to device, so the device's own mean tells more about the sensor than about the air. How much more
-follows from the variance between devices, once the reference's part is taken away, and within them. Comes from
+A new device has the fleet's scaling. A raw channel (a cell's voltage, a resistance, counts) has an offset that differs
+from device to device, so a device's own mean tells more about the sensor than about the air. How much more follows from
+the variance within devices and the variance between them, after regressing on the reference. Comes from
 `data.prepare_inputs`, goes to `windowing.scaling`; docs/decisions/devices.md has what was measured.
 """
 
@@ -20,12 +20,12 @@ WEATHER = frozenset({"temperature", "humidity", "pressure", "atmospheric_pressur
 PRIOR_SPREAD = 3.0  # standard deviations within a device: prior spread of offsets between devices
 PRIOR_WEIGHT = 2.0  # devices that the prior counts as
 LEAST_NOISE = 0.3  # least noise variance of a settled mean, as a share of the variance within a device
-FAR_FROM_TARGET = 2.0  # standard deviations of the reference between the means: no reading in its unit
-FEW_DEVICES = 5  # from so many on, the farthest device is left out of the variance between devices
+FAR_FROM_TARGET = 2.0  # a mean farther from the reference's, in its standard deviations, is not in its unit
+FEW_DEVICES = 5  # with at least this many, the farthest device is left out of the variance between devices
 
 
 def own_share(readings: Sequence[Readings], settle: int) -> np.ndarray:
-    """The share of a new device's own mean, after `settle` readings, in the centre of each channel [channels]."""
+    """Compute how far each channel's centre moves to a new device's own mean over `settle` readings [channels]."""
     shares = [
         _share(readings, index, settle) if is_raw(readings, index, channel) else 0.0
         for index, channel in enumerate(readings[0].channels)
@@ -57,7 +57,10 @@ def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
 
 
 def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
-    """tau² / (tau² + noise): tau² of offsets between devices, noise of a mean of `settle` readings."""
+    """Compute tau² / (tau² + noise): tau² is the variance of offsets between devices, noise that of a settled mean.
+
+    It is the share that minimises the expected squared error of a device's offset (random effects, James–Stein).
+    """
     pairs = [pair for pair in (_pairs(one, index) for one in readings) if len(pair[0]) > 1]
     if not pairs:
         return 0.0
@@ -80,7 +83,7 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
 
 
 def _pairs(readings: Readings, index: int) -> tuple[np.ndarray, np.ndarray]:
-    """Usable values of a channel at rows with a reference, and the references."""
+    """Return the usable values of a channel at rows with a reference, and the references."""
     usable, _ = usable_values(readings.values, readings.channels, DEFAULT_SETTINGS)
     known = np.isfinite(usable[:, index]) & np.isfinite(readings.targets)
     return usable[known, index], readings.targets[known]

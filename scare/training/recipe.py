@@ -1,4 +1,4 @@
-"""Recipes: all that decides a fit besides the data, as presets by name and as tables of a `--config` file.
+"""Recipes: everything that decides a fit besides the data, as named presets and as tables of a `--config` file.
 
 `default` is what users get (docs/decisions says why), `paper` follows the paper. [model], [training] and [selection]
 of a file change a preset; `scare tune` writes them, `scare train` reads them (docs/config.md):
@@ -115,8 +115,8 @@ PAPER = TrainingSettings(
 )
 
 
-# A rival sees as many windows as SCARE, by the usual recipe: Adam without decay, the best checkpoint kept, of its
-# weights or of their running mean.
+# A rival is trained on as many windows as SCARE, with Adam without decay; the best checkpoint is kept, either its
+# weights or their running mean.
 RIVAL = TrainingSettings(rate=3e-3, weight_decay=0.0, either=True)
 
 
@@ -177,7 +177,7 @@ class Recipe:
         checked_window(self.window)
 
     def for_readings(self, readings: Sequence[Readings]) -> "Recipe":
-        """The recipe with its window in readings, as `fit` needs it."""
+        """Convert the window to a number of readings, as `fit` needs it."""
         return replace(self, window=window_readings(self.window, readings))
 
     @property
@@ -188,12 +188,12 @@ class Recipe:
 
     @property
     def weighs_cost(self) -> bool:
-        """Whether the cost on a board has a say in what is shipped."""
+        """Whether the cost on a board influences what is shipped."""
         return self.budget is not None or self.rules.smallest_within is not None
 
     @staticmethod
     def preset(name: str, window: int | str = 0, model: str = "scare", **settings: Any) -> "Recipe":
-        """A preset with another window (0: its own), model and training settings.
+        """Return a preset, optionally with another window (0: its own), model or training settings.
 
         >>> Recipe.preset("paper", window=360, seed=5).settings.batch
         32
@@ -281,7 +281,7 @@ def recipe_tables(recipe: Recipe) -> dict[str, Any]:
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted name as tables in tables.
+    """Convert values by dotted name to nested tables.
 
     >>> nested({"model.window": 24, "model.front.width": 4})
     {'model': {'window': 24, 'front': {'width': 4}}}
@@ -297,7 +297,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flattened(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Tables in tables as values by dotted name: the inverse of `nested`."""
+    """Convert nested tables to values by dotted name: the inverse of `nested`."""
     flat: dict[str, Any] = {}
     for name, value in tables.items():
         flat |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -305,7 +305,7 @@ def flattened(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def look_up(recipe: Recipe, name: str) -> Any:
-    """The recipe's value of a dotted name."""
+    """Look up a recipe's value by its dotted name."""
     known = flattened(recipe_tables(recipe))
     if name not in known:
         raise UsageError(f"this model has no {name}; [tune.knobs] names what to search instead")
@@ -314,7 +314,7 @@ def look_up(recipe: Recipe, name: str) -> Any:
 
 @cache
 def _tables_type(architecture: Any) -> Any:
-    """Dataclass of the tables of a recipe with this architecture, to convert them with."""
+    """Make a dataclass of the tables of a recipe with this architecture, which `convert` checks them against."""
     gap_policy: Any = Literal[tuple(POLICIES)]
     learned_from: Any = Literal[tuple(LEARNED_FROM)]
     parts = [(part.name, part.type) for part in fields(architecture)]

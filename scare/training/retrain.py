@@ -18,7 +18,7 @@ DAY = 86400.0
 
 @dataclass(frozen=True)
 class Retrained:
-    """The better one, whether that is the new one, and both errors on the newest day, in the target's unit."""
+    """The better calibrator, whether it is the new one, and the errors of both on the newest day (target's unit)."""
 
     calibrator: Calibrator
     changed: bool
@@ -28,9 +28,9 @@ class Retrained:
 
 @dataclass(frozen=True)
 class NewestDay:
-    """The newest day with a reference is held out to compare calibrators; they learn from what is before it.
+    """Holds out the newest day with a reference to compare calibrators, which are trained on the rows before it.
 
-    Rows are scored from a window after the border on, so that no window reaches across it.
+    Between the two lies a window that is not scored, so that no window has rows of both.
     """
 
     before: tuple[Readings, ...]
@@ -49,12 +49,12 @@ class NewestDay:
         return NewestDay(tuple(one for one in before if len(one)), tuple(readings), border + window_seconds)
 
     def choose(self, old: Calibrator, new: Calibrator) -> "Retrained":
-        """Keep the better one on that day; the old one of equals."""
+        """Keep the calibrator with the lower error on that day; the old one if they are equal."""
         before, after = self.errors(old, new)
         return Retrained(new if after < before else old, after < before, before, after)
 
     def errors(self, *calibrators: Calibrator) -> list[float]:
-        """RMSE of each calibrator on the day's rows that all have a value for, in the target's unit."""
+        """Compute each calibrator's RMSE, in the target's unit, on the day's rows that all of them calibrate."""
         squares = [[np.empty(0)] for _ in calibrators]
         for one in self.every:
             values = [calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy() for calibrator in calibrators]
@@ -67,7 +67,7 @@ class NewestDay:
 
 
 def recipe_of(calibrator: Calibrator) -> Recipe:
-    """The recipe that a calibrator was trained by, from its facts."""
+    """Rebuild the recipe that a calibrator was trained with from its facts."""
     facts = calibrator.facts
     if any(key not in facts for key in ("architecture", "settings", "preset")):
         raise UsageError("the file does not contain its training settings, so it cannot be retrained: use scare train")

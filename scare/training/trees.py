@@ -1,8 +1,8 @@
-"""Small gradient-boosted trees on what a linear model leaves over.
+"""Small gradient-boosted trees on the residuals of a linear model.
 
 Every tree is perfect: `DEPTH` comparisons lead to one of 2^DEPTH leaves, so that each value costs the same number of
 instructions on a board. A shorter branch is padded with comparisons that always go left. Beyond the range of training
-a tree can only repeat its outermost leaf: there the trees are switched off, and the linear model answers alone.
+a tree could only repeat its outermost leaf, so the trees are switched off there and the linear model is used alone.
 Comes from `combination`, goes to a plan as the kernel `trees`.
 """
 
@@ -16,8 +16,8 @@ from scare.kernels import KERNELS
 
 ROUNDS, RATE, DEPTH, SEED = 100, 0.1, 3, 0
 LEAF_SHARE, FEWEST_ROWS, MOST_ROWS = 50, 20, 200  # rows of a leaf: a 50th of all, within these bounds
-MARGIN = 1e-5  # of features, which have about unit spread: what rounding changes between runtimes is less
-EDGE = 0.5  # percent of the newest readings on each side beyond which trees are switched off
+MARGIN = 1e-5  # in features, whose spread is about 1; runtimes differ by less
+EDGE = 0.5  # percent: trees are switched off below this percentile of the newest readings and above 100 minus it
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Trees:
     """Trees on flat features [n, features], of which the first are the newest readings."""
 
     feature: np.ndarray  # [trees, 2^DEPTH - 1]
-    threshold: np.ndarray  # the same: above it a row goes right
+    threshold: np.ndarray  # [trees, 2^DEPTH - 1]; above it a row goes right
     leaf: np.ndarray  # [trees, 2^DEPTH]
     low: np.ndarray  # [channels], or [0] if the trees are never switched off
     high: np.ndarray
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Outputs [n]."""
+        """Predict residuals [n]."""
         return np.asarray(KERNELS["trees"].run(features, vars(self), {}))[:, 0]
 
     def step(self, source: str, scale: np.ndarray, share: float) -> Step:
-        """Trees with a share in the result, on a value that is the flat features divided by `scale`."""
+        """Write the plan step of the trees times `share`; `source` has the flat features divided by `scale`."""
         number = np.float32
         largest = float(np.finfo(number).max)  # always goes left
         threshold = np.where(self.threshold < largest, self.threshold / scale[self.feature], largest)
@@ -50,7 +50,10 @@ class Trees:
 
 
 def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarded: bool) -> Trees:
-    """Fit trees to residuals [n] of flat features [n, features]; the first `channels` are the newest readings."""
+    """Fit trees to residuals [n] on flat features [n, features], of which the first `channels` are the newest readings.
+
+    `guarded` trees are switched off outside the range of these readings.
+    """
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -77,28 +80,28 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
 
 
 def outside_share(features: np.ndarray, seen: np.ndarray, channels: int) -> float:
-    """Which share of the rows of features lies where trees fitted to `seen` would be switched off."""
+    """Return the share of rows at which trees fitted to `seen` would be switched off."""
     low, high = np.percentile(seen[:, :channels], [EDGE, 100 - EDGE], axis=0)
     newest = features[:, :channels]
     return float(((newest < low) | (newest > high)).any(axis=1).mean())
 
 
 def _perfect(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Feature and threshold of each comparison, and leaves, of one fitted tree padded to `DEPTH`."""
+    """Pad one fitted tree to `DEPTH`; returns feature and threshold of each comparison, and the leaves."""
     inner = 2**DEPTH - 1
     feature, threshold, leaf = np.zeros(inner, np.int32), np.full(inner, np.inf), np.zeros(inner + 1)
-    places = [(0, 0)]  # a node's index in the perfect tree, and among the fitted nodes
-    while places:
-        place, number = places.pop()
+    todo = [(0, 0)]  # pairs of (index in the perfect tree, index in `nodes`)
+    while todo:
+        place, number = todo.pop()
         node = nodes[number]
         if place >= inner:
             leaf[place - inner] = node["value"]
-        elif node["is_leaf"]:
-            places += [(2 * place + 1, number), (2 * place + 2, number)]
+        elif node["is_leaf"]:  # a shorter branch: both children repeat the leaf
+            todo += [(2 * place + 1, number), (2 * place + 2, number)]
         else:
             feature[place] = node["feature_idx"]
             threshold[place] = node["num_threshold"]
-            places += [(2 * place + 1, node["left"]), (2 * place + 2, node["right"])]
+            todo += [(2 * place + 1, node["left"]), (2 * place + 2, node["right"])]
     return feature, threshold, leaf
 
 
@@ -112,7 +115,7 @@ def _separate(feature: np.ndarray, threshold: np.ndarray, features: np.ndarray) 
         values, moved = np.unique(features[:, number]), (feature == number) & np.isfinite(threshold)
         after = np.searchsorted(values, threshold[moved] + MARGIN, side="right").clip(1, len(values) - 1)
         threshold[moved] = (values[after - 1].astype(np.float64) + values[after]) / 2
-    # rounded down, a float32 compares with every float32 as the threshold does
+    # Rounded down to float32, a threshold still separates all float32 values in the same way.
     largest = np.finfo(np.float32).max
     rounded = np.minimum(threshold, largest).astype(np.float32)
     threshold[:] = np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -1,1 +1,1 @@
-"""After deployment: what time does to a calibrator, and what a co-location session can teach it."""
+"""After deployment: drift of sensors, and updates of a calibrator from a new co-location session."""

@@ -7,11 +7,11 @@ of a period:
 
     calibrated − fleet  =  neighbours  +  (gain − 1) · fleet  +  humidity · RH
 
-`neighbours` is how much more a box reads than the others in the average air of training, however clean this week is.
-Channels are compared with training by the population stability index (PSI). A change counts in alarm units: what one
-healthy box in a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation), if
-that is more. Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has their false alarms on
-other fleets. Goes to `report/page`; `live_drift` does the same as readings arrive.
+`neighbours` is how much more a box reads than the others, evaluated at the average air of training. Channels are
+compared with training by the population stability index (PSI). A change is measured in alarm units: the change that one
+healthy box in a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation),
+whichever is larger. Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has the false alarms
+on other fleets. Goes to `report/page`; `live_drift` does the same as readings arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -208,7 +208,7 @@ class DriftMeter:
         return next((at for at, name in enumerate(self.channels) if is_called(name, "RH")), None)
 
     def sum_day(self, hours: np.ndarray) -> np.ndarray:
-        """Sums over a day's hours [boxes, 24, 1 + channels], from which `measure` computes: [boxes, sums]."""
+        """Sum up a day's hours [boxes, 24, 1 + channels] for `measure`: [boxes, sums]."""
         calibrated, channels, sensor = hours[..., 0], hours[..., 1:], hours[..., 1]  # the sensor is the first channel
         fleet, air = fleet_median(calibrated), fleet_median(channels)
         excess = np.clip(calibrated - fleet, -CLIPPED, CLIPPED)
@@ -228,7 +228,7 @@ class DriftMeter:
         return np.concatenate(parts, axis=1)
 
     def measure(self, sums: np.ndarray) -> np.ndarray:
-        """The measures of periods, whose sums are those of their days [..., sums]: [..., measures].
+        """Compute the measures of periods [..., measures] from the total of their days' sums [..., sums].
 
         NaN where there are too few hours.
         """
@@ -309,7 +309,7 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
 
 
 def split_days(days: int) -> tuple[int, int]:
-    """How many of these days are the baseline, and how many are compared with it.
+    """Decide how many of these days are the baseline, and how many are compared with it.
 
     >>> split_days(21), split_days(10), split_days(3)
     ((14, 7), (5, 2), (0, 3))

@@ -2,10 +2,10 @@
 
     value + θ · (value, newest inputs, 1)  is nearer to the reference than the value, all in scaled units
 
-θ, at most seven coefficients, comes from recursive least squares with forgetting: weighted means of products are all
-that is remembered of the pairs, and a ridge penalty that is never forgotten draws θ to zero. Every round a candidate is
-fitted. On the pairs of the next round, which it has not seen, it must beat the active coefficients and the shipped
-calibrator before it becomes active. As soon as the shipped calibrator is better, the correction is dropped.
+θ, at most seven coefficients, comes from least squares with exponential forgetting: only weighted means of products are
+stored, not the pairs, and a ridge penalty that is never forgotten shrinks θ to zero. Every round a candidate is
+fitted. It becomes active only if it beats both the active coefficients and the shipped calibrator on the pairs of the
+next round, which it has not seen. As soon as the shipped calibrator is better, the correction is dropped.
 
 The state takes at most 236 bytes, and 244 as the blob in which it survives a loss of power. A blob is little-endian
 words: a mark of its arithmetic, the identity of its calibrator, the state, a CRC-32. Python and C agree in every bit
@@ -77,7 +77,7 @@ def learner_settings(inputs: Inputs) -> LearnerSettings:
 
 
 class PairOutcome(IntEnum):
-    """What became of a pair; the numbers are those of `scare_learned` in scare_learn.h."""
+    """The outcome of a pair; the numbers are those of `scare_learned` in scare_learn.h."""
 
     REFUSED = 0  # a number is missing, or the residual is too large: nothing changed
     TAKEN = 1
@@ -136,7 +136,7 @@ class LearnerState:
 
 
 class Learner:
-    """What one calibrator has learned from its pairs; `identity` is a checksum of that calibrator."""
+    """Learns a correction of one calibrator from pairs; `identity` is a checksum of that calibrator."""
 
     def __init__(self, settings: LearnerSettings, identity: int = 0, arithmetic: str = FLOAT32) -> None:
         self.settings, self.identity, self._arithmetic = settings, identity, ARITHMETICS[arithmetic]
@@ -175,7 +175,7 @@ class Learner:
         self.state.in_round, self.state.sums = 0, np.zeros_like(self.state.sums)
 
     def revert(self) -> None:
-        """Return to the shipped calibrator; what is remembered of the pairs stays."""
+        """Return to the shipped calibrator, but keep the sums of all pairs."""
         self.state.active = np.zeros_like(self.state.active)
 
     def store(self) -> bytes:
@@ -201,7 +201,7 @@ class LearnerArithmetic(ABC):
 
     @abstractmethod
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
-        """What a board adds to the value: coefficients [n] times features [n], in scaled units."""
+        """Compute the correction that a board adds to the value: coefficients [n] · features [n], in scaled units."""
 
     @abstractmethod
     def compare_errors(self, state: LearnerState) -> PairOutcome:

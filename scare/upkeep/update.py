@@ -5,9 +5,9 @@
 The learner's state travels in the file's facts, so that a session continues where the last one ended. Data that cannot
 be a co-location are refused before anything is learned; `revert` leaves no trace of what was learned.
 
-`adopt` turns a fleet's calibrator into one for a box it has never seen. The box's scaling comes from all its rows: with
-few of them it stays close to the fleet's. The correction comes from the rows with a reference. As long as the scaling
-has not settled, the correction also makes up for it: it is learned from all pairs at once, and kept if it lowers the
+`adopt` turns a fleet's calibrator into one for a box that was not in training. The box's scaling comes from all its
+rows (with few of them it stays close to the fleet's), the correction from the rows with a reference. While the scaling
+has not settled, the correction also compensates for it: it is learned from all pairs at once, and kept if it lowers the
 error in cross-validation over parts of the session. Later sessions are handled by `update`.
 """
 
@@ -87,7 +87,7 @@ class Update:
 
 
 def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
-    """Learn from readings with a reference; without proof that a correction is better, values stay the same."""
+    """Learn from readings with a reference; values change only if a correction is proved to be better."""
     learner = make_learner(calibrator)
     pairs = find_pairs(calibrator, readings, learner.settings)
     check_session(calibrator, readings, pairs)

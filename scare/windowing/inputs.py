@@ -67,7 +67,7 @@ class Segment:
     grid: Grid  # scaled
     ends: np.ndarray  # [n] slots of the grid in which the windows end
     rows: np.ndarray  # [n] row numbers in what the stream was given
-    history: int  # how often the device's clock had gone back and its history begun anew before these rows
+    history: int  # number of restarts of the device's history before these rows
 
 
 class WindowStream:
@@ -104,7 +104,10 @@ class WindowStream:
         return self._cut(times, usable, self._starts(times))[0]
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return what later rows need to know of earlier ones, as plain arrays by name."""
+        """Return what later rows need to know of earlier ones, as plain arrays by name.
+
+        The names are those of saved files: "past" is the state of the quality rules, "before" is the grid's tail.
+        """
         grid = {name: np.array(getattr(self._past, name)) for name in GRID_STATE} if self._past else {}
         parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": grid}
         state = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
@@ -157,7 +160,7 @@ class WindowStream:
         return segments, flags
 
     def _with_scaling(self, rows: np.ndarray, settled: int) -> list[tuple[np.ndarray, Affine]]:
-        """Split row numbers at row `settled`, from which the device has its own scaling; pair each part with its own.
+        """Pair the rows before `settled` with the fleet's scaling and the others with the device's own.
 
         Empty parts are left out.
         """
@@ -177,10 +180,7 @@ class RangeMonitor:
         self.slow = self._training_range.usual if self._training_range else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
-        """Flag measured rows (none filled in), scaled [n, channels], oldest first: OUTSIDE or 0, uint32 [n].
-
-        Updates the slow mean of their distances.
-        """
+        """Flag scaled real rows [n, channels], oldest first, and update the slow mean: OUTSIDE or 0, uint32 [n]."""
         if self._training_range is None:
             return np.zeros(len(scaled), np.uint32)
         rows = scaled.astype(np.float32)

@@ -59,7 +59,7 @@ class RingBuffer(DeviceArrays):
                 "rows": np.full((window, channels), np.nan),
                 "checked": np.zeros(policy.rows_checked(window), bool),  # was each of the newest rows real? a ring, too
                 "next": zero,  # the slot of the next row, which overwrites the oldest one
-                "next_checked": zero,  # the same in the ring "checked"
+                "next_checked": zero,  # like "next", for the ring "checked"
                 "age": zero + policy.hold + 1,  # steps since the last real row
                 "since_broken": zero,  # slots since a row was repeated for longer than the policy allows
                 "filled": np.array(False),  # has there been a real row?
@@ -78,14 +78,14 @@ class RingBuffer(DeviceArrays):
         if np.count_nonzero(went_back):
             self.clear(at[went_back])
             flags[went_back], last[went_back] = RESTART, np.nan
-        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)  # slots to go, rounded below
+        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)  # in slots; rounded later
         used, real = jumps >= 1, np.isfinite(rows).all(axis=1)
         if np.count_nonzero(used & real & (jumps < 2)) == len(at):  # the usual case needs no masks
             return flags | self._take(at, times, rows)
         flags[~used] |= EARLY
         flags[used & ~real] |= MISSING
         self["last_time"][at[used]] = times[used]
-        # Slots to fill with the row before: all but the last of a jump, which the row itself takes if it is real.
+        # Slots to fill by repeating the row before: all of a jump but its last, which the new row takes if it is real.
         holes = np.minimum(jumps, self._policy.longest_jump(self._window)).astype(np.int64) - real
         for hole in range(holes[used].max(initial=0)):
             self._repeat(at[used & (holes > hole)])
@@ -215,7 +215,7 @@ class LiveWindows:
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """Scale rows [n, channels] as training did: a device that was not in training has the fleet's scaling.
 
-        Unlike the windows, it leaves out what a new device's first rows changed.
+        The windows differ: there a new device that has settled has its own scaling.
         """
         fleet = self._inputs.scaling.fleet
         own = (self._scaling["settling"][at] == KNOWN)[:, None]
@@ -223,11 +223,11 @@ class LiveWindows:
         return Affine(center, np.where(own, self._scaling["scale"][at], fleet.scale)).apply(usable)
 
     def effects(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the devices `at` add to the scaled output: offsets [n], and slopes of channel 0 [n]."""
+        """Look up what each device adds to the scaled output: offsets [n] and slopes of channel 0 [n]."""
         return self._effects["offset"][at], self._effects["slope"][at]
 
     def restart(self, at: np.ndarray) -> None:
-        """Flag the next row of these new devices with RESTART: a device whose model was replaced begins anew."""
+        """Flag the next row of these devices with RESTART, because their model was replaced."""
         self._scaling["restarted"][at] = True
 
     def replace_inputs(self, inputs: Inputs) -> None:
@@ -261,7 +261,7 @@ class LiveWindows:
     def _assign_scaling(self, devices: Sequence[str], at: np.ndarray) -> None:
         """Give devices the scaling that the calibrator has for them; a device unknown to it begins to settle.
 
-        A device that settled under another fleet keeps its own mean, not the centre that followed from that fleet.
+        A device that settled before the fleet's scaling was replaced keeps its own mean; its centre is computed again.
         """
         scaling, current = self._inputs.scaling, self._scaling
         for device, index in zip(devices, at.tolist(), strict=True):

@@ -92,7 +92,7 @@ class Scaling:
         return self.shifted(rows.mean(axis=0) - self.fleet.center)
 
     def shifted(self, differences: np.ndarray) -> Affine:
-        """The scaling of devices whose means differ from the fleet's centre by `differences` [..., channels]."""
+        """Return the scaling of devices whose means differ from the fleet's centre by `differences` [..., channels]."""
         share = np.zeros(len(self.fleet.center)) if self.own_share is None else self.own_share
         center = self.fleet.center + share * differences
         return Affine(center, np.broadcast_to(self.fleet.scale, center.shape))
@@ -112,8 +112,8 @@ def fit_scaling(
 ) -> Scaling:
     """Fit a scaling to each device's real training rows [rows, channels] and the targets [rows].
 
-    A new device is scaled as the fleet is; where some `own_share` is above 0 its centre moves after `settle` readings.
-    Unless devices are scaled apart, those of training are scaled by the same rule.
+    A new device has the fleet's scaling; where `own_share` is above 0, its centre moves after `settle` readings.
+    Training devices follow the same rule, unless each has a scaling of its own (`per_device`).
 
     >>> rows = {"a": np.array([[1.0], [3.0]]), "b": np.array([[10.0], [14.0]])}
     >>> scaling = fit_scaling("standard", rows, np.array([0.0, 2.0]), per_device=False, settle=2, own_share=np.ones(1))
@@ -133,7 +133,7 @@ def fit_scaling(
 
 
 def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
-    """Fit the scaling of devices that it lacks to their rows [rows, channels], by the rule for devices of training.
+    """Add the devices that `scaling` lacks, fitted to their rows [rows, channels] like training devices.
 
     Returns `scaling` itself if all devices share the fleet's.
     """
@@ -152,8 +152,8 @@ def nonzero(scale: np.ndarray) -> np.ndarray:
 class Settling(DeviceArrays):
     """Means of the first `settle` real rows of new devices, in fixed memory.
 
-    To keep precision it sums the differences to `base`, the fleet's centre when a device began: the scaling may be
-    replaced meanwhile. Each device has a place (a row of the arrays), which is reused once the device has settled.
+    It sums differences to `base` rather than values, to keep precision. `base` is stored because the fleet's centre may
+    be replaced before a device has settled. A device's place (its row of the arrays) is reused once it has settled.
     """
 
     def __init__(self, scaling: Scaling) -> None:

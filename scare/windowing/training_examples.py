@@ -100,7 +100,7 @@ class DesignMatrix(NamedTuple):
 
 
 def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
-    """Gather at most `most` examples (default: as many as can be stored), evenly spread, for a closed-form fit."""
+    """Make the design matrix of at most `most` evenly spread examples (default: as many as can be stored)."""
     which = examples.spread(most or storable(examples, basis))
     rows = examples.targets[which], examples.times[which], examples.devices[which]
     return DesignMatrix(features(examples, which, basis), *rows, examples.names)
@@ -121,7 +121,7 @@ def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) ->
 
 
 def storable(examples: Examples, basis: np.ndarray | None) -> int:
-    """Count the examples whose float32 features, as of `features`, fit in `STORED_BYTES`."""
+    """Count how many examples have float32 `features` that fit in `STORED_BYTES`."""
     rows = examples.window if basis is None else basis.shape[1]
     return STORED_BYTES // (4 * rows * examples.series.shape[1])
 

@@ -64,12 +64,12 @@ STRICT = GapPolicy("strict")
 RECENT = GapPolicy("recent", checked=60)
 ANY = GapPolicy("any", checked=1)  # for training: one real row is enough
 POLICIES = {policy.name: policy for policy in (RECENT, STRICT)}
-LEARNED_FROM = {ANY.name: ANY, **POLICIES}  # by name: which windows training may learn from
+LEARNED_FROM = {ANY.name: ANY, **POLICIES}  # the choices for training, by name
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows laid on a regular grid, after `window - 1` slots of history."""
+    """Rows placed on a regular grid, after `window - 1` slots of history."""
 
     window: int  # slots
     values: np.ndarray  # [slots, channels], with holes filled
@@ -104,7 +104,7 @@ class Grid:
 def make_grid(
     times: np.ndarray, values: np.ndarray, step_seconds: float, window: int, policy: GapPolicy, history: Grid | None
 ) -> Grid:
-    """Lay rows (`times` in seconds [rows], `values` [rows, channels], NaN = missing) on a grid after `history`.
+    """Place rows (`times` in seconds [rows], `values` [rows, channels], NaN = missing) on a grid after `history`.
 
     `history` is the `tail` of the grid of earlier rows; None if there were none.
 
