@@ -33,7 +33,7 @@ from scare.records import read_json
 from scare.report.blocks import readable
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
-from scare.scorecard.run import make_run, read_run, summarize, trace
+from scare.scorecard.run import describe_provenance, make_run, read_run, summarize
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 
@@ -84,7 +84,9 @@ def score(
     subject = Subject(calibrator, readings, arithmetic, chosen, growth)
     with _writing(out) as write:
         scored = _measure(subject, table)
-        card = _card(subject, scored, trace(model, files, calibrator, arithmetic, table.protocol), comparison)
+        card = _card(
+            subject, scored, describe_provenance(model, files, calibrator, arithmetic, table.protocol), comparison
+        )
         write(card, scored)
     if as_json:
         emit(card.as_dict())

@@ -1,1 +1,1 @@
-"""Comparisons of methods, hyperparameter tuning, and what a model costs before it is trained."""
+"""Comparisons of methods, hyperparameter tuning, and the cost of models before training."""

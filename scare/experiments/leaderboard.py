@@ -4,9 +4,9 @@
     folder/predictions/METHOD.csv   predictions, and METHOD.json with costs (`predictions`)
     folder/leaderboard.json         scores, with the sha256 of everything that they depend on
 
-A task is scored on its test rows with a reference and a value of each simple baseline that it allows: those rows do not
-depend on who takes part. A method without a value for one of them has no score on that task. An RMSE is divided by that
-of the best simple baseline; all six are fitted to training and validation. Imports no JAX.
+A task is scored on its test rows that have a reference and a value of each simple baseline, so the rows do not depend
+on which methods take part. A method without a value for one of these rows has no score on that task. An RMSE is divided
+by that of the best simple baseline; all six are fitted to training and validation. Imports no JAX.
 """
 
 import hashlib
@@ -112,10 +112,10 @@ def read_leaderboard(folder: Path) -> Leaderboard:
 
 
 def find_problems(folder: Path, suite: Suite, files: Path) -> Iterator[str]:
-    """Check a leaderboard from the files of the sets: yields what differs, nothing if all is as it says.
+    """Check a leaderboard against the files of the data sets; yields every difference.
 
-    Files must have the sha256 that it records, and that the suite gives; the split of their readings must be the one
-    that methods learned from; predictions must be the files that were scored; the scores must come out again.
+    Files must have the recorded sha256, and that of the suite; their split must be the one that methods were trained
+    on; predictions must be the files that were scored; and scoring them again must give the same scores.
     """
     published, folders = read_leaderboard(folder), {facts.task: path for facts, path in task_folders(folder).items()}
     tests: dict[str, Sequence[Readings]] = {}
@@ -145,7 +145,7 @@ def _is_file(path: Path, digest: str) -> bool:
 
 
 def _differences(published: TaskScores, again: TaskScores) -> Iterator[str]:
-    """Say which numbers of a task do not come out again."""
+    """Say which numbers of a task differ when it is scored again."""
     name = published.facts.task
     if (published.rows, published.sha256) != (again.rows, again.sha256):
         yield f"{name}: the rows scored are others: {published.rows:,} published, {again.rows:,} now"

@@ -128,7 +128,7 @@ Work = tuple[Study, Job]  # a job, and the study that it belongs to
 
 
 def installed_methods() -> dict[str, EntryPoint]:
-    """Methods of other packages, by name."""
+    """Load the methods that other packages offer, by name."""
     return {one.name: one for one in entry_points(group=METHODS)}
 
 
@@ -156,7 +156,7 @@ def choose(names: Sequence[str]) -> list[str]:
 def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
     """List a job for every name and window, and for every seed of a network.
 
-    Methods without randomness run once, and so does the mean of three networks, which has several seeds in it.
+    Methods without randomness run once, and so does the mean of three networks, which uses several seeds by itself.
     """
     return [
         Job(name, window, seed)

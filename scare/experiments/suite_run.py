@@ -133,9 +133,9 @@ def _predicted(task: str, study: Study, job: Job) -> pl.DataFrame:
 
 
 def _count_instructions(study: Study, job: Job, board: str) -> float | None:
-    """Instructions of one value on a board, in fixed point, kept beside the job; None where they cannot be counted.
+    """Count the instructions of one value on a board, in fixed point, and store them beside the job.
 
-    What has no form in fixed point is not exported; a raw reading has no window to run.
+    None where they cannot be counted: a model without a fixed-point version, or a raw reading, which runs no model.
     """
     kept = study.folder / ROWS / f"{job.key}.{board}.json"
     if not kept.exists():

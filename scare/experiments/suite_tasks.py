@@ -230,7 +230,7 @@ def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | Non
 
 
 def gap_seconds(task: SuiteTask, readings: Sequence[Readings]) -> float:
-    """The duration of a window, after a border: rows there are not scored, as their windows reach across it."""
+    """Return the duration of a window: rows this soon after a border are not scored, their windows reach across it."""
     return task.window * float(np.median([one.step_seconds for one in readings]))
 
 

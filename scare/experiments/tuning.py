@@ -94,7 +94,7 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search (seconds from now, or trials in all), and with how many processes, running where."""
+    """How long to search (in seconds or trials), with how many processes, and on which executor."""
 
     seconds: float
     trials: int | None = None
@@ -135,10 +135,10 @@ class Search:
         return sorted((trial for trial in candidates if not dominated(trial)), key=lambda trial: trial.mean)
 
     def errors(self, trial: Trial, done: Sequence[Trial]) -> Score:
-        """Compute what the search minimises: the means over the folds.
+        """Compute the errors that the search minimises: the means over the folds.
 
-        A trial that ended after one fold gets an estimate: the preset's means times the ratio of their errors on that
-        fold. A trial without a score or over the budget gets errors beyond all others, the larger the more it is over.
+        For a trial that ended after one fold they are estimated: the preset's means times the ratio of their errors on
+        that fold. A trial without a score or over the budget gets larger errors than all others, growing with its cost.
         """
         if not (self.fits(trial) and trial.failed is None and trial.scores):
             return UNFIT * self.times_over(trial), UNFIT * self.times_over(trial)

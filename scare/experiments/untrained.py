@@ -101,7 +101,7 @@ def draw_method(name: str, window: int) -> Calibrator:
 def measure_cost(
     recipe: Recipe, train: Sequence[Readings], validation: Sequence[Readings], budget: BoardBudget
 ) -> dict[str, int]:
-    """Measure the cost of a recipe on the budget's board without training it; `draw_calibrator` says how."""
+    """Measure the cost of a recipe on the budget's board with random weights (`draw_calibrator`)."""
     return budget.measure(draw_calibrator(recipe, train, validation))
 
 

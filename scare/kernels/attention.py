@@ -155,7 +155,7 @@ def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Bound and unit of hash codes: zero for both, because codes are bit patterns and have neither."""
+    """Bound and unit of hash codes: zero, because codes are bit patterns and have neither."""
     return np.zeros(())
 
 
@@ -202,7 +202,7 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
 
 
 def _largest_partial(powers: np.ndarray) -> float:
-    """The largest intermediate magnitude of Horner's scheme for these coefficients of t¹, t², … with |t| ≤ ¼."""
+    """Find the largest intermediate magnitude of Horner's scheme for these coefficients of t¹, t², … with |t| ≤ ¼."""
     grid, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
     for coefficient in (*powers[::-1], 0.0):
         partial = partial * grid + coefficient
@@ -211,7 +211,10 @@ def _largest_partial(powers: np.ndarray) -> float:
 
 
 def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
-    """C computes 2^x, so supports and sharpness are multiplied by log2(e); padding changes no code."""
+    """C call of the float32 hash. C computes 2^x instead of exp, so supports and sharpness are multiplied by log2(e).
+
+    Supports and bits are padded to the block size of the kernel, which changes no code.
+    """
     supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
     projection = pad_axis(pad_axis(placed.weight("projection"), 0, CHUNK), 1, BLOCK)
     bias = pad_axis(placed.bias(placed.step.weights["projection"].shape[1]), 0, BLOCK, -1.0)
@@ -344,7 +347,7 @@ def _quantise_bitwise(q: QuantisationState, step: Step) -> Step:
 def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
     """C call: `scare_bitwise_attention_f32(out, q, k, v, queries, keys, width, bits, bias)`, or `memory_attention`.
 
-    C computes memory attention pair by pair, too: for the single query of our models that costs less than a memory.
+    C computes memory attention pair by pair too, which costs less than a memory for the single query of our models.
     """
     (keys, width), settings = placed.shapes[2], placed.step.settings
     sizes = prod(placed.shapes[0]), keys, width, int(settings["bits"]), int(settings["bias"])
@@ -361,7 +364,7 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Codes are signs here, so their similarity is a dot product."""
+    """Tensor form: codes are signs ±1 here, so their similarity is a dot product."""
     similarity = q @ k.transposed + settings["bias"]
     return (similarity @ v) / similarity.sum()
 
@@ -407,7 +410,7 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
 
 
 def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Codes are signs here, as in `_tensor_bitwise_attention`; a single query becomes one row."""
+    """Tensor form: codes are signs ±1, as in `_tensor_bitwise_attention`; a single query becomes one row."""
     keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
     biased = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
     numerator = rows @ (k.transposed @ v) + biased * settings["bias"]
@@ -525,7 +528,7 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Scale the queries, then compute scores and mix the values."""
+    """Tensor form: scale the queries, then compute scores and mix the values."""
     scale = 1 / sqrt(q.shape[1] // settings["heads"])
     return _tensor_softmax_mix(_tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
 

@@ -58,7 +58,7 @@ class CValue:
 
 
 def codes_name(output: str) -> str:
-    """Name of the codes (the kernel's decisions) that a call leaves in memory after the output of this name."""
+    """Name the codes (the kernel's decisions) that a call writes to memory right after this output."""
     return f"{output}.codes"
 
 
@@ -147,9 +147,8 @@ class PlacedStep:
 class CForm:
     """The arguments of a C function after the output and the inputs: tables, sizes, numbers, in this order.
 
-    `in_place` are the indices of the inputs whose memory the output may reuse; `work` is the number of scratch elements
-    that the function needs after its output; `codes` is the number of bytes after its output in which it leaves its
-    decisions, readable after a run.
+    `in_place` are the indices of the inputs whose memory the output may reuse. After its output the function needs
+    `work` elements of scratch memory, and writes its decisions as `codes` bytes, readable after a run.
     """
 
     arguments: tuple[CTable | int | float, ...]
@@ -225,9 +224,9 @@ def blocks_f32(*matrices: np.ndarray) -> np.ndarray:
 
 
 def chunks_f32(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """Lay out 16 columns of `inner`, then the 16 rows of `outer` that read them, and so on, in blocks of four.
+    """Lay out the weights of a kernel that computes 16 hidden numbers at a time, in the order in which it reads them.
 
-    A kernel that computes 16 hidden numbers at a time reads its weights in this order.
+    That is 16 columns of `inner`, then the 16 rows of `outer` that read them, and so on, each in blocks of four.
     """
     parts = []
     for start in range(0, len(outer), CHUNK):

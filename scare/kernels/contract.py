@@ -59,10 +59,9 @@ class Codes:
     """The decisions of a kernel, such as hash bits or paths in trees, as integers.
 
     All runtimes must make the same decisions, except where rounding decides a near tie. `read(x, weights, settings)`
-    returns the codes of a batch [n, tokens]; `margins` takes the same arguments and returns how far each bit's deciding
-    number was from a tie, of either sign: [n, tokens, bits], infinite for a bit that a token does not have. If the code
-    is a `path` in a tree, a bit decides what the lower ones mean: only the highest bit in which two codes differ tells
-    where they parted.
+    returns the codes of a batch [n, tokens]. `margins` takes the same arguments and returns the signed distance of each
+    bit from a tie, [n, tokens, bits], infinite for a bit that a token does not have. In a `path` through a tree, the
+    highest bit in which two codes differ is where the paths parted; lower bits then belong to other nodes.
     """
 
     read: Callable[..., np.ndarray]
@@ -136,7 +135,7 @@ def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class KernelTable(ChainMap[str, Form]):
-    """Maps kernel names to one form, such as the NumPy bodies; looking up a missing one says which file to add it to.
+    """Maps kernel names to one form, such as the NumPy bodies; the error for a missing one names the file to edit.
 
     `form` is the name of the form in that error; `families` are the kernels by file, such as "attention".
     `reference` is the table of another form of the same kernels, to find the family of a kernel that this one lacks.

@@ -2,11 +2,10 @@
 
     window int16 → project, hats, bins → int32 words, each value with a unit → … → one word → float
 
-A word is an int32, a half-word an int16. A unit is the real number that the integer 1 stands for: a power of two, in
-values of one channel divided by the channel's quantum. Units come from exact bounds, so that no window, whatever it
-holds, can make a sum overflow. Weights of the window are int8 (int16 for the newest rows), all others int16. Where a
-product needs half-words, a row is first shifted to the top of its word by its own spare bits, so that no input is too
-large or too small.
+A word is an int32, a half-word an int16. A unit is the real number that the integer 1 stands for: a power of two; for
+values of one channel, divided by the channel's quantum. Units come from exact bounds, so that no window can make a sum
+overflow. Weights that read the window are int8 (int16 for the newest rows), all others int16. Where a product needs
+half-words, a row is first shifted left by its spare bits, so that it uses all bits whatever its magnitude.
 
 NumPy computes in int64; in C every result fits a word (32 bits) unless stated otherwise. Each family of `kernels` has
 its quantisation rules beside its fixed-point kernels; `export/quantise.py` applies them. The int8 matrices of
@@ -137,7 +136,7 @@ class QuantisationState:
         return name == INPUT or (maker is not None and maker.kernel == "flatten" and self.is_window(maker.inputs[0]))
 
     def unit(self, name: str) -> float:
-        """The unit that all numbers of a value have in common; NotApplicableError if they differ."""
+        """Return the common unit of all numbers of a value; NotApplicableError if they differ."""
         unit = self.units[name]
         _expect_common_unit((unit == unit.flat[0]).all(), name)
         return float(unit.flat[0])
@@ -235,9 +234,9 @@ def to_int32(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
 
 
 def weight_scales(weights: np.ndarray, most: int) -> np.ndarray:
-    """Smallest number by which to divide the weights [T, C, R] of each projection before rounding: [R].
+    """Find the smallest divisor of each projection's weights [T, C, R] before rounding: [R].
 
-    The quotients are within ±most, and the sum of their products with an int16 window fits a word.
+    The quotients must be within ±most, and the sum of their products with an int16 window must fit a word.
     """
     largest, total = np.abs(weights).max(axis=(0, 1), initial=0.0), np.abs(weights).sum(axis=(0, 1))
     return np.maximum(np.maximum(largest / most, total / MOST_SUM), TINY)

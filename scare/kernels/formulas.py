@@ -152,7 +152,7 @@ def _c_products_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Compute the upper triangle row by row; a single number is squared first, so that one operation clamps it."""
+    """Tensor form: the upper triangle row by row; a single number is squared first, so that one operation clamps it."""
     if x.shape == (1,):
         return (x * x).minimum(settings["limit"] ** 2)
     clamped = x.minimum(settings["limit"]).maximum(-settings["limit"])
@@ -161,10 +161,10 @@ def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Pass from each of K formulas [K] to the next one as the first number of x [C] grows: [1].
+    """Blend K formulas [K], from one to the next as the first number of x [C] grows: [1].
 
-    From formula k to k + 1: the share of k + 1 is 0 below low[k], 1 from high[k] on, and slope[k] · x + offset[k]
-    between them. These passages do not overlap: high[k] ≤ low[k + 1].
+    In the passage from formula k to k + 1, the share of k + 1 is 0 below low[k], slope[k] · x + offset[k] up to
+    high[k], and 1 above. Passages do not overlap: high[k] ≤ low[k + 1].
     """
     first = x[:, :1]
     share = first * weights["slope"] + weights["offset"]
@@ -173,7 +173,7 @@ def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Setti
 
 
 def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From formulas [K] and x [C] to [1], with K − 1 passages."""
+    """From formulas [K] and x [C] to [1], with K − 1 passages between neighbouring formulas (see `blend`)."""
     expect(len(formulas) == len(x) == 1 and formulas[0] >= 2, "blend")
     expect(all(weights[name] == (formulas[0] - 1,) for name in ("low", "high", "slope", "offset")), "blend passages")
     return (1,)
@@ -192,7 +192,7 @@ def _c_blend_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """The first formula, plus each passage's share of the difference to the next formula."""
+    """Tensor form: the first formula, plus the share of each passage times the difference to the next formula."""
     first, count = x.rows(0, 1), formulas.shape[0]
     share = first * weights["slope"] + weights["offset"]
     share = first.at_least(weights["low"]).choose(first.at_least(weights["high"]).choose(1.0, share), 0.0)

@@ -252,7 +252,7 @@ def _quantise_feed(q: QuantisationState, step: Step) -> Step:
 
 
 def _without_relu(step: Step) -> str:
-    """`lacks` of the quantisation rule: every activation but ReLU has no fixed-point form; empty for ReLU."""
+    """Name the activation if it has no fixed-point form (`QuantisationRule.lacks`); empty for ReLU, which has one."""
     activation = step.settings["activation"]
     return "" if activation == "relu" else f"feed_forward with {activation}"
 

@@ -91,7 +91,7 @@ def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """One unit for all outputs that are read together: all of them, unless every reader takes a part."""
+    """Choose one unit for outputs that are read together: for all of them, unless every reader takes a part."""
     units, readers = _sum_units(q, step), q.readers(step.output)
     if any(reader.kernel != "part" for reader in readers):
         return units.max()

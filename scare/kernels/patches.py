@@ -20,7 +20,7 @@ def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
-    """Index of the window's row at each place of each patch, [patches, patch]; past the end, of the newest row."""
+    """Return the row indices of each patch, [patches, patch]; past the end of the window, that of the newest row."""
     first = stride * np.arange(count_patches(rows, patch, stride))
     return np.minimum(first[:, None] + np.arange(patch), rows - 1)
 

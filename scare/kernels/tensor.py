@@ -46,7 +46,7 @@ class Tensor:
         return _pointwise("divide", self, other)
 
     def __matmul__(self, other: Tensor | np.ndarray) -> Tensor:
-        """Matrix product over the last two axes; a batch or heads in front are multiplied one by one."""
+        """Matrix product over the last two axes; leading axes (a batch, heads) are matched one by one."""
         other = as_tensor(other)
         return Tensor("matmul", (self, other), (*self.shape[:-1], other.shape[-1]))
 

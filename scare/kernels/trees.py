@@ -1,13 +1,13 @@
-"""Tree kernels: the sum of many small regression trees, such as gradient boosting fits to what a linear model leaves.
+"""Tree kernels: the sum of many small regression trees, such as gradient boosting on a linear model's residuals.
 
     x [F] ─┬─ tree 0: is x[feature] > threshold? d times, to one of 2^d leaves ─┐
            ├─ tree 1                                                            ├─ Σ ─ y [1]
            └─ …                                                                 ┘
            └─ guard: are the first G numbers within [low, high]? if not, y = 0
 
-Trees are perfect: all paths have the same depth, so every inference takes the same instructions. Outside the range that
-they have seen they correct nothing. The ends of the paths and the guard's answer are codes (`tree_codes`), because a
-number within rounding of a threshold may take another path in another arithmetic.
+Trees are perfect: all paths have the same depth, so every inference takes the same instructions. Outside the training
+range the guard switches them off. The leaves reached and the guard's answer are codes (`tree_codes`), because a number
+within rounding of a threshold may take another path in another arithmetic.
 
 A tree that is not perfect is padded: a node whose threshold is the largest float32 always goes to its first child.
 """
@@ -50,13 +50,13 @@ def trees(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _reached(leaf: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """The numbers of `leaf` [T, 2^d] at the ends of the paths `codes` [n, T + 1]: [n, T]."""
+    """Look up the values of the leaves [T, 2^d] that the paths `codes` [n, T + 1] end in: [n, T]."""
     count, width = leaf.shape
     return leaf[np.arange(count), codes[:, :-1] - np.uint32(width)]
 
 
 def tree_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The leaf that each tree reaches, then 1 if the first G numbers are within [low, high], else 0: [T + 1].
+    """Return the leaf that each tree reaches, then 1 if the first G numbers are within [low, high], else 0: [T + 1].
 
     Nodes count from 1, the root; node n has children 2n and 2n + 1. So leaf j is node 2^d + j, and the bits of this
     number after the leading 1 are the results of the d comparisons, the root's first.
@@ -83,9 +83,9 @@ def _depth(feature: Shape) -> int:
 
 
 def tree_margins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """How far each comparison on the way to the leaves of `tree_codes` was from a tie, by bit: [T + 1, d].
+    """Compute how far each comparison on the paths of `tree_codes` was from a tie, by bit: [T + 1, d].
 
-    Distances are relative to thresholds beyond ±1. The guard has one bit, of the limit nearest to its number.
+    Distances are relative to the threshold if that is beyond ±1. The guard's bit has the distance to the nearest limit.
     """
     feature, threshold, low, high = (weights[name] for name in ("feature", "threshold", "low", "high"))
     codes, depth = tree_codes(x, weights, settings).astype(np.intp), _depth(feature.shape)
@@ -100,7 +100,7 @@ def tree_margins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def _relative_distance(numbers: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Distance to a limit, as a share of limits beyond ±1."""
+    """Compute the distance to a limit, relative to the limit if that is beyond ±1."""
     return np.abs(numbers - limits) / np.maximum(np.abs(limits), 1)
 
 
@@ -197,8 +197,8 @@ def _without_idle_nodes(
     """Replace comparisons that always go the same way, because their thresholds may be too large for int16.
 
     `words` are the thresholds in units of their inputs; no input exceeds ±`reach`, both [T, 2^d − 1] like `feature`.
-    The subtree that is never reached becomes a copy of the other, and the threshold 0. Works from the last node to the
-    root, so that a subtree to be copied has no idle nodes left.
+    Such a node gets the threshold 0 and two equal subtrees. It works from the last node to the root, so that a subtree
+    is replaced before it is copied.
     """
     feature, words, leaf = feature.copy(), words.copy(), leaf.copy()
     nodes = feature.shape[1]
@@ -256,7 +256,7 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
 
 
 def _index_table(feature: np.ndarray, inputs: int) -> tuple[CTable, bool]:
-    """The features as uint8, or as uint16 if there are too many inputs; and whether they are uint16."""
+    """Convert the features to uint8, or to uint16 if there are too many inputs; also returns whether it is uint16."""
     wide = inputs > NARROW_INPUTS
     return table_q(_one_based(feature), "features", np.uint16 if wide else np.uint8), wide
 
@@ -264,7 +264,7 @@ def _index_table(feature: np.ndarray, inputs: int) -> tuple[CTable, bool]:
 def _one_based(*parts: np.ndarray) -> np.ndarray:
     """Join the parts [T, …] of each tree, tree after tree, behind a single 0: a table for C.
 
-    C points at the number before a tree, so that the tree's nodes count from 1 and node n has children 2n and 2n + 1.
+    In C a tree's pointer is one element before the tree, so that nodes count from 1 and node n has children 2n, 2n + 1.
     """
     return np.concatenate([np.zeros(1, parts[0].dtype), np.concatenate(parts, axis=1).ravel()])
 

@@ -2,7 +2,7 @@
 
 A hat is a triangle function between neighbouring knots on a logarithmic time axis; each row lies under two hats. In
 fixed point all but `lens_q` read the int16 window itself: `project_q` is a lens or a dense layer over the whole window.
-Weights of long projections are int8 with each rounding error passed on along time, those of the newest rows int16.
+Its weights are int8, rounded by error diffusion along time, and int16 for the newest rows.
 """
 
 from math import ceil, log2, prod
@@ -132,7 +132,7 @@ def _quantise_hats(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
-    """Run-length encode the lower knots of the rows: (knot, number of rows) for each run of equal knots."""
+    """C call: the lower knots are run-length encoded, as (knot, number of rows) for each run of equal knots."""
     knots = placed.step.weights["knot"].astype(np.int64)
     starts = np.flatnonzero(np.diff(knots, prepend=-1))
     runs = np.stack([knots[starts], np.diff(starts, append=len(knots))], axis=1)
@@ -141,7 +141,7 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
-    """Lay out the segments between knots, oldest first, as pairs of rows.
+    """C call: the shares are laid out by segments between knots, oldest first, as pairs of rows.
 
     A pair that lies in two segments is read in both, with zero shares for the row that is not in the segment.
     """

@@ -1,1 +1,1 @@
-"""Results as things people like to look at: figures and one offline page."""
+"""Results for people: figures, and pages that work offline."""

@@ -1,4 +1,4 @@
-"""What pages are made of: blocks as plain records, and numbers formatted for people.
+"""The building blocks of pages, as plain records, and numbers formatted for people.
 
 `templates/blocks.html.j2` renders the blocks. No text here is HTML: the templates (Jinja2) escape every value, and a
 name that is not given is an error.

@@ -1,4 +1,4 @@
-"""Where the error is: by condition (concentration, humidity) and around sudden changes, in the target's unit.
+"""Error analysis: RMSE by condition (concentration, humidity) and around sudden changes, in the target's unit.
 
 Comes from the scored rows of `scorecard.series`, goes to `chart_data` and `sections`.
 """

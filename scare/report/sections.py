@@ -312,7 +312,7 @@ def board(report: Mapping[str, Any] | None) -> list[Block]:
 
 
 def _memory_row(what: str, need: float | None, capacity: float | None) -> list[str | Cell]:
-    """Make the row of RAM or flash, in bytes; the need of a model that does not run is unknown."""
+    """Make the row of RAM or flash, in bytes; `need` is None for a model that does not run."""
     if need is None or not capacity:
         return [what, "not known", f"{number(capacity)} B", ""]
     share = 100 * need / capacity

@@ -1,1 +1,1 @@
-"""How a number is made and graded."""
+"""The score card: how a calibrator's accuracy and cost are measured and graded."""

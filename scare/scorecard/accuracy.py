@@ -1,16 +1,16 @@
 """Accuracy against a reference: RMSE and its paired bootstrap, Bland-Altman limits, interval coverage, adaptability.
 
-Which rows are scored: those with a reference and a calibrated value, unless the calibrator was made from them. Rows of
-a device that training, validation or a co-location session had, within its period, are shown and never scored. When
-several methods are compared, all are scored on the rows that all have. There is one exception: a method that is not
-fitted to the readings (a formula that ends at 95 % humidity, persistence after a gap) and has values for far fewer rows
-takes no rows from the others. It is scored on its own rows, and its coverage is reported.
+Scored are rows with a reference and a calibrated value, unless the calibrator was made from them: rows of a device
+within the period of its training, validation or co-location session are shown, but never scored. When several methods
+are compared, all are scored on the rows for which all have a value. There is one exception: a method that is not fitted
+(a formula that ends at 95 % humidity, persistence after a gap) and has values for far fewer rows does not reduce the
+rows of the others. It is scored on its own rows, and its coverage is reported.
 
-Adaptability is the error of an estimate near moments at which the raw sensor's own error e = x − y changes, so every
-estimate of the same readings is scored at the same moments. A change is relative to the reading before it, or to 5
-units where that is less.
+Adaptability is the error of an estimate near times at which the raw sensor's own error e = x − y changes, so all
+estimates of the same readings are scored at the same times. A change is relative to the reading before it, or to 5
+units if the reading is smaller.
 
-Paper gap: it names thresholds of 5, 10 and 20 % and ±30 points, not what changes or relative to what.
+Paper gap: the paper names thresholds of 5, 10 and 20 % and ±30 points, but not what changes, or relative to what.
 """
 
 from collections.abc import Collection, Hashable, Mapping
@@ -280,7 +280,7 @@ def _means(values: np.ndarray) -> np.ndarray:
 
 
 def _peaks(sizes: np.ndarray) -> np.ndarray:
-    """Non-maximum suppression: NaN wherever a larger size, or an equal one that is earlier, is within 30 rows."""
+    """Non-maximum suppression: set a size to NaN if a larger one, or an earlier equal one, is within 30 rows."""
     kept = np.full(len(sizes), np.nan)
     for row in np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]:
         around = slice(max(0, row - RADIUS), row + RADIUS + 1)
@@ -290,12 +290,12 @@ def _peaks(sizes: np.ndarray) -> np.ndarray:
 
 
 def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
-    """Which rows have a reference and a value of every estimate, bool [rows]; NaN is no value."""
+    """Find the rows with a reference and a value of every estimate, bool [rows]; NaN means no value."""
     return np.asarray(np.isfinite([reference, *estimates]).all(axis=0))
 
 
 def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) -> np.ndarray:
-    """Which rows of a device a calibrator was made from, bool [rows]; their `times` are in seconds.
+    """Find the rows of a device that a calibrator was made from, bool [rows]; `times` are in seconds.
 
     `origin` is the dataset of a card, or comes from `origin_of`.
     """

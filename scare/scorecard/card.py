@@ -1,4 +1,4 @@
-"""The score card: an entry for every number, with source and grade, and its provenance; a user's demands on a card.
+"""The score card: numbers with source, grade and provenance; and a user's demands on a card.
 
 Comes from `scoring`, goes to `scare score`, to a run's folder and to reports. Its JSON format is published in
 `scorecard.schema.json`.
@@ -37,7 +37,7 @@ class Card:
     targets: Mapping[str, Any] | None = None
 
     def grades(self) -> dict[str, Grade | None]:
-        """Grade each requirement by the worst grade of its entries, of those with thresholds that count.
+        """Grade each requirement by the worst grade of its entries that count.
 
         A requirement whose entries are not all graded has no grade (None), unless one of them is X already.
         """

@@ -62,7 +62,7 @@ def complexity_findings(
 def _fit_growth(
     calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int], counted: Operations
 ) -> tuple[str | None, float | None, dict[str, Any]]:
-    """Find the declared complexity, the exponent, and the detail about it; the simplest plans need no fit."""
+    """Return the declared complexity, the exponent and how it was found; the simplest plans need no fit."""
     if calibrator.window == 1 or all(step.kernel == "newest" for step in calibrator.plan.readers(INPUT)):
         return "O(1)", 0.0, {"reason": "it reads only the newest row"}
     if calibrator.facts.get("outcome") in ("ridge", "trees"):

@@ -109,7 +109,7 @@ def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel,
     return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
 
 
-def trace(
+def describe_provenance(
     model: str, files: Sequence[Path], calibrator: Calibrator, arithmetic: str, protocol: ScoreProtocol
 ) -> dict[str, Any]:
     """Record a card's provenance: files by their SHA-256, seed, versions, computer and time.

@@ -281,7 +281,7 @@ def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
 
 
 def _named(channel: Channel | None) -> dict[str, str] | None:
-    """Name and unit of a channel, as a card has them."""
+    """Describe a channel by name and unit, as in a card."""
     return {"name": channel.name, "unit": channel.unit} if channel else None
 
 
