@@ -21,7 +21,7 @@ from rich.console import Console
 
 from benchmarks.accuracy_page import TaskResult, draw_picture, page
 from benchmarks.accuracy_tasks import fold_task, load_tasks
-from scare.board.budget import BoardBudget
+from scare.board.measure import BoardBudget
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.experiments.comparison_table import make_table

@@ -17,7 +17,7 @@ from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
 from scare.files import replacing
 from scare.scorecard.accuracy import RmseDifference
-from scare.windowing.window_length import parse_window, window_readings
+from scare.windowing.windows import parse_window, window_readings
 
 ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "bias", "R²", "slope", "intercept")
 COST = ("parameters", "bytes", "training [s]", "windows/s")

@@ -17,10 +17,10 @@ from scare.executor import LOCAL
 from scare.export.lowering import Arithmetic
 from scare.extras import require
 from scare.records import Amount, Count, convert, load_toml, merge
-from scare.windowing.window_length import AUTO, WindowLength
+from scare.windowing.windows import AUTO, WindowLength
 
 if TYPE_CHECKING:
-    from scare.board.budget import BoardBudget
+    from scare.board.measure import BoardBudget
 
 RECIPE = ("model", "training", "selection")  # the sections that describe a recipe
 DEFAULT_BOARD = "nano33ble"  # for a budget that names no board
@@ -43,7 +43,7 @@ class BudgetSection:
         if not (self.board or any(limits)):
             return None
         require("board")
-        from scare.board.budget import BoardBudget
+        from scare.board.measure import BoardBudget
 
         return BoardBudget.of(self.board or DEFAULT_BOARD, str(self.arithmetic), *limits)
 

@@ -30,7 +30,7 @@ from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.tables import AS_FOUND, Dates, TableOptions, open_table
 from scare.errors import DataError, NotApplicableError, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
-from scare.windowing.window_length import parse_window
+from scare.windowing.windows import parse_window
 from scare.words import duration, suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`

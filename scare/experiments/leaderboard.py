@@ -1,8 +1,14 @@
 """The leaderboard of a suite: every method's predictions scored on the same rows, and checked again from the files.
 
     folder/tasks/NAME/              the study of a task: `task.json`, its readings, what our own methods gave
-    folder/predictions/METHOD.csv   predictions, and METHOD.json with costs (`predictions`)
+    folder/predictions/METHOD.csv   predictions, which any program can write
+    folder/predictions/METHOD.json  costs, if known: for each task `bytes` and `instructions`, or why it `failed`
     folder/leaderboard.json         scores, with the sha256 of everything that they depend on
+
+A table of predictions has the following columns; `low` and `high`, a 90 % interval, may be left out.
+
+    task,device,time,value,low,high
+    UCI CO,AirQualityUCI,2005-01-01T00:00:00Z,1.43,0.92,2.10
 
 A task is scored on its test rows that have a reference and a value of each simple baseline, so the rows do not depend
 on which methods take part. A method without a value for one of these rows has no score on that task. An RMSE is divided
@@ -20,8 +26,9 @@ import polars as pl
 
 from scare.calibrator.intervals import LEVEL
 from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME, Readings
+from scare.data.tables import LINE, Tally, open_table, read_numbers, write_table
+from scare.data.times import find_time_format, timed
 from scare.errors import DataError
-from scare.experiments.predictions import TASK, VALUE, MethodCost, read_costs, read_predictions, test_rows
 from scare.experiments.suite_tasks import Suite, Track, read_task, split_task
 from scare.experiments.task import TASK as TASK_FILE
 from scare.experiments.task import ReadingsFingerprint, fingerprint, read_parts
@@ -36,6 +43,70 @@ UNFITTED = {"raw"}  # has a value only where the newest reading is usable, and t
 TASKS, PREDICTIONS, LEADERBOARD = "tasks", "predictions", "leaderboard.json"
 Fingerprints = dict[str, tuple[ReadingsFingerprint, ...]]  # by part of the split
 SAME = 1e-9  # relative difference of two scores below which they are equal: sums in another order
+TASK, VALUE = "task", "value"
+KEY = (TASK, DEVICE, TIME)
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """What a method costs on one task: bytes of its numbers, instructions of one value; or why it has no value."""
+
+    bytes: float | None = None
+    instructions: float | None = None
+    failed: str = ""
+
+
+def read_predictions(path: Path) -> pl.DataFrame:
+    """Read a table of predictions: `task`, `device`, `time`, `value`, `low` and `high`, the last two null if left out.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a cell is not what it should be, or two rows are about the same time of a device.
+    """
+    table = open_table(path)
+    table.require([*KEY, VALUE])
+    numbers = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
+    form, tally, parts = find_time_format(table, (TIME,)), Tally(table), []
+    for batch in table.batches([*KEY, *numbers]):
+        rows, times = timed(batch, form, table, tally)
+        values = [read_numbers(rows, name, table, tally) for name in numbers]
+        parts.append(rows.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(times, *values))
+    if problems := tally.notes():
+        raise DataError(f"{path}: {problems[0]}")
+    if not parts:
+        raise DataError(f"{path} has no row")
+    frame = pl.concat(parts)
+    for problem, rows in (
+        ("the task or the device is missing", frame.filter(pl.any_horizontal(pl.col(TASK, DEVICE).is_null()))),
+        ("an earlier row has the same task, device and time", frame.filter(~pl.struct(KEY).is_first_distinct())),
+        ("low is above high", frame.filter(pl.col(LOW) > pl.col(HIGH)) if LOW in numbers else frame.clear()),
+    ):
+        if rows.height:
+            raise DataError(f"{table.place(rows[LINE][0])}: {problem}")
+    absent = [pl.lit(None, pl.Float64).alias(name) for name in (LOW, HIGH) if name not in numbers]
+    return frame.drop(LINE).with_columns(*absent)
+
+
+def write_predictions(path: Path, frame: pl.DataFrame, costs: Mapping[str, MethodCost]) -> None:
+    """Write a table of predictions, and the costs by task beside it."""
+    write_table(frame.select(*KEY, VALUE, LOW, HIGH), path)
+    with replacing(path.with_suffix(".json")) as temporary:
+        found = {task: asdict(cost) for task, cost in costs.items()}
+        temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def test_rows(test: Sequence[Readings]) -> pl.DataFrame:
+    """The test rows of a task: `device`, `time` and `reference`, NaN where there is none."""
+    return pl.concat(
+        [one.frame.select(pl.lit(one.device).alias(DEVICE), TIME, pl.Series(REFERENCE, one.targets)) for one in test]
+    )
+
+
+def read_costs(path: Path) -> dict[str, MethodCost]:
+    """Read the costs beside a table of predictions; none if there is no such file."""
+    beside = path.with_suffix(".json")
+    return read_json(beside, dict[str, MethodCost]) if beside.exists() else {}
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,18 @@ from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME
 from scare.data.tables import stem
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import LOCAL
-from scare.experiments.leaderboard import PREDICTIONS, TASKS, TaskFacts, sha256_of, task_folders
-from scare.experiments.predictions import (
+from scare.experiments.leaderboard import (
     KEY,
+    PREDICTIONS,
     TASK,
+    TASKS,
     VALUE,
     MethodCost,
+    TaskFacts,
     read_costs,
     read_predictions,
+    sha256_of,
+    task_folders,
     test_rows,
     write_predictions,
 )

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import MinLen
 
-from scare.board.budget import BoardBudget, Cost
+from scare.board.measure import BoardBudget, Cost
 from scare.data.readings import Readings
 from scare.data.split import FEWEST_READINGS
 from scare.errors import DataError, ScareError, UsageError

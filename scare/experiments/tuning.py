@@ -26,7 +26,7 @@ import optuna
 import polars as pl
 import tomli_w
 
-from scare.board.budget import Cost
+from scare.board.measure import Cost
 from scare.data.readings import REFERENCE, Readings
 from scare.data.split import Split, reference_times, split_by_time
 from scare.errors import DataError, UsageError

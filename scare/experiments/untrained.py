@@ -17,8 +17,7 @@ import numpy as np
 
 from scare.baselines import MODELS
 from scare.board.boards import Board
-from scare.board.budget import BoardBudget
-from scare.board.measure import measure_once
+from scare.board.measure import BoardBudget, measure_once
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.intervals import BANDS, LEVEL, Intervals
 from scare.calibrator.passes import average, fold

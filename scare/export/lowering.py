@@ -2,8 +2,8 @@
 
     Calibrator -> Compiled: plan (fused; fixed point: also quantised) -> Program (C calls) -> memory_layout -> c_source
 
-Every target makes its files from a `Compiled`. Kernels say in `kernels/<family>.py` how they are called in C, and the
-runtime must declare the function.
+Every target makes its files from a `Compiled`. Kernels say in `kernels/<family>.py` how they become integers (their
+`QuantisationRule`) and how they are called in C; the runtime must declare the function.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,9 +24,19 @@ from scare.errors import NotApplicableError, UsageError
 from scare.export.c_source import CModel, declared_functions
 from scare.export.descriptor import Descriptor, choose_device, make_descriptor, scaling_of
 from scare.export.memory_layout import plan_memory
-from scare.export.quantise import quantise
 from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
-from scare.kernels import C_FIXED, C_FLOAT32, FULL, PERIODS, KernelTable, Shape, Step
+from scare.kernels import (
+    C_FIXED,
+    C_FLOAT32,
+    FIXED_KERNELS,
+    FULL,
+    KERNELS,
+    PERIODS,
+    QUANTISATION,
+    KernelTable,
+    Shape,
+    Step,
+)
 from scare.kernels.c_arguments import (
     BYTES,
     WINDOW_NAME,
@@ -41,6 +51,7 @@ from scare.kernels.c_arguments import (
     codes_name,
 )
 from scare.kernels.contract import FIXED_SUFFIX
+from scare.kernels.fixed_point import WINDOW, QuantisationState
 from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.windowing.scaling import NO_EFFECT
 
@@ -319,3 +330,35 @@ def _label(channel: Channel) -> str:
 
 FLOAT32_LOWERING = Lowering(C_FLOAT32, "float", "f32")
 FIXED_LOWERING = Lowering(C_FIXED, "int32_t", "q")
+
+
+def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
+    """Make the fixed-point version of a fused plan; `quanta` [channels] are steps of the int16 window per scaled unit.
+
+    The first pass over the steps finds bounds and units of all values, the second writes the integer steps.
+    """
+    lacking = {
+        QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
+    } - {""}
+    if lacking:
+        raise NotApplicableError(f"float32 only: there is no fixed-point form of {', '.join(sorted(lacking))}")
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            exact, quanta = plan.astype(np.float64), np.asarray(quanta, float)
+            window = np.broadcast_to(1 / quanta, exact.shapes[INPUT])
+            q = QuantisationState(exact.steps, exact.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
+            for step in exact.steps:
+                rule, shape = QUANTISATION[step.kernel], exact.shapes[step.output]
+                q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
+                q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
+            made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
+    except ArithmeticError as error:
+        raise NotApplicableError("float32 only: its numbers are too large or too small for fixed point") from error
+    last = plan.steps[-1].output
+    first = Step("window_q", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
+    result = Step("result_q", (last,), f"{last}.real", settings={"unit": q.unit(last)})
+    steps = (first, *(step for step in made if step is not None), result)
+    for step in steps:
+        if step.kernel not in KERNELS:
+            raise FIXED_KERNELS.missing(step.kernel)
+    return replace(plan, steps=steps)

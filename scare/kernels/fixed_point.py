@@ -8,8 +8,8 @@ overflow. Weights that read the window are int8 (int16 for the newest rows), all
 half-words, a row is first shifted left by its spare bits, so that it uses all bits whatever its magnitude.
 
 NumPy computes in int64; in C every result fits a word (32 bits) unless stated otherwise. Each family of `kernels` has
-its quantisation rules beside its fixed-point kernels; `export/quantise.py` applies them. The int8 matrices of
-TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
+its quantisation rules beside its fixed-point kernels; `quantise` in `export/lowering.py` applies them. The int8
+matrices of TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """Choosing among combinations by cost: the first that fits a budget, or the smallest of those that are about as good.
 
 A calibrator is measured as it would be exported, so every combination is made into one first. Limits and measurement
-are those of the recipe's budget (`board.budget`); without one, bytes of weights tell which calibrator is smaller. Comes
-from `fit`; `combination` has what is combined.
+are those of the recipe's budget (`board.measure`); without one, bytes of weights tell which calibrator is smaller.
+Comes from `fit`; `combination` has what is combined.
 """
 
 from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from scare.data.readings import CALIBRATED, TIME, Channel
 from scare.errors import UsageError
 from scare.training.fit import fit, fit_baseline
 from scare.training.recipe import Recipe
-from scare.windowing.window_length import AUTO
+from scare.windowing.windows import AUTO
 
 TARGET = " target"  # no name in a header begins with a space
 

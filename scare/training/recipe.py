@@ -30,13 +30,22 @@ from scare.errors import UsageError
 from scare.models import Architecture, Scare
 from scare.models.selection import SelectionRules
 from scare.records import Amount, Finite, convert, merge
-from scare.windowing.window_length import AUTO, WindowLength, checked_window, window_readings
-from scare.windowing.windows import ANY, LEARNED_FROM, POLICIES, RECENT, GapPolicy
+from scare.windowing.windows import (
+    ANY,
+    AUTO,
+    LEARNED_FROM,
+    POLICIES,
+    RECENT,
+    GapPolicy,
+    WindowLength,
+    checked_window,
+    window_readings,
+)
 from scare.words import suggestion
 
 
 class Budget(Protocol):
-    """Limits on what a calibrator costs on a board, by the names of `COST_UNITS`; `board.budget` has them."""
+    """Limits on what a calibrator costs on a board, by the names of `COST_UNITS`; `board.measure` has them."""
 
     def measure(self, calibrator: Calibrator) -> Mapping[str, int]:
         """The cost of a calibrator as it is exported."""

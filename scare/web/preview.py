@@ -28,7 +28,7 @@ from scare.data.tables import AS_FOUND, TableOptions
 from scare.errors import ScareError
 from scare.records import convert, load_toml, nan_to_none
 from scare.report.chart_data import decimate, with_breaks
-from scare.windowing.window_length import AUTO, window_readings
+from scare.windowing.windows import AUTO, window_readings
 
 SMALL, LARGE = 400, 2000  # points of a chart
 PREVIEWED = "pictures"  # a key that only the preview of a file has

@@ -14,7 +14,7 @@ import tomli_w
 from scare.data.formats import Stamp
 from scare.data.tables import AS_FOUND, TableOptions
 from scare.records import Positive, convert
-from scare.windowing.window_length import AUTO, WindowLength
+from scare.windowing.windows import AUTO, WindowLength
 
 FILES = "files"  # folder of a session
 SENSOR, REFERENCE = "sensor", "reference"  # kinds of files, and roles of columns

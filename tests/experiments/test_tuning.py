@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scare.board.boards import board
-from scare.board.budget import BoardBudget
-from scare.board.measure import measure
+from scare.board.measure import BoardBudget, measure
 from scare.data.split import split_by_time
 from scare.errors import DataError, UsageError
 from scare.experiments import trials as trials_module

@@ -11,7 +11,7 @@ from scare.calibrator.parity import coded_steps, outputs_and_codes
 from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, Step, run, values
 from scare.errors import NotApplicableError
-from scare.export.quantise import quantise
+from scare.export.lowering import quantise
 from scare.kernels import KERNELS
 from scare.kernels.attention import power_of_two
 from scare.kernels.fixed_point import (

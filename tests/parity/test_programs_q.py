@@ -11,9 +11,8 @@ from scare.baselines import DLinear, Tesla
 from scare.calibrator.parity import outputs_and_codes
 from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, Step, values
-from scare.export.lowering import FIXED_LOWERING, lower_fixed
+from scare.export.lowering import FIXED_LOWERING, lower_fixed, quantise
 from scare.export.memory_layout import values_by_name
-from scare.export.quantise import quantise
 from scare.kernels import FIXED_KERNELS
 from scare.kernels.c_arguments import LARGEST, CValue, PlacedStep, codes_name
 from scare.kernels.fixed_point import WINDOW as STEPS

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from scare.board.boards import board
-from scare.board.budget import BoardBudget
-from scare.board.measure import measure
+from scare.board.measure import BoardBudget, measure
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.calibrator.model_card import cost_table, model_card

@@ -14,7 +14,7 @@ from scare.data.column_mapping import DataSection
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.split import FEWEST_READINGS, split_by_time
 from scare.errors import DataError, UsageError
-from scare.windowing.window_length import AUTO, parse_window, window_readings
+from scare.windowing.windows import AUTO, parse_window, window_readings
 
 
 def colocation(step_seconds: float, days: float) -> Readings:
