@@ -13,6 +13,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from rich.console import Console
 
 from benchmarks.accuracy_tasks import load_tasks
 from scare.baselines.classical import linear_regression
+from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
+from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.training.data import prepare_inputs
@@ -33,9 +36,14 @@ STDERR = Console(stderr=True)
 FEWEST = 3  # training devices of a task
 
 
-def measure(task: SuiteTask, split: Split, device: str) -> dict[str, Any]:
+def recipe_of(task: SuiteTask) -> Recipe:
+    """The default with the task's window."""
+    return Recipe.preset("default", window=task.window)
+
+
+def measure(task: SuiteTask, split: Split, device: str, known: Calibrator) -> dict[str, Any]:
     """Errors on the test rows of one device: left out of training, by a pooled regression, and known."""
-    recipe = Recipe.preset("default", window=task.window)
+    recipe = recipe_of(task)
     test = [one for one in split.test if one.device == device]
     others = replace(
         split,
@@ -47,7 +55,7 @@ def measure(task: SuiteTask, split: Split, device: str) -> dict[str, Any]:
     methods = {
         "new": fit(others.train, others.validation, recipe),
         "pooled": linear_regression((*others.train, *others.validation), pooled, target, len(pooled.channels)),
-        "known": fit(split.train, split.validation, recipe),
+        "known": known,
     }
     estimates = {name: _predict(method, test) for name, method in methods.items()}
     reference = np.concatenate([one.targets for one in test])
@@ -110,14 +118,16 @@ def main() -> None:
         if not readings or task.test or task.validation:
             continue
         split = split_task(task, readings, options.data)
-        known = [one.device for one in split.train if one.device in {other.device for other in split.test}]
-        if len(known) < FEWEST:
+        devices = [one.device for one in split.train if one.device in {other.device for other in split.test}]
+        if len(devices) < FEWEST:
             continue
-        for index in np.unique(np.linspace(0, len(known) - 1, min(options.most, len(known))).astype(int)):
-            name = f"{task.name} {known[index]}"
+        known = cache(lambda split=split, task=task: fit(split.train, split.validation, recipe_of(task)))
+        for index in np.unique(np.linspace(0, len(devices) - 1, min(options.most, len(devices))).astype(int)):
+            name = f"{task.name} {devices[index]}"
             file = options.work / f"{''.join(letter if letter.isalnum() else '-' for letter in name)}.json"
             if not file.exists():
-                found = measure(task, split, known[index])
+                found = measure(task, split, devices[index], known())
+                forget_compiled()  # of some thirty trainings, it would fill the process's memory
                 with replacing(file) as temporary:
                     temporary.write_text(json.dumps(found), encoding="utf-8")
             rows.append(json.loads(file.read_text(encoding="utf-8")))

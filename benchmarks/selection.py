@@ -28,6 +28,7 @@ from scare.calibrator.linear import raw_reading
 from scare.data.readings import CALIBRATED, Readings
 from scare.data.split import Split
 from scare.errors import NotApplicableError
+from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.models.selection import AS_IS, LINEAR_FAMILIES, OFFSET, Fitted, SelectionRules, choose_shares
@@ -148,6 +149,7 @@ def collect(options: argparse.Namespace) -> Iterator[Kept]:
         file = options.work / f"{''.join(letter if letter.isalnum() else '-' for letter in task.name)}.npz"
         if not file.exists():
             arrays = measure(task, split_task(task, readings, options.data))
+            forget_compiled()
             with replacing(file) as temporary, temporary.open("wb") as handle:
                 np.savez_compressed(handle, **arrays)
             STDERR.print(task.name)

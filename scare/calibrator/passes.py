@@ -397,8 +397,13 @@ def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
     weight[0] = slope
     newest = Step("newest", (INPUT,), "device.now")
     own = Step("dense", ("device.now",), "device.own", {"weight": weight, "bias": bias})
-    total = Step("add", (plan.steps[-1].output, "device.own"), "device.sum")
-    return replace(plan, steps=(*plan.steps, newest, own, total))
+    last = plan.steps[-1]
+    if last.kernel != SELECT:
+        return replace(plan, steps=(*plan.steps, newest, own, Step("add", (last.output, own.output), "device.sum")))
+    decision, *branches = last.inputs
+    sums = [Step("add", (branch, own.output), f"device.{branch}") for branch in branches]
+    chosen = replace(last, inputs=(decision, *(one.output for one in sums)))
+    return replace(plan, steps=(*plan.steps[:-1], newest, own, *sums, chosen))
 
 
 def as_shipped(plan: Plan) -> Plan:

@@ -70,7 +70,7 @@ def compare(
             "executor": executor,
         },
     )
-    make_recipe(given)  # an error in [training] is found before the work
+    rules = asdict(make_recipe(given).rules)  # an error in [training] is found before the work
     from scare.experiments.comparison_table import join_tables, make_table
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
@@ -83,7 +83,10 @@ def compare(
     parts = make_split(readings, files, data, given.config.split, max(lengths))
     note_split(parts)
     training = {name: value for name, value in given.config.training.items() if name != "seed"}  # each job has its own
-    study = prepare_study(out, parts, grid(methods, lengths, asked.seeds), training)
+    budget = given.config.budget.make()
+    changed = training | ({"selection": rules} if given.config.selection else {})
+    changed |= {"budget": asdict(budget)} if budget else {}
+    study = prepare_study(out, parts, grid(methods, lengths, asked.seeds), changed)
     with progress("comparing", "job") as (bar, task):
 
         def advance(done: int, total: int, job: str) -> None:

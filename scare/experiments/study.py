@@ -29,6 +29,7 @@ import polars as pl
 
 from scare.baselines import MODELS
 from scare.baselines.classical import BASELINES, UNFITTED, Predictor
+from scare.board.budget import BoardBudget
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.data.readings import CALIBRATED, HIGH, LOW, REFERENCE, Readings
@@ -88,7 +89,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Study:
-    """Jobs on a task, and the folder of their results. `settings` change the training of every network."""
+    """Jobs on a task, and the folder of their results. `settings` change every network, as `recipe_of` says."""
 
     folder: Path
     jobs: tuple[Job, ...]
@@ -169,14 +170,19 @@ def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
 def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
     """Make a network's recipe: the default preset, or as its name says the paper's, three members, or an ablation.
 
+    `settings` are those of training, and in `selection` and `budget` rules of selection and limits of a board.
+
     >>> recipe_of("tesla-paper", 360, 0, {}).scaling, recipe_of("exp-2", 360, 0, {}).model == ABLATION[2]
     ('constant', True)
     """
     preset = "paper" if name in EXPERIMENTS or name.endswith(BY_PAPER) else "default"
     model = "scare" if name in EXPERIMENTS or name == THREE else name.removesuffix(BY_PAPER)
     members = {"members": 3} if name == THREE else {}
-    recipe = Recipe.preset(preset, window, model, **{**settings, **members, "seed": seed})
-    return replace(recipe, name=preset, model=EXPERIMENTS.get(name, recipe.model))
+    training = {key: value for key, value in settings.items() if key not in ("selection", "budget")}
+    recipe = Recipe.preset(preset, window, model, **{**training, **members, "seed": seed})
+    rules = replace(recipe.rules, **settings.get("selection", {}))
+    budget = BoardBudget(**settings["budget"]) if "budget" in settings else None
+    return replace(recipe, name=preset, model=EXPERIMENTS.get(name, recipe.model), rules=rules, budget=budget)
 
 
 def fit_method(

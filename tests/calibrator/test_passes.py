@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scare.baselines import Sendal
 from scare.baselines.sendal import Deep
 from scare.calibrator.cost import all_operations, count
-from scare.calibrator.passes import as_shipped, average, fold, fuse, with_learned
+from scare.calibrator.passes import as_shipped, average, fold, fuse, with_effect, with_learned
 from scare.calibrator.plan import Plan, Step, run
 from scare.export.lowering import lower_float32, quantise
 from scare.models import Architecture, Scare
@@ -324,6 +324,13 @@ def test_branches_of_a_choice_stay_apart() -> None:
         3, 1, (Step("flatten", ("x",), "flat"), *steps, Step("select", ("d", "s", "y"), "out", settings=periods))
     )
     assert kernels(fuse(plan)) == kernels(plan)
+
+
+def test_a_device_adds_its_effect_to_either_branch_of_a_choice() -> None:
+    plan = choice_plan()
+    windows = np.random.default_rng(0).normal(size=(40, plan.window, plan.channels)).astype(np.float32)
+    added = run(with_effect(plan, 0.5, 0.1), windows) - run(plan, windows)
+    assert_allclose(added.ravel(), 0.5 + 0.1 * windows[:, -1, 0], rtol=1e-4, atol=1e-6)
 
 
 def test_a_plan_with_too_many_orders_keeps_its_own() -> None:

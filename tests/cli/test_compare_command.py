@@ -105,6 +105,17 @@ def test_a_config_names_the_models_and_trains_them_all(scare: RunCli, sim: Path)
         assert (settings["steps"], settings["members"], settings["seed"]) == (20, members, 0)
 
 
+def test_networks_keep_to_the_budget_and_the_rules_of_selection(scare: RunCli, sim: Path) -> None:
+    command = f"scare compare {sim} --models scare,linear --windows 8 --seeds 1 --set training.steps=20"
+    over = scare(f"{command} --out over --set budget.instructions=1")
+    assert over.code == 0, over.err
+    assert "scare has no score: " in over.err
+    assert "Raise the limit" in over.err
+    output = scare(f"{command} --out plain --set selection.trees=false")
+    assert output.code == 0, output.err
+    assert json.loads(Path("plain/task.json").read_text())["settings"]["selection"]["trees"] is False
+
+
 def test_the_interval_is_shown_and_the_winner_has_a_star(scare: RunCli) -> None:
     scare("scare simulate --boxes 2 --days 5 --seed 1 --out days.parquet")
     output = scare("scare compare days.parquet --models scare,raw --windows 8 --seeds 2 --out study")

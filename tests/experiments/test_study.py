@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 
+from scare.board.budget import BoardBudget
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
@@ -251,3 +252,10 @@ def test_three_of_ours_are_one_method_that_runs_once() -> None:
     assert [job.seed for job in grid(["scare", "scare-3"], [60], 2)] == [0, 1, 0]
     assert recipe_of("scare-3", 60, 0, {}).settings.members == 3
     assert recipe_of("scare", 60, 0, {}).settings.members == 1
+
+
+def test_rules_of_selection_and_a_budget_are_part_of_every_networks_recipe() -> None:
+    budget = BoardBudget.of("nano33ble", "fixed", 9_000, None, None)
+    recipe = recipe_of("scare-3", 60, 0, {"steps": 7, "selection": {"trees": False}, "budget": asdict(budget)})
+    assert (recipe.rules.trees, recipe.rules.refit, recipe.budget) == (False, True, budget)
+    assert (recipe.settings.steps, recipe.settings.members) == (7, 3)
