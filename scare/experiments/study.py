@@ -29,7 +29,7 @@ import polars as pl
 
 from scare.baselines import MODELS
 from scare.baselines.classical import BASELINES, UNFITTED, Predictor
-from scare.board.budget import BoardBudget
+from scare.board.measure import BoardBudget
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
 from scare.data.readings import CALIBRATED, HIGH, LOW, REFERENCE, Readings

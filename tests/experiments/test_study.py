@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from scare.board.budget import BoardBudget
+from scare.board.measure import BoardBudget
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_time
 from scare.errors import UsageError
