@@ -12,7 +12,7 @@ from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import TableForm, emit, note, progress, show_table
 from scare.cli.options import OUTPUT, option
-from scare.cli.train import make_recipe, note_split
+from scare.cli.train import make_recipe, note_split, report_doubts
 from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
 from scare.files import replacing
@@ -37,6 +37,7 @@ def compare(
     seeds: options.Seeds = None,
     jobs: options.Fits = None,
     executor: options.Executor = None,
+    force: options.Force = False,
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for rows, table and figure; run again to resume.")] = Path(
         "out/compare"
     ),
@@ -79,6 +80,7 @@ def compare(
     asked, data = given.config.compare, given.config.data
     methods = choose(asked.models)
     readings = read_colocation(files, data, note)
+    report_doubts(readings, force, note)
     lengths = [*dict.fromkeys(window_readings(one, readings) for one in asked.windows)]
     parts = make_split(readings, files, data, given.config.split, max(lengths))
     note_split(parts)

@@ -117,6 +117,10 @@ SameAir = Annotated[
         hidden=True,
     ),
 ]
+Force = Annotated[
+    bool, option(MODEL, "--force", "Go on though the reference and the sensor have nothing to do with each other.")
+]
+StrictData = Annotated[bool, option(MODEL, "--strict", "Exit with code 5 if anything about the data is doubtful.")]
 Refit = Annotated[
     bool,
     option(

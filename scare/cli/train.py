@@ -37,10 +37,11 @@ from scare.cli.config import Given, read_config
 from scare.cli.console import STDERR, STDOUT, emit, is_json_progress, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.data.colocation import make_split, read_colocation
+from scare.data.colocation_check import check_colocation
 from scare.data.quantities import STANDARD_TEMPERATURE
 from scare.data.readings import Readings
 from scare.data.split import Split
-from scare.errors import ExitCode, NotApplicableError, UsageError
+from scare.errors import DataError, ExitCode, NotApplicableError, UsageError
 from scare.experiments.jax_cache import keep_compiled
 from scare.extras import require
 from scare.files import replacing
@@ -81,6 +82,8 @@ def train(
     seed: options.TrainingSeed = None,
     same_air: options.SameAir = False,
     refit: options.Refit = True,
+    force: options.Force = False,
+    strict: options.StrictData = False,
     board: options.BudgetBoard = None,
     instructions: options.Instructions = None,
     flash: options.Flash = None,
@@ -132,6 +135,7 @@ def train(
 
     with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
         readings = read_colocation(files, given.config.data, notify)
+        doubts = report_doubts(readings, force, notify)
         recipe = recipe.for_readings(readings)
         parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
         note_split(parts)
@@ -180,6 +184,21 @@ def train(
     note(f"Wrote the calibrator to {out}.")
     if refitted := describe_refit(calibrator.facts):
         note(f"{refitted} What was measured is kept in {evaluated_file(out)}; 'scare score' uses it for those days.")
+    if strict and doubts:
+        raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def report_doubts(readings: Sequence[Readings], force: bool, notify: Callable[[str], None]) -> int:
+    """Report what makes the co-location doubtful and return how many doubts there are.
+
+    Raises a DataError for one that makes every score meaningless, unless forced.
+    """
+    doubts = check_colocation(readings)
+    for doubt in doubts:
+        if doubt.fatal and not force:
+            raise DataError(f"{doubt.text} To go on all the same, use --force.")
+        notify(f"Warning: {doubt.text}")
+    return len(doubts)
 
 
 def straight_line(evaluation: Any) -> list[str]:

@@ -81,10 +81,13 @@ def _unrelated(pairs: Sequence[_Pair]) -> Iterator[Doubt]:
     A shift keeps the autocorrelation, by which two unrelated series seem to agree.
     """
     random = np.random.default_rng(0)
+    total = sum(float(((one.targets - one.targets.mean()) ** 2).sum()) for one in pairs)
+    if not total:  # a constant reference, which a split refuses
+        return
 
     def explained(shares: Sequence[float]) -> float:
         left = sum(_unexplained(one, share) for one, share in zip(pairs, shares, strict=True))
-        return 1 - left / sum(float(((one.targets - one.targets.mean()) ** 2).sum()) for one in pairs)
+        return 1 - left / total
 
     own = explained([0.0] * len(pairs))
     if own > NO_MORE_THAN_CHANCE:
@@ -126,7 +129,8 @@ def _stuck(pair: _Pair) -> str:
     changes = np.flatnonzero(np.diff(pair.targets)) + 1
     edges = np.concatenate([[0], changes, [len(pair.targets)]])
     lengths = pair.times[edges[1:] - 1] - pair.times[edges[:-1]]
-    # Zero for days is no rain, or the detection limit.
+    lengths[np.diff(edges) * pair.readings.step_seconds < 0.5 * lengths] = 0  # equal before and after a gap
+    # The lowest value for days is no rain, or the detection limit.
     lengths[(pair.targets[edges[:-1]] == 0) | (pair.targets[edges[:-1]] == pair.targets.min())] = 0
     longest = int(lengths.argmax())
     if lengths[longest] < STUCK_SECONDS:

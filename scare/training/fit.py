@@ -22,11 +22,12 @@ from scare.calibrator.known_rows import keep_rows
 from scare.calibrator.linear import newest_inputs, raw_reading, same_unit
 from scare.calibrator.parity import hash_steps, share_of_ties
 from scare.calibrator.passes import narrow
+from scare.data.colocation_check import check_colocation
 from scare.data.column_summary import with_limits
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.frames import read_frame
 from scare.data.readings import TIME, Channel, Readings
-from scare.errors import UsageError
+from scare.errors import DataError, UsageError
 from scare.layers.buffers import split_trainable
 from scare.models.selection import AS_IS, NETWORK, OFFSET, describe_selection
 from scare.training.budget import Weighed, choose_by_cost, describe_cost
@@ -126,6 +127,10 @@ def fit(
     if reference is not None:  # from tables, whose columns have no limits
         limited = with_limits([*train, *held_out], lambda line: warnings.warn(line, stacklevel=3))
         train, held_out = limited[: len(train)], limited[len(train) :]
+        for doubt in check_colocation(limited):
+            if doubt.fatal:
+                raise DataError(doubt.text)
+            warnings.warn(doubt.text, stacklevel=2)
     if not isinstance(recipe, str) or recipe in MODELS:
         chosen = Recipe.preset("default", model=recipe) if isinstance(recipe, str) else recipe
         return evaluate(train, held_out, chosen, report).fitted(report)
