@@ -118,9 +118,12 @@ SameAir = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, option(MODEL, "--force", "Go on though the reference and the sensor have nothing to do with each other.")
+    bool,
+    option(MODEL, "--force", "Go on though the reference has nothing to do with the sensor.", hidden=True),
 ]
-StrictData = Annotated[bool, option(MODEL, "--strict", "Exit with code 5 if anything about the data is doubtful.")]
+StrictData = Annotated[
+    bool, option(MODEL, "--strict", "Exit with code 5 if anything about the data is doubtful.", hidden=True)
+]
 Refit = Annotated[
     bool,
     option(
