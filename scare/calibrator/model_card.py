@@ -164,7 +164,7 @@ def describe_first_value(inputs: Inputs) -> str:
 def describe_straight_line(facts: Mapping[str, Any]) -> list[str]:
     """Print the equation of the straight line it was compared with, for use where a calibrator cannot run."""
     equation, *uses = facts.get(LINE_FACT) or [""]
-    return [f"Where only a straight line can be used: {equation}", *uses] if equation else []
+    return [f"A straight line to use where the calibrator cannot run: {equation}", *uses] if equation else []
 
 
 def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray, values: np.ndarray) -> list[str]:

@@ -51,8 +51,8 @@ def judge(
 
     >>> poor = judge({"rows": 800, "rmse": 5.2, "r2": 0.14, "line_rmse": 5.6}, None, 3600.0, "ug/m3")
     >>> print(poor.text)  # doctest: +NORMALIZE_WHITESPACE
-    Explains 14 % of the variation: not usable for hourly values. The typical error (RMSE) is 5.2 µg/m³
-    where the reference varies by 5.61, that of a straight line 5.6.
+    Explains 14 % of the variation: not usable for hourly values. The typical error (RMSE) is 5.2 µg/m³,
+    while the reference varies by 5.61; a straight line has an error of 5.6.
     """
     r2, rmse, line = accuracy["r2"], float(accuracy["rmse"]), accuracy.get("line_rmse")
     if r2 is None or not isfinite(r2):
@@ -62,13 +62,13 @@ def judge(
         doubts.append("a straight line is better")
     if coverage and coverage["share"] < coverage["level"] - MISSED_COVERAGE:
         stated, found = (f"{100 * coverage[name]:.0f} %" for name in ("level", "share"))
-        doubts.append(f"the {stated} interval holds only {found} of the references")
+        doubts.append(f"the {stated} interval contains only {found} of the references")
     if accuracy["rows"] < FEW_ROWS:
         doubts.append(f"only {plural(accuracy['rows'], 'row')} could be scored")
     level = Level.NOT if r2 < LEAST_R2 else Level.CARE if doubts or r2 < GOOD_R2 else Level.GOOD
     shown = f" {display_unit(unit)}" if unit else ""
-    spread = f" where the reference varies by {rmse / sqrt(1 - r2):.3g}" if r2 < 1 else ""
-    beside = f", that of a straight line {line:.3g}" if line is not None else ""
+    spread = f", while the reference varies by {rmse / sqrt(1 - r2):.3g}" if r2 < 1 else ""
+    beside = f"; a straight line has an error of {line:.3g}" if line is not None else ""
     values = f"{STEPS.get(step_seconds, 'such')} values"
     first = f"Explains {100 * max(0.0, r2):.0f} % of the variation: {level} for {values}."
     second = f"The typical error (RMSE) is {rmse:.3g}{shown}{spread}{beside}"

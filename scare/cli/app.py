@@ -1,7 +1,7 @@
 """The `scare` command: its sub-commands, what each kind of failure prints and returns, and Ctrl-C.
 
-Ctrl-C never arrives inside an import or inside Polars, whose Rust half panics when Python is interrupted. Nor is it
-lost where Python drops what is raised: in finalisers, and in what the garbage collector calls.
+Ctrl-C waits for the end of imports and of calls to Polars, whose Rust half panics when Python is interrupted. It is
+raised again if it was lost where Python ignores exceptions: in finalisers and in callbacks of the garbage collector.
 """
 
 import signal

@@ -157,7 +157,7 @@ def _read(folder: Path) -> list[dict[str, Any]]:
 
 
 def _label(row: Any) -> str:
-    """The method, with a star if it won, and its share of the rows if it could not calibrate all."""
+    """Label a method, with a star for the best, and its share of the rows if it could not calibrate all."""
     star = "★ " if row.winner else ""
     share = f" ({row.facts['coverage']:.0%} of rows)" if row.partial else ""
     return f"{star}{row.method}{share}"

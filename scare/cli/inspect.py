@@ -125,7 +125,9 @@ def info(
         )
         return
     STDOUT.print(model_card(model), markup=False)
-    operations = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in asdict(cost.operations).items())
+    names = {"multiply_adds": "multiply-adds", "bit_operations": "bit operations"}
+    counts = asdict(cost.operations).items()
+    operations = ", ".join(f"{value:,} {names.get(name, name)}" for name, value in counts)
     STDOUT.print(f"One calibrated reading takes {operations}.")
     STDOUT.print(
         f"{cost.weights:,} weights ({cost.weight_bytes:,} bytes), {cost.peak_bytes:,} bytes of working memory."

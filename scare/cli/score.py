@@ -123,11 +123,11 @@ def _open_evaluated(model: Path, calibrator: Calibrator) -> Calibrator:
     file = evaluated_file(model)
     if not file.exists():
         note(
-            f"{model} has learned from rows scored here, so the numbers flatter it. Score later rows, or train again:"
-            f" 'scare train' keeps what has not learned from them in {file.name}."
+            f"{model} was fitted to rows that are scored here, so its scores are too good. Score later rows, or train"
+            f" again: 'scare train' keeps a version that was not fitted to them in {file.name}."
         )
         return calibrator
-    note(f"{model} has learned from rows scored here, so {file.name} is scored: the same before its last fit.")
+    note(f"{model} was fitted to rows that are scored here, so {file.name} is scored: its version before the last fit.")
     return Calibrator.load(file)
 
 
@@ -175,7 +175,7 @@ def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparis
 def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
     """Yield the function that writes the run for `scare report`; without a folder it does nothing.
 
-    A folder that cannot be written is known before the work, not after.
+    The files are opened first, so that a folder that is not writable is reported before the work.
     """
     if folder is None:
         yield lambda card, scored: None

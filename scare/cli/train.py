@@ -183,7 +183,8 @@ def train(
         raise typer.Exit(ExitCode.INTERRUPTED)
     note(f"Wrote the calibrator to {out}.")
     if refitted := describe_refit(calibrator.facts):
-        note(f"{refitted} What was measured is kept in {evaluated_file(out)}; 'scare score' uses it for those days.")
+        kept = evaluated_file(out)
+        note(f"{refitted} The version that was measured is kept in {kept}; 'scare score' uses it for those days.")
     if strict and doubts:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 

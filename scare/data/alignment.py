@@ -107,7 +107,7 @@ def check_step(readings: Readings) -> None:
 
 
 def only_channel(reference: Readings) -> Channel:
-    """The one channel of a reference; a DataError if it has none or several."""
+    """Return the only channel of a reference; raises a DataError if it has none or several."""
     if len(reference.channels) != 1:
         names = ", ".join(channel.name for channel in reference.channels)
         raise DataError(f"{reference.device}: a reference has exactly one channel, not {names or 'none'}")

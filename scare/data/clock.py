@@ -27,8 +27,8 @@ FINE_STEPS = 12  # shifts tried within a step of the coarser series
 MAX_CELLS = 1 << 22  # most cells of the grid on which two series are compared
 MIN_PAIRS = 3  # fewest pairs of rows for a correlation
 MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
-TIE = 0.02  # of the unexplained variance: a shift that leaves so little more is the same one, or as good
-CLEAR_GAIN = 0.15  # of the unexplained variance that a shift must take away before a clock is called wrong
+TIE = 0.02  # share of the unexplained variance: shifts that differ by less are equally good
+CLEAR_GAIN = 0.15  # share of the unexplained variance that a shift must remove before a clock is called wrong
 WEAK = 0.3  # a lower correlation says nothing about clocks
 APART = 2 * 3600.0  # s between shifts that are told apart
 LEAST_OVERLAP = 2 * 86400.0  # s: over less, slow air correlates with itself at any shift
@@ -114,10 +114,10 @@ class ClockChange(NamedTuple):
 
 @dataclass(frozen=True)
 class ClockCheck:
-    """How the clocks of a sensor and a reference compare; what is in doubt is part of it.
+    """The comparison of a sensor's clock with a reference's, including what remains in doubt.
 
-    `drift` is in seconds a day, zero for a steady clock. `moments` are times of the period (s), with the shift that
-    holds there; `overlap` and `reference_step` are in seconds.
+    `drift` is in seconds a day, zero for a steady clock. `moments` are pairs of a time (s) and the shift (s) at that
+    time: one for a steady clock, several for one that was reset or drifts. `overlap` and `reference_step` are in s.
     """
 
     device: str
@@ -156,11 +156,11 @@ class ClockCheck:
 
     @property
     def is_stamped_at_beginning(self) -> bool:
-        """Whether the shift is what a reference causes that stamps an average at the beginning of its interval."""
+        """Whether a reference that stamps averages at the beginning of their interval would explain the shift."""
         return self.is_off and self.change is None and not self.drift and self.offset.seconds == -self.reference_step
 
     def describe(self) -> list[str]:
-        """What a person should know, in sentences."""
+        """Explain the result to a person, in sentences."""
         best, shifted = self.offset, duration(self.offset.seconds, signed=True)
         if self.is_weak:
             return [
@@ -196,7 +196,7 @@ class ClockCheck:
         return lines + self._explain() if self.is_off else lines
 
     def _explain(self) -> list[str]:
-        """What may be behind a shift, and what is in doubt."""
+        """Name possible causes of a shift, and what is in doubt."""
         lines, start = [], f"{self.device}:"
         if self.is_stamped_at_beginning:
             step = duration(self.reference_step)
@@ -231,13 +231,17 @@ class ClockCheck:
 
 
 def check_clock(sensor: Readings, reference: Readings, channel: str, max_seconds: float = FARTHEST) -> ClockCheck:
-    """Compare the clocks by a channel of the sensor and the only channel of the reference."""
+    """Compare the clocks by a channel of the sensor and the only channel of the reference.
+
+    The best shift of the whole period holds throughout, unless its parts show that the clock was reset or drifts.
+    """
     pair = _pair(sensor, reference, channel, max_seconds)
     whole = pair.correlate()
-    parts = [(time, found) for time, found in pair.parts() if _is_sure(found)]
-    change, drift, moments = None, 0.0, [(pair.time(len(pair.truth) // 2), whole.offset.seconds)]
-    if len(parts) > 1:
-        change, drift, moments = _follow(pair, [(time, found.offset.seconds) for time, found in parts], whole)
+    middle = pair.time(len(pair.truth) // 2)
+    change, drift, moments = None, 0.0, [(middle, whole.offset.seconds)]
+    shifts = [(time, found.offset.seconds) for time, found in pair.parts() if _is_sure(found)]
+    if len(shifts) > 1:
+        change, drift, moments = _find_reset_or_drift(pair, shifts, whole)
     return ClockCheck(sensor.device, whole, change, drift, tuple(moments), reference.step_seconds, pair.overlap_seconds)
 
 
@@ -349,7 +353,7 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
 
 
 def _on_grid(readings: Readings, name: str, start: float, step: float, window: int) -> np.ndarray:
-    """Mean usable value of a channel in cells of one step, or in `window` cells up to each; NaN if none [cells].
+    """Average a channel's usable values over cells of one step, or over the `window` cells up to each [cells].
 
     Without a window a cell is centred on its time, so that jitter does not matter.
     """
@@ -374,10 +378,13 @@ def _is_sure(part: CrossCorrelation) -> bool:
     return abs(part.offset.correlation) >= 2 * WEAK and not part.as_good and not part.is_at_end
 
 
-def _follow(
+def _find_reset_or_drift(
     pair: _Pair, shifts: list[tuple[float, float]], whole: CrossCorrelation
 ) -> tuple[ClockChange | None, float, list[tuple[float, float]]]:
-    """Find a reset or a drift in the shifts of the parts, by time; else the shift of the whole holds throughout."""
+    """Find a reset or a drift in the shifts of successive parts; otherwise the shift of the whole period holds.
+
+    Returns the reset, the drift in seconds a day, and the `moments` of a `ClockCheck`.
+    """
     times, seconds = np.array(shifts).T
     tolerance = max(3 * pair.step, 300.0)
     steady = [(time, whole.offset.seconds) for time in times]

@@ -100,7 +100,7 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
 
 
 def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[ColumnMapping, list[str]]:
-    """Complete the columns that [data] gives by inspecting the file; what was guessed is said in sentences.
+    """Complete the columns that [data] gives by inspecting the file; also returns sentences about what was guessed.
 
     `sensor` is the channel to calibrate, if it was chosen by a reference in another file.
     """
@@ -211,7 +211,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A described data set: columns by pollutant, devices by place."""
+    """A data set that a TOML file describes: columns by pollutant, test and validation devices by place."""
 
     about: str
     files: str

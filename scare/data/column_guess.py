@@ -170,7 +170,7 @@ class Inspection:
         return first, [note] if others else []
 
     def _with_companions(self, sensor: ColumnSummary, channels: Sequence[ColumnSummary]) -> tuple[ColumnSummary, ...]:
-        """The sensor, related cells, temperature and humidity; of channels that say the same, the first."""
+        """Choose the sensor, related cells, temperature and humidity; of channels that agree, only the first."""
         used = [sensor]
         for column in channels:
             is_cell = column.family == sensor.family and column.quantity != "particle count"
@@ -187,7 +187,7 @@ class Inspection:
     def _correlate(self, name: str, other: str) -> float:
         """Rank correlation of two columns, without its sign; 0 if either never changes.
 
-        Ranks, so that spikes of one device decide nothing; numbers that mean "no reading" do not count.
+        Ranks make it robust against spikes; numbers that mean "no reading" are left out.
         """
         usable = [
             pl.when(~pl.col(one).is_in(self.column(one).sentinels)).then(pl.col(one)).alias(axis)

@@ -1,8 +1,8 @@
-"""Where the table is in a text file or sheet: its delimiter, header, units, first row of data and what stands before.
+"""Find the table in a text file or sheet: its delimiter, header, units and first row of data.
 
-The rows of data are found first, by what their cells hold: the kind that most cells of a column have. The header is
-the best row above them; between and above may be rows of units, formats, statistics and prose.
-Comes from `tables`, with the first lines of a file; knows nothing of files.
+The rows of data are found first: their cells have the kinds (number, time, text) that most cells of their column have.
+The header is the row above them that looks most like one; around it may be rows of units, formats, statistics and text.
+Called by `tables` with the first lines of a file.
 """
 
 import csv
@@ -29,7 +29,7 @@ IN_UNIT = re.compile(r"(?:\bin |, )([^\s,()]+(?: ?/ ?\S+)?)")
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of header and data as indices of lines; `header` is None if there is none."""
+    """The lines of the header (None if there is none) and of the first row of data, as indices, and what they state."""
 
     delimiter: str
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ def find_delimiter(lines: Sequence[str]) -> str:
 
 
 def _weight(cells: Sequence[str]) -> float:
-    """How much a line looks like data: its cells with a number or a time, and half of those that say "nothing"."""
+    """Score how much a line looks like data: 1 for each number or time, ½ for each cell that says "nothing"."""
     if len(cells) < 2:
         return 0.0
     kinds = [kind(cell) for cell in cells if cell]
@@ -76,8 +76,8 @@ def find_layout(
 ) -> Layout | None:
     """Find header and data among rows of cells; None if no row looks like data.
 
-    `skip_rows` states the index of the header instead. `lines` are the rows as text, which may have their header
-    divided by another delimiter, or by its place above the columns.
+    `skip_rows` gives the index of the header. `lines` are the rows as text: the header may have another delimiter than
+    the data, or names that are placed above the columns.
     """
     columns = _column_kinds(rows)
     first = _first_row(rows, columns, 0 if skip_rows is None else skip_rows + 1, strict=delimiter == SPACES)
@@ -100,11 +100,13 @@ def find_layout(
 
 
 def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The usual kind of each column's cells, "" for a column that is mostly empty."""
+    """Find the usual kind of each column's cells, "" for a column that is mostly empty."""
     typed = [row for row in rows if _weight(row) >= 1]
+    # From a third on, because the first rows may still be a preamble.
     sample = typed[max(0, min(len(typed) // 3, len(typed) - SAMPLE)) :][:SAMPLE]
     if not sample:
         return []
+    # The width that most rows have; wide rows count more, because text is split into few cells by chance.
     weights: Counter[int] = Counter()
     for row in sample:
         weights[len(row)] += 1 + len(row) // 4
@@ -118,7 +120,10 @@ def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int, strict: bool) -> int | None:
-    """The first row of data that has two cells or more and is followed by others; prose has none, if `strict`."""
+    """Find the first row of data with at least two cells that is followed by more data.
+
+    `strict` also asks that half of all rows are data, because any text has columns if spaces divide them.
+    """
     likely = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
     if strict and len(likely) < max(2, sum(any(row) and not row[0].startswith("#") for row in rows) / 2):
         return None
@@ -131,7 +136,7 @@ def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int
 
 
 def _is_data(row: Sequence[str], columns: Sequence[str]) -> bool:
-    """Whether a row's cells have the kinds of their columns; the first column of times must have one."""
+    """Whether a row is data: it has a time in the first time column, or else numbers in the number columns."""
     if len(row) < max(2, len(columns) / 2):
         return False
     times = [i for i, one in enumerate(columns) if one == "time"]
@@ -142,7 +147,7 @@ def _is_data(row: Sequence[str], columns: Sequence[str]) -> bool:
 
 
 def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: int, width: int) -> int | None:
-    """The row above the data that has the most names; the nearest of equally good ones."""
+    """Find the row above the data that looks most like a header; the nearest if several are equally good."""
     above = [i for i in range(max(0, first - ABOVE), first) if any(rows[i])]
     scores = {i: _header_score(rows[i], columns, width) for i in above}
     best = max(above, key=lambda i: (scores[i], i), default=None)
@@ -150,7 +155,7 @@ def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: i
 
 
 def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> float:
-    """How much a row looks like the header of these columns: the share of distinct names, and a word for time."""
+    """Score how much a row looks like a header: the share of distinct names, plus ½ if a time column is named so."""
     cells = [cell for cell in row if cell]
     times = [i for i, one in enumerate(columns) if one == "time"]
     word = any(TIME_WORD.search(row[i]) and not FORMATS.fullmatch(row[i]) for i in times if i < len(row))
@@ -169,7 +174,7 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
 def _names(
     header: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]], kinds: Sequence[str]
 ) -> tuple[str, ...]:
-    """The names of the columns; an empty one, or a mere unit, takes the label above it (`above` is nearest first)."""
+    """Name the columns; an empty name, or a mere unit, takes the label above it (`above`, nearest first)."""
     names, width, columns = list(header), len(kinds), list(enumerate(kinds))[1:]
     if names[0].startswith("#") and names[0] != "#":
         names[0] = names[0].lstrip("# ")
@@ -197,7 +202,7 @@ def _names(
 def _names_by_place(
     lines: Sequence[str], header: int, first: int, rows: Sequence[Sequence[str]], width: int
 ) -> tuple[str, ...] | None:
-    """The names in a header that the delimiter of the rows does not divide; None if they cannot be told apart."""
+    """Find the names in a header that has another delimiter than the data, or is aligned with the columns; or None."""
     for sign in DELIMITERS:
         cells = split(lines[header], sign)
         if len([cell for cell in cells if cell]) == width:
@@ -216,13 +221,13 @@ def _names_by_place(
 
 
 def _distance(span: tuple[int, int], start: int, end: int, centre: float) -> tuple[float, float]:
-    """How far a word is from a column: minus their overlap, then the distance of their centres."""
+    """Distance of a word from a column, for sorting: minus their overlap, then the distance of their centres."""
     overlap = max(0, min(span[1], end) - max(span[0], start))
     return -overlap, abs((span[0] + span[1]) / 2 - centre)
 
 
 def find_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The columns of fixed-width lines: runs of places at which some line has a character.
+    """Find the columns of fixed-width lines: runs of positions at which some line has a character.
 
     >>> find_spans([" 1.0  20", "10.5   7"])
     [(0, 4), (6, 8)]
@@ -234,7 +239,7 @@ def find_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _units(names: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The units in rows under the header, in a row above it that is mostly units, and in the names themselves."""
+    """Find the units in rows under the header, in a row above it that is mostly units, and in the names themselves."""
     units = {name: unit for name in names if (unit := unit_of_name(name))}
     mostly = [row for row in above if sum(map(is_unit, row)) >= max(2, sum(map(bool, row)) / 4)]
     for row in (*between, *mostly):
@@ -244,7 +249,7 @@ def _units(names: Sequence[str], between: Sequence[Sequence[str]], above: Sequen
 
 
 def unit_of_name(name: str) -> str:
-    """The unit in the brackets of a column name, after "in" or a comma, or at its end.
+    """Find the unit in a column name: in brackets, after "in" or a comma, or at its end.
 
     >>> unit_of_name("PM2.5 (µg/m³)"), unit_of_name("Temp, °C (LGR S/N: 1)"), unit_of_name("ODO mg/L")
     ('µg/m³', '°C', 'mg/L')

@@ -157,7 +157,7 @@ def join_reference(
 
 
 def _compare_units(sensor: Channel, truth: Channel, data: DataSection, notify: Notify) -> None:
-    """Say how the sensor's unit compares with the reference's, if it is another one."""
+    """Say how the sensor's unit converts to the reference's, if they differ."""
     quantity = find_quantity(sensor.name) or find_quantity(truth.name)
     found = conversion(sensor.unit, truth.unit, quantity.molar_mass if quantity else None, data.standard_temperature)
     if not sensor.unit or not truth.unit or (found and (found.gain, found.offset) == (1.0, 0.0)):

@@ -57,7 +57,7 @@ def reshape(
 
 
 def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Without a header: name a column of numbers after the one word in the column before it, or before its `=`."""
+    """Name columns of a table without a header by the word in the column before them, or by `name=` in their cells."""
     names = [name for name in frame.columns if name != LINE]
     if not all(name.startswith("column_") for name in names):
         return None
@@ -84,7 +84,7 @@ def _are_numbers(column: pl.Series) -> bool:
 
 
 def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Add a date to a clock, if no column has one: the one before the table, and a day more at each midnight."""
+    """Add dates to times of day, if no column has them: the date stated before the table, a day later each midnight."""
     holds = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
     clocks = [name for name, cells in holds.items() if cells and all(map(is_clock, cells))]
     dated = any(cells and sum(1 for cell in cells if shape_of(cell)) > len(cells) / 2 for cells in holds.values())
@@ -138,7 +138,7 @@ def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
 
 
 def _hour(name: str) -> int | None:
-    """The hour that a column's name is, from 0 to 24."""
+    """Parse a column name that is an hour, from 0 to 24."""
     found = HOUR_COLUMN.fullmatch(name.strip())
     if not found:
         return None

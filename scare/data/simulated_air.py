@@ -118,7 +118,7 @@ class Clock:
         return self.step_seconds * np.arange(self.rows) / DAY
 
     def kept(self, memory_seconds: float) -> float:
-        """Share that remains after one step of what decays by a factor e in `memory_seconds`."""
+        """Share that remains after one step of a decay with the time constant `memory_seconds`."""
         return float(np.exp(-self.step_seconds / memory_seconds))
 
 
@@ -258,14 +258,14 @@ class WeatheredAir(Air):
         """Readings of one new box's sensing cells, with a fault where `spikes` is true."""
 
     def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
-        """What a sensor with this lag reads of the air [rows]; its `dead` share [rows] responds weakly and late."""
+        """Follow the air with this lag [rows]; the `dead` share [rows] of the cell responds weakly and late."""
         seen = lagged(air, self.clock, lag_seconds)
         if not dead.any():
             return seen
         return (1 - dead) * seen + dead * DYING_RESPONSE * lagged(air, self.clock, DYING_SECONDS)
 
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
-        """Readings of one new box: its cells first, then temperature and humidity."""
+        """Draw the readings of one new box: its sensing cells first, then temperature and humidity."""
         silent = dropouts(rng, self.clock)
         spikes = rng.random(self.clock.rows) < SPIKES_PER_DAY * self.clock.step_seconds / DAY
         spikes &= ~silent

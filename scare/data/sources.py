@@ -67,7 +67,7 @@ class Source:
 
 
 def find_source(path: Path, encoding: str = "") -> Source:
-    """Find what a file holds by its first bytes; its name does not count."""
+    """Find what a file holds by its first bytes, whatever its name."""
     member = _member(path)
     with _open(path, member) as handle:
         head = handle.read(HEAD_BYTES)

@@ -30,7 +30,7 @@ SAME_REFERENCE = 0.5  # above this share of equal values at equal times two refe
 
 @dataclass(frozen=True)
 class Split:
-    """Three parts, how they were made, what results on them cannot show, and which devices are left out."""
+    """The three parts, how they were made, the limits of results on them, and the devices left out."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
@@ -277,14 +277,17 @@ def reference_times(readings: Sequence[Readings]) -> np.ndarray:
 
 
 def shortest_part(readings: Sequence[Readings]) -> float:
-    """How long validation and test of a split by time each are at least, in seconds."""
+    """Return the duration of the shorter of validation and test in a split by time, in seconds."""
     times = reference_times(readings)
     first, second = np.quantile(times, [1 - VALIDATION_SHARE - TEST_SHARE, 1 - TEST_SHARE])
     return float(min(second - first, times[-1] - second))
 
 
 def what_would_do(readings: Sequence[Readings], gap_seconds: float) -> str:
-    """Say which window, or how much more data, leaves half of validation to be scored; `gap_seconds` is the window."""
+    """Say which window, or how much more data, would leave half of validation to be scored.
+
+    `gap_seconds` is the duration of the window that is too long.
+    """
     times, window = reference_times(readings), shortest_part(readings) / 2
     step = float(np.median([one.step_seconds for one in readings if len(one) > 1] or [np.inf]))
     missing = 2 * gap_seconds / VALIDATION_SHARE - float(times[-1] - times[0])

@@ -95,7 +95,7 @@ class TableOptions:
 
     @property
     def table_options(self) -> dict[str, Any]:
-        """What is stated, as keywords for another record with the same fields."""
+        """Return these options as keyword arguments for another record with the same fields."""
         values = {one.name: getattr(self, one.name) for one in fields(TableOptions)}
         return {name: value for name, value in values.items() if value not in ("", None, ())}
 
@@ -447,7 +447,7 @@ def _footer(source: Source, delimiter: str, width: int) -> list[str]:
 
 
 def _no_table(path: Path, filled: Sequence[str], rows: Sequence[Sequence[str]]) -> DataError:
-    """The error for a text without a row of data."""
+    """Make the error for a text without a row of data."""
     if not rows or max(map(len, rows)) < 2:
         return DataError(
             f"{path}: no line has two columns, as in '{filled[0][:60]}'; separate columns by comma, semicolon or tab"
@@ -477,7 +477,7 @@ def _find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> 
 
 
 def _unreadable(path: Path, error: BaseException) -> DataError:
-    """The error for a file that a library could not read, with the beginning of the library's message."""
+    """Make the error for a file that a library could not read, with the beginning of the library's message."""
     reason = " ".join(str(error).split())[:80]
     return DataError(f"{path}: the file is damaged or not a table ({reason})")
 

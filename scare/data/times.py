@@ -273,7 +273,7 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Order, str,
 
 
 def _both_readings(text: str) -> str:
-    """Why a date is ambiguous, with both readings."""
+    """Explain why a date is ambiguous, with both ways to read it."""
     found = SHORT_DATE.match(text)
     assert found is not None
     first, second = int(found[1]), int(found[2])
@@ -475,7 +475,10 @@ def in_utc(times: pl.Series, zone: str) -> pl.Series:
 
 
 def timed(batch: pl.DataFrame, form: TimeFormat, table: TableFile, tally: Tally) -> tuple[pl.DataFrame, pl.Series]:
-    """The rows of a batch whose time can be read, and their times in UTC; the others are counted."""
+    """Select the rows of a batch whose time can be parsed; returns them and their times in UTC.
+
+    Other rows are counted in `tally`. A time with a zone among times without one, or the reverse, is a DataError.
+    """
     if form.doubt:
         raise DataError(f"{table.path}: {form.doubt}")
     written = batch.select(LINE, _joined_text(form.columns))

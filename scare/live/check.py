@@ -152,7 +152,7 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
 def propose_inputs(stats: Sequence[InputStats], channels: Sequence[str]) -> str:
     """Write `[[inputs]]` for what arrived, as TOML, with the field that each channel is most likely in.
 
-    Inputs that the config file has keep all that it says of them, also those for which nothing arrived.
+    Inputs of the config file keep all of their settings, even if nothing arrived for them.
     """
     inputs = []
     for one in stats if any(one.numbers for one in stats) else ():

@@ -199,7 +199,7 @@ class DeviceGroup:
 
     @property
     def history_key(self) -> str:
-        """Equal for two calibrators if one can continue the histories of the other's devices."""
+        """A key that two calibrators share if one can continue the histories of the other's devices."""
         return _history_key(self.calibrator.inputs)
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> CalibratedRows:

@@ -88,7 +88,7 @@ class Setup:
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
 
     def written(self, file: str) -> dict[str, Any]:
-        """What is stated of how a file is written; what is stated of one of the sensor's files holds for all."""
+        """Return how a file is written, as selected; a selection for one of the sensor's files holds for all."""
         files = () if file == self.reference_file else self.sensors
         stated = [self.selections.tables.get(name, AS_FOUND).table_options for name in (file, *files)]
         return next(filter(None, stated), {})

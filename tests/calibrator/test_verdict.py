@@ -14,11 +14,11 @@ COVERED = {"level": 0.9, "rows": 2000, "share": 0.88, "width": 6.0}
 @pytest.mark.parametrize(
     ("changes", "share", "level", "reason"),
     [
-        ({}, 0.88, "good", "that of a straight line 3."),
+        ({}, 0.88, "good", "a straight line has an error of 3."),
         ({"r2": 0.6}, 0.88, "usable with care", "Explains 60 % of the variation: usable with care for hourly values."),
         ({"line_rmse": 1.5}, 0.88, "usable with care", "a straight line is better"),
-        ({"line_rmse": None}, 0.88, "good", "where the reference varies by 6.32."),
-        ({}, 0.7, "usable with care", "the 90 % interval holds only 70 % of the references"),
+        ({"line_rmse": None}, 0.88, "good", "while the reference varies by 6.32."),
+        ({}, 0.7, "usable with care", "the 90 % interval contains only 70 % of the references"),
         ({"rows": 67}, 0.88, "usable with care", "only 67 rows could be scored"),
         ({"r2": 0.14}, 0.88, "not usable", "Explains 14 % of the variation: not usable for hourly values."),
         ({"r2": -2.0}, 0.88, "not usable", "Explains 0 % of the variation: not usable"),

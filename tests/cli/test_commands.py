@@ -183,7 +183,7 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: RunCli, model: Path) ->
         "flagged outside: at most 0.001",
     ):
         assert word in card
-    assert "multiply adds" in output.out
+    assert "multiply-adds" in output.out
     facts = json.loads(scare(f"scare info {model} --json").out)
     assert facts["window"] == 8
     assert facts["devices"] == ["box-01", "box-02", "box-03", "box-04"]
