@@ -26,7 +26,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.column_mapping import device_series
 from scare.data.readings import DEVICE, TIME
 from scare.data.tables import SUFFIXES, TableOptions, Tally, open_table, read_table, stem
-from scare.data.times import find_time_format, timed
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require
 from scare.live.fleet import DEFAULT, Route, choose_route
@@ -271,7 +271,7 @@ def find_spans(path: Path, device: str, labels: LabelColumns) -> list[DeviceSpan
     time = pl.col(TIME)
     parts = []
     for batch in table.batches(columns):
-        batch, moments = timed(batch, form, table, tally)
+        batch, moments = parse_times(batch, form, table, tally)
         times = pl.DataFrame([device_series(batch, column, device, table), moments.dt.epoch("us")])
         parts.append(
             times.group_by(DEVICE).agg(

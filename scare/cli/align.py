@@ -58,17 +58,17 @@ def align(
         "the command line",
     )
     data = replace(data, quantity=quantity, stamp=stamp)
-    found = [inspect_table(find_files([place])[0].path) for place in (sensors, stations)]
-    sensor, column, notes = choose_pair(found[0], found[1], data)
-    for line in (*found[0].notes, *found[1].notes, *notes):
+    sensor_table, station_table = (inspect_table(find_files([place])[0].path) for place in (sensors, stations))
+    sensor, column, notes = choose_pair(sensor_table, station_table, data)
+    for line in (*sensor_table.notes, *station_table.notes, *notes):
         note(line)
     names = [one.name for one in data.channels] or [
-        one.name for one in found[0].propose(quantity, sensor=sensor)[0].channels
+        one.name for one in sensor_table.propose(quantity, sensor=sensor)[0].channels
     ]
-    truth = _station(_read(stations, found[1], [column.name]), station)
-    truth = with_end_stamps(truth, found[1], data, note)
+    truth = _station(_read(stations, station_table, [column.name]), station)
+    truth = with_end_stamps(truth, station_table, data, note)
     aligned, clocks = [], dict[str, ClockCheck]()
-    for one in _read(sensors, found[0], names):
+    for one in _read(sensors, sensor_table, names):
         try:
             clock = check_clock(one, truth, one.channels[0].name, max_offset)
             aligned.append(align_readings(shift(one, clock.offset.seconds) if apply_offset else one, truth))

@@ -28,7 +28,7 @@ from scare.data.laser_pairs import describe_pair, find_laser_pairs, mean_of_lase
 from scare.data.quantities import find_quantity, find_unit, guess_unit
 from scare.data.readings import DEVICE, TIME, Readings
 from scare.data.tables import AS_FOUND, TableFile, TableOptions, Tally, open_table, with_numbers
-from scare.data.times import find_time_columns, find_time_format, timed
+from scare.data.times import find_time_columns, find_time_format, parse_times
 from scare.errors import DataError
 
 SITE_WORDS = {"site", "station", "location"}
@@ -234,12 +234,12 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     table = open_table(path, options)
     time, tally = time or find_time_columns(table), Tally(table)
     form = find_time_format(table, time)
-    raw, times = timed(table.read(table.columns), form, table, tally)
+    raw, times = parse_times(table.read(table.columns), form, table, tally)
     frame = with_numbers(raw, table, tally)
     del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
     rest = frame.drop(time, *filter(None, [device]))
-    rest, left_out, notes = _join_lasers(rest)
+    rest, left_out, notes = _average_laser_pairs(rest)
     known = table.format.columns if table.format else {}
     parameter, columns = stated_quantity(rest), []
     for column in rest:
@@ -249,9 +249,9 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         if why := why_no_channel(column, stated):
             left_out[column.name] = why
             continue
-        summary, shown = summarise(column, stated, table.units.get(column.name, ""), parameter)
+        summary, remarks = summarise(column, stated, table.units.get(column.name, ""), parameter)
         columns.append(summary)
-        notes += shown
+        notes += remarks
     if table.format and table.format.kind == "reference":
         columns = [replace(column, is_reference=column.family != "weather") for column in columns]
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
@@ -260,7 +260,14 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     texts = [name for name, kind in rest.schema.items() if kind == pl.String]
     site = next((name for name in texts if words(name) & SITE_WORDS), "")
     return Inspection(
-        *(table, time, tuple(columns), device, site, stamps, numbers, options),
+        table=table,
+        time=time,
+        columns=tuple(columns),
+        device_column=device,
+        site_column=site,
+        stamps=stamps,
+        numbers=numbers,
+        options=options,
         left_out=tuple(left_out.items()),
         notes=(*table.notes, *form.notes, *tally.notes(), *notes),
     )
@@ -302,12 +309,12 @@ def find_time_and_device(
         raise DataError(f"{table.path}: the file has a header but no rows")
     table.require(time)
     time = time or find_time_columns(table)
-    raw, times = timed(raw, find_time_format(table, time), table, Tally(table))
+    raw, times = parse_times(raw, find_time_format(table, time), table, Tally(table))
     frame = with_numbers(raw, table)
     return time, _find_device(frame.drop(time), times)
 
 
-def _join_lasers(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str], list[str]]:
+def _average_laser_pairs(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str], list[str]]:
     """Replace the two laser counters of a box by their mean; returns why each is left out, and the counts."""
     left_out, notes = dict[str, str](), []
     for name, pair in find_laser_pairs(frame.columns).items():

@@ -18,7 +18,7 @@ from scare.data.laser_pairs import find_laser_pairs, mean_of_lasers
 from scare.data.quantities import STANDARD_TEMPERATURE
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, TIME, Channel, Readings
 from scare.data.tables import LINE, ROWS, TableFile, TableOptions, Tally, open_table, read_numbers, stem
-from scare.data.times import find_time_format, timed
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
 from scare.records import Positive
 
@@ -178,7 +178,7 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
         return mean_of_lasers(first, second[0], unit) if second else first
 
     for batch in table.batches(columns, rows):
-        batch, times = timed(batch, form, table, tally)
+        batch, times = parse_times(batch, form, table, tally)
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
         frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()

@@ -68,7 +68,7 @@ Dates = Literal["", "day-first", "month-first"]  # how dates like 3/4/2026 are w
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """What a person may state about how a table file is written; what is not given is guessed, and the guess is said.
+    """Options for how a table file is written; what is not given is guessed, and a note says so.
 
     Parameters
     ----------

@@ -474,7 +474,9 @@ def in_utc(times: pl.Series, zone: str) -> pl.Series:
     return frame.select(pl.when(second).then("late").otherwise("early")).to_series()
 
 
-def timed(batch: pl.DataFrame, form: TimeFormat, table: TableFile, tally: Tally) -> tuple[pl.DataFrame, pl.Series]:
+def parse_times(
+    batch: pl.DataFrame, form: TimeFormat, table: TableFile, tally: Tally
+) -> tuple[pl.DataFrame, pl.Series]:
     """Select the rows of a batch whose time can be parsed; returns them and their times in UTC.
 
     Other rows are counted in `tally`. A time with a zone among times without one, or the reverse, is a DataError.

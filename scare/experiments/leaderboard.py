@@ -27,7 +27,7 @@ import polars as pl
 from scare.calibrator.intervals import LEVEL
 from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME, Readings
 from scare.data.tables import LINE, Tally, open_table, read_numbers, write_table
-from scare.data.times import find_time_format, timed
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError
 from scare.experiments.suite_tasks import Suite, Track, read_task, split_task
 from scare.experiments.task import TASK as TASK_FILE
@@ -69,7 +69,7 @@ def read_predictions(path: Path) -> pl.DataFrame:
     numbers = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
     form, tally, parts = find_time_format(table, (TIME,)), Tally(table), []
     for batch in table.batches([*KEY, *numbers]):
-        rows, times = timed(batch, form, table, tally)
+        rows, times = parse_times(batch, form, table, tally)
         values = [read_numbers(rows, name, table, tally) for name in numbers]
         parts.append(rows.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(times, *values))
     if problems := tally.notes():
