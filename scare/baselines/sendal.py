@@ -111,11 +111,15 @@ class Sendal:
             return decision + self.transformer.operations(window, channels)
         # An LSTM unit has 4 gates and 3 more products per row, 3 sigmoids and 2 tanh (`kernels.recurrent`).
         gates, head = units * (4 * (channels + self.hidden) + 3), self.hidden
-        return decision + Operations(gates + head, 7 * units, exponentials=5 * units, divisions=5 * units)
+        return decision + Operations(
+            multiply_adds=gates + head, additions=7 * units, exponentials=5 * units, divisions=5 * units
+        )
 
     def classifier_operations(self, window: int, channels: int) -> Operations:
         """Operations of one decision by the classifier."""
-        return Operations(window * channels, 2 * window, exponentials=window, divisions=window + 1)
+        return Operations(
+            multiply_adds=window * channels, additions=2 * window, exponentials=window, divisions=window + 1
+        )
 
 
 class SimpleBranch(eqx.Module):

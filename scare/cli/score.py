@@ -205,7 +205,7 @@ def _show(card: Card) -> None:
 
 
 def _value_and_unit(entry: Entry) -> tuple[str, str]:
-    """Format an entry's value and unit for the table; a value of None with a grade was infinite."""
+    """Format an entry's value and unit for the table; a graded value of None was infinite, which JSON cannot store."""
     if entry.value is None or isinstance(entry.value, str):
         return entry.value or ("none" if entry.grade else "not known"), ""
     if entry.unit == YES_NO:

@@ -71,14 +71,19 @@ def _choose_reference(
     correlate: Callable[[str, str], float],
     stations: Inspection,
 ) -> tuple[ColumnSummary, list[str]]:
-    """The reference's column: of the wanted quantity, or of one that a channel has too; else what correlates best."""
+    """Choose the reference's column and say why: the candidate that correlates best with the sensor.
+
+    Candidates are the columns of the wanted quantity; or else pollutants that a channel measures too; or else any
+    pollutant. Weather comes last.
+    """
     if not columns:
         raise DataError(f"{stations.table.path}: no column looks like a reference; name it with --reference")
     of_quantity = [one for one in columns if wanted and one.quantity == wanted]
     unknown = [one for one in columns if not one.quantity]
     shared = [one for one in columns if one.quantity and any(channel.measures(one.quantity) for channel in channels)]
-    pollutants = [[one for one in some if one.family != "weather"] for some in (shared, columns)]
-    candidates = (of_quantity or unknown if wanted else []) or pollutants[0] or pollutants[1] or shared or list(columns)
+    shared_pollutants, pollutants = ([one for one in some if one.family != "weather"] for some in (shared, columns))
+    of_wanted = of_quantity or unknown if wanted else []
+    candidates = of_wanted or shared_pollutants or pollutants or shared or list(columns)
     if len(candidates) == 1:
         return candidates[0], []
     strengths = {}

@@ -494,7 +494,7 @@ class Tally:
         self._examples: dict[str, list[str]] = {}
 
     def add_rows(self, unread: pl.DataFrame) -> None:
-        """Count rows without a time: a frame of their lines and texts."""
+        """Count rows whose time cannot be parsed; `unread` has their lines and the text in place of a time."""
         self._lost_rows += unread.height
         self._lost += [(line, text or "") for line, text in unread.head(EXAMPLES - len(self._lost)).rows()]
 

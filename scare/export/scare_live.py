@@ -52,7 +52,7 @@ class Stream:
     simple_period, deep_period = 1, 1  # windows for which a choice of branch is kept
 
     def __init__(self, past: bool = False) -> None:
-        """Start without readings; with `past`, stuck readings and spikes are flagged too."""
+        """With `past`, stuck readings and spikes are flagged too."""
         self._looks_back = past
         self.reset()
 
@@ -156,7 +156,7 @@ class Stream:
         return self.window * self.step_ms < behind <= CLOCK // 2 + 1
 
     def _judge(self, numbers: "array[float]") -> int:
-        """Return the status of a reading: that of its first unusable channel, or OK."""
+        """Status of a reading; the first channel that cannot be used decides."""
         for number, channel in zip(numbers, self.channels):  # noqa: B905 (MicroPython's zip is never strict)
             if not isfinite(number) or number in self.absent:
                 return MISSING

@@ -28,7 +28,7 @@ class SettlingStream(Stream):
         super().__init__(past)
 
     def reset(self) -> None:
-        """Forget all readings, but keep the settled scaling."""
+        """Forget all readings; what settling has found stays."""
         super().reset()
         self._readings = zeros(self.window * len(self.moving))
 

@@ -269,7 +269,9 @@ def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     """Per row: its length; a dot product, a distance and an exponential for each support; then the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     kernel = tokens * supports
-    return Operations(tokens * width + kernel * (width + 1 + bits), 2 * kernel, exponentials=kernel)
+    return Operations(
+        multiply_adds=tokens * width + kernel * (width + 1 + bits), additions=2 * kernel, exponentials=kernel
+    )
 
 
 def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:

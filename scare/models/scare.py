@@ -212,14 +212,15 @@ class Scare:
         if self.front.overall:
             total += Operations(multiply_adds=rows * channels * width + tokens * width)
         total += self._attention_operations(tokens, channels)
-        total += Operations(2 * tokens * width * hidden, 2 * tokens * width)  # feed-forward and two residuals
+        # Feed-forward and two residuals.
+        total += Operations(multiply_adds=2 * tokens * width * hidden, additions=2 * tokens * width)
         if self.block.norm:
-            norm = Operations(3 * tokens * width, 2 * tokens * width, divisions=2 * tokens)
+            norm = Operations(multiply_adds=3 * tokens * width, additions=2 * tokens * width, divisions=2 * tokens)
             total += norm + norm
         total += Operations(multiply_adds=tokens * width)  # head
         if self.head.curve:
-            total += Operations(2 * count_products(channels), 1)
-        return total + Operations(rows * channels, 1) if self.head.skip else total
+            total += Operations(multiply_adds=2 * count_products(channels), additions=1)
+        return total + Operations(multiply_adds=rows * channels, additions=1) if self.head.skip else total
 
     def _attention_operations(self, tokens: int, channels: int) -> Operations:
         """Operations of the attention: projections of the tokens, hash codes if it has them, mixing of the values."""
@@ -237,14 +238,26 @@ class Scare:
             inner = (channels if fused else KEY_WIDTH) * choice.heads
             keys_and_values = Operations(tokens * channels * inner) if fused else project(inner) + project(inner)
             attend = Operations(
-                2 * pairs * inner, 2 * pairs * choice.heads, 0, pairs * choice.heads, tokens * choice.heads
+                multiply_adds=2 * pairs * inner,
+                additions=2 * pairs * choice.heads,
+                exponentials=pairs * choice.heads,
+                divisions=tokens * choice.heads,
             )
             return project(inner) + keys_and_values + attend + Operations(tokens * inner * width)
         kernel = tokens * choice.supports
-        code = Operations(2 * tokens * width + kernel * width + kernel * choice.bits, kernel, 0, kernel, 2 * tokens)
+        code = Operations(
+            multiply_adds=2 * tokens * width + kernel * width + kernel * choice.bits,
+            additions=kernel,
+            exponentials=kernel,
+            divisions=2 * tokens,
+        )
         if choice.raw:
-            code = Operations(tokens * width + kernel * (width + 1 + choice.bits), 2 * kernel, 0, kernel)
-        attend = Operations(pairs * width, pairs, 2 * pairs, 0, tokens)
+            code = Operations(
+                multiply_adds=tokens * width + kernel * (width + 1 + choice.bits),
+                additions=2 * kernel,
+                exponentials=kernel,
+            )
+        attend = Operations(multiply_adds=pairs * width, additions=pairs, bit_operations=2 * pairs, divisions=tokens)
         if choice.mix is Mix.HASH:
             return project(width) + project(width) + code + attend + Operations(tokens * width * width)
         return project(width) + project(width) + project(width) + code + code + attend
