@@ -50,6 +50,7 @@ STATED_UNIT = re.compile(r"^[#\s\"]*(.+?) units? ?[=:] ?\"?([^\"]+?)\"?\s*$", re
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
+POINT, NO_NAME = re.compile(r"\s*[+-]?\d*\.\d+\s*"), re.compile(r"(col|column|unnamed|field|var|[vx])?[ _:.]*\d+")
 READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 READABLE = (
     cs.numeric()
@@ -60,6 +61,10 @@ READABLE = (
     | cs.date()
     | cs.datetime()
     | cs.by_dtype(pl.Null)
+)
+CUT_DECIMALS = (
+    "The last columns have no names, and no number has decimals: decimal commas seem to have been taken for"
+    " delimiters, so that values are in wrong columns. Export the file again with semicolons or decimal points."
 )
 
 
@@ -304,6 +309,9 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
         notes = (f"Read as {ENCODINGS.get(source.encoding, source.encoding)}.", *notes)
     if source.member:
         notes = (f"Read '{source.member}' from the archive.", *notes)
+    if delimiter == "," and _has_cut_decimals(names, data):
+        notes = (*notes, CUT_DECIMALS)
+        logger.warning(f"{source.path}: {CUT_DECIMALS}")
     remarks = (*head[: layout.first], *_footer(source, delimiter, len(names)))
     return TableFile(
         source.path,
@@ -474,6 +482,20 @@ def _find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> 
                     f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
                 )
     return "," if found else "."
+
+
+def _has_cut_decimals(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether decimal commas seem to have been taken for delimiters, by a program that named the cells left over.
+
+    Then the last columns have numbers but no names of their own, no number has a point, and some rows end
+    before the others, without a hole.
+    """
+    filled = [[bool(cell.strip()) for cell in row] for row in rows if any(map(str.strip, row))]
+    to_the_end = sum(sum(row) == len(names) for row in filled)
+    if not NO_NAME.fullmatch(names[-1].lower()) or not 0.5 * len(filled) < to_the_end < len(filled):
+        return False
+    in_one_piece = all(all(row[: sum(row)]) for row in filled)
+    return in_one_piece and not any(POINT.fullmatch(cell) for row in rows for cell in row)
 
 
 def _unreadable(path: Path, error: BaseException) -> DataError:

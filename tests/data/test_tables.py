@@ -18,7 +18,7 @@ from scare.data.alignment import check_step
 from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, iterate_tables, read_readings
 from scare.data.readings import TIME_TYPE, Channel, Readings
-from scare.data.tables import read_table, table_writer, write_table
+from scare.data.tables import open_table, read_table, table_writer, write_table
 from scare.errors import DataError, UsageError
 from scare.words import duration
 from tests.data.column_mappings import read_mapping
@@ -571,3 +571,14 @@ class TestMarks:
 
     def test_an_offset_with_seconds_is_refused(self, tmp_path: Path) -> None:
         assert "is not a time" in refusal(tmp_path, "time,pm25\n2026-01-01T12:00:00+00:19:32,1\n")
+
+
+def test_decimal_commas_that_became_delimiters_are_pointed_out(tmp_path: Path) -> None:
+    rows = [f"2026-01-01 {hour:02d}:00,{hour},{hour % 7 or ''}".rstrip(",") for hour in range(24)]
+    cut, right = tmp_path / "cut.csv", tmp_path / "right.csv"
+    cut.write_text("\n".join(["time,co,col1", *rows]), encoding="utf-8")
+    right.write_text("\n".join(["time,co,no2", *rows]), encoding="utf-8")
+    assert [any("decimal commas seem" in note for note in open_table(one).notes) for one in (cut, right)] == [
+        True,
+        False,
+    ]
