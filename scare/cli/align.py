@@ -18,7 +18,7 @@ from scare.data.column_guess import Inspection, inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
 from scare.data.reference_file import choose_pair, with_end_stamps
-from scare.data.tables import stem, write_table
+from scare.data.tables import TableOptions, stem, write_table
 from scare.errors import DataError, UsageError
 from scare.records import convert
 from scare.report.correlogram import draw_correlogram
@@ -33,6 +33,13 @@ def align(
     reference: options.Reference = "",
     quantity: options.Quantity = "",
     stamp: options.StampOption = "",
+    dates: options.SlashDates = "",
+    timezone: options.TimeZone = "",
+    encoding: options.Encoding = "",
+    skip_rows: options.SkipRows = None,
+    sheet: options.Sheet = "",
+    missing: options.MissingCodes = None,
+    reference_timezone: options.ReferenceZone = "",
     out: Annotated[Path, typer.Option("--out", help="The table to write: .csv, .csv.gz or .parquet.")] = Path(
         "colocation.csv"
     ),
@@ -58,7 +65,12 @@ def align(
         "the command line",
     )
     data = replace(data, quantity=quantity, stamp=stamp)
-    sensor_table, station_table = (inspect_table(find_files([place])[0].path) for place in (sensors, stations))
+    given = options.written(dates, timezone, encoding, skip_rows, sheet, missing)
+    written = (given, {"timezone": reference_timezone} if reference_timezone else {})
+    sensor_table, station_table = (
+        inspect_table(find_files([place])[0].path, convert(stated, TableOptions, "the command line"))
+        for place, stated in zip((sensors, stations), written, strict=True)
+    )
     sensor, column, notes = choose_pair(sensor_table, station_table, data)
     for line in (*sensor_table.notes, *station_table.notes, *notes):
         note(line)
@@ -95,7 +107,9 @@ def _read(place: str, found: Inspection, names: Sequence[str]) -> list[Readings]
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
     channels = tuple(found.column(name).channel for name in names)
-    mapping = ColumnMapping(found.time, channels, None, "" if sources[0].device else found.device_column, sort=True)
+    device_column = "" if sources[0].device else found.device_column
+    stated = found.options.table_options
+    mapping = ColumnMapping(found.time, channels, None, device_column, sort=True, **stated)
     for source in sources:
         for one in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(one.device, []).append(one.frame)

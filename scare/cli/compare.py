@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import TableForm, emit, note, progress, show_table
-from scare.cli.options import OUTPUT, option
+from scare.cli.options import DATA, OUTPUT, option
 from scare.cli.train import make_recipe, note_split, report_doubts
 from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
@@ -30,7 +30,17 @@ def compare(
     time: options.TimeColumns = "",
     channels: options.Channels = "",
     reference: options.Reference = "",
+    reference_file: Annotated[str, option(DATA, "--reference-file", "Table of the reference.", hidden=True)] = "",
     device_column: options.DeviceColumn = "",
+    quantity: options.Quantity = "",
+    dates: options.SlashDates = "",
+    timezone: options.TimeZone = "",
+    encoding: options.Encoding = "",
+    skip_rows: options.SkipRows = None,
+    sheet: options.Sheet = "",
+    missing: options.MissingCodes = None,
+    reference_timezone: options.ReferenceZone = "",
+    stamp: options.StampOption = "",
     split: options.Split = None,
     models: options.Models = "",
     windows: options.Windows = None,
@@ -61,7 +71,13 @@ def compare(
     given = read_config(
         config,
         settings or (),
-        data=options.columns(time, channels, reference, device_column),
+        data={
+            **options.columns(time, channels, reference, device_column, reference_file),
+            **options.written(dates, timezone, encoding, skip_rows, sheet, missing),
+            "reference_table": {"timezone": reference_timezone} if reference_timezone else None,
+            "quantity": quantity or None,
+            "stamp": stamp or None,
+        },
         split={"by": split},
         compare={
             "models": list(options.split_names(models)) if models else None,

@@ -65,7 +65,9 @@ Settings = Annotated[
 TimeColumns = Annotated[
     str, option(DATA, "--time", "Time column, or columns to join: Date,Time. UTC unless they have a zone.")
 ]
-SlashDates = Annotated[Dates, option(DATA, "--dates", "Order of dates like 3/4/2026, if no row proves it.")]
+SlashDates = Annotated[
+    Dates, option(DATA, "--dates", "Order of dates like 3/4/2026, if no row proves it.", hidden=True)
+]
 TimeZone = Annotated[
     str, option(DATA, "--timezone", "Zone of times that state none: Europe/Berlin, +05:30.", "UTC", hidden=True)
 ]
@@ -78,6 +80,10 @@ SkipRows = Annotated[
 Sheet = Annotated[str, option(DATA, "--sheet", "Sheet of a spreadsheet.", "the first with a table", hidden=True)]
 MissingCodes = Annotated[
     list[str] | None, option(DATA, "--missing", "Cell that means 'no reading': -999. May be repeated.", hidden=True)
+]
+ReferenceZone = Annotated[
+    str,
+    option(DATA, "--reference-timezone", "Zone of the reference's times, if they state none.", "UTC", hidden=True),
 ]
 Channels = Annotated[str, option(DATA, "--channels", "Input columns, first the one to calibrate: NO2,OX,T,RH.")]
 Reference = Annotated[str, option(DATA, "--reference", "Column of the reference instrument.")]
@@ -192,6 +198,17 @@ def columns(time: str, channels: str, reference: str, device_column: str, refere
         "device_column": device_column or None,
         "reference_file": reference_file or None,
     }
+
+
+def written(
+    dates: Dates, timezone: str, encoding: str, skip_rows: int | None, sheet: str, missing: Sequence[str] | None
+) -> dict[str, Any]:
+    """How a file is written, as keys of [data] or of `TableOptions`; only what is given."""
+    given = {
+        **{"dates": dates, "timezone": timezone, "encoding": encoding, "skip_rows": skip_rows, "sheet": sheet},
+        "missing": list(missing or ()),
+    }
+    return {name: value for name, value in given.items() if value not in ("", None, [])}
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -131,3 +131,27 @@ def test_two_weeks_of_two_minutes_beside_an_hourly_reference_train_without_an_op
     assert "box: averaged readings from 2 minutes to 1 hour" in output.err
     scores = json.loads(output.out)["scores"]
     assert scores["linear, all"]["rmse"] < scores["raw"]["rmse"] / 2
+
+
+def test_what_a_person_states_about_a_file_counts_in_every_command(scare: RunCli) -> None:
+    """Ambiguous dates, a code that is a likely reading, an encoding and a zone, which no file tells by itself."""
+    made = air(6, 600)
+    rows: list[list[object]] = [["when", "pm25", "humidity", "remark"]]
+    for row, second in enumerate(made["seconds"]):
+        local = (START + timedelta(seconds=int(second))).astimezone(ZoneInfo("Asia/Kolkata"))
+        raw = 55.5 if row % 50 == 7 else made["raw"][row]
+        rows.append([f"{local:%d/%m/%Y %H:%M}", f"{raw:.2f}", f"{made['RH'][row]:.0f}", "Zürich"])
+    write("logger.csv", rows, encoding="cp1252")
+    write("station.csv", [["time", "pm25"], *([f"{end:%Y-%m-%dT%H:%M}", f"{pm:.2f}"] for end, pm in hourly(made))])
+    stated = "--dates day-first --timezone Asia/Kolkata --encoding cp1252 --missing 55.50 --reference-timezone UTC"
+    aligned = scare(f"scare align logger.csv station.csv {stated} --out pair.csv --json")
+    assert aligned.code == 0, aligned.err
+    assert "logger: the clocks agree" in aligned.err
+    assert "55.5" not in Path("pair.csv").read_text(encoding="utf-8")
+    both = f"logger.csv --reference-file station.csv {stated}"
+    trained = scare(f"scare train {both} --json")
+    assert trained.code == 0, trained.err
+    assert json.loads(trained.out)["scores"]["linear"]["r2"] > 0.8
+    compared = scare(f"scare compare {both} --models linear --windows 4 --seeds 1 --json")
+    assert compared.code == 0, compared.err
+    assert json.loads(compared.out)["rows"][0]["r2"] > 0.8
