@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
+from scare.live.arrivals import Delivery
 from scare.live.config import LiveLimits, Model
 from scare.live.journal import Store
 from scare.live.messages import Reading, format_time
-from scare.live.pipeline import Delivery, ModelFiles, Monitor, Pipeline
+from scare.live.pipeline import ModelFiles, Monitor, Pipeline
 from tests.live.broker import Listener, free_port, running_broker, wait_for
 
 RATE, SECONDS, TICKS = 1000, 60, 20  # readings per second, duration, and sends per second

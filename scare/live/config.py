@@ -177,11 +177,13 @@ class Files:
 
 @dataclass(frozen=True)
 class LiveLimits:
-    """Limits on devices and queued readings, and the seconds between snapshots."""
+    """Limits on devices and queued readings, the seconds between snapshots, and what is made of times."""
 
     devices: Count = 100_000
     queue: Count = 1000
     snapshot_seconds: Positive = 60.0
+    reorder_steps: Annotated[float, Ge(0)] = 2.0
+    trust_times: bool = False
 
 
 @dataclass(frozen=True)

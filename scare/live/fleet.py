@@ -88,6 +88,10 @@ class Fleet:
         """The calibrator of a device that was admitted."""
         return self._groups[self._models[device]].calibrator
 
+    def last_time(self, device: str) -> float:
+        """The time of the newest row of a device that was admitted, late ones aside; NaN before the first."""
+        return self._groups[self._models[device]].last_time(device)
+
     def push(
         self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray | Sequence[np.ndarray]
     ) -> CalibratedRows:
@@ -201,6 +205,11 @@ class DeviceGroup:
     def history_key(self) -> str:
         """A key that two calibrators share if one can continue the histories of the other's devices."""
         return _history_key(self.calibrator.inputs)
+
+    def last_time(self, device: str) -> float:
+        """The time of the newest row of a device, NaN before the first."""
+        index = self.devices.get(device)
+        return np.nan if index is None else self._windows.last_time(index)
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> CalibratedRows:
         """Calibrate a row [n, channels] of each device."""

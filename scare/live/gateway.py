@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ import polars as pl
 from scare.data.quantities import display_unit
 from scare.errors import DataError, UsageError
 from scare.extras import require
+from scare.live.arrivals import Delivery
 from scare.live.config import Config, Kafka
 from scare.live.day_files import ParquetFiles, as_table
 from scare.live.home_assistant import Discovery
@@ -20,7 +22,7 @@ from scare.live.http import LiveStatus, Poller, Server, parse_body
 from scare.live.journal import Store, read_journal
 from scare.live.messages import Reader, Reading
 from scare.live.mqtt import MqttSink, MqttSource
-from scare.live.pipeline import Delivery, ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
+from scare.live.pipeline import ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
 from scare.live.recent import Recent
 
 if TYPE_CHECKING:
@@ -162,10 +164,11 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibr
     with TemporaryDirectory() as folder:
         store = Store(folder)
         try:
-            pipeline = Pipeline(models, store, [sink], monitor, config.limits)
+            pipeline = Pipeline(models, store, [sink], monitor, replace(config.limits, trust_times=True))
             pipeline.restore()
             for readings in _read_recording(file, readers[adapter], monitor):
                 pipeline.process([Delivery(readings)])
+            pipeline.flush()
         finally:
             store.close()
     table = pl.concat(sink.tables)
@@ -178,7 +181,7 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibr
 def _read_recording(file: Path, reader: Reader, monitor: Monitor) -> Iterator[list[Reading]]:
     """Yield the readings of a file, `REPLAYED_LINES` lines at a time; rejected lines are counted in `monitor`."""
     if file.suffix == ".log":
-        journal = read_journal(file)
+        journal = (one for one in read_journal(file) if one is not None)
         while readings := list(islice(journal, REPLAYED_LINES)):
             monitor.count("received", len(readings))
             yield readings

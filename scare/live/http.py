@@ -34,9 +34,10 @@ from starlette.types import Scope
 from scare.data.flags import MEANINGS
 from scare.errors import DataError, UsageError
 from scare.files import PAGES, UPLOT
+from scare.live.arrivals import Delivery
 from scare.live.config import Http, Input, is_loopback
 from scare.live.messages import MAX_PAYLOAD, Reader, Reading, RejectedError, parse_json
-from scare.live.pipeline import COUNTS, Delivery, Monitor, Pipeline
+from scare.live.pipeline import COUNTS, Monitor, Pipeline
 from scare.live.recent import Recent
 from scare.server import AccessCheck, AccessGuard, ThreadedServer, error_response
 

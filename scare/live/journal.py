@@ -3,14 +3,18 @@
     snapshot n  everything that a fleet remembers, in one file that is complete or not there
     journal n   the readings since snapshot n, in order; on disk (fsync) before they are calibrated
 
-A line of a journal is a checksum and a JSON list, so that a line cut off by a power failure is recognised. Older
-journals are kept for some minutes, to recognise readings that a broker or a box sends again. Snapshots and journals
-also hold the position in a Kafka partition: where to continue reading.
+A line of a journal is a checksum and a JSON list; one that a power failure cut off or a disk has damaged is skipped,
+and a damaged file is kept under another name. A restart reads the newest snapshot and all journals from it on; without
+a snapshot, all journals there are. Older journals are kept for some minutes, to recognise readings that a broker or a
+box sends again. Snapshots and journals also hold the position in a Kafka partition: where to continue reading.
 """
 
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
 from pathlib import Path
 from time import time
@@ -24,6 +28,8 @@ from scare.files import lock_file, replacing
 from scare.live.fleet import FleetState
 from scare.live.messages import Reading
 
+LOG = logging.getLogger(__name__)
+NAME = re.compile(r"(?:snapshot-(\d{8})\.safetensors|journal-(\d{8})\.log)")
 KEPT_SECONDS = 180.0  # a journal that a newer snapshot made superfluous is kept this long
 
 
@@ -44,30 +50,51 @@ class Store:
         if not lock_file(self._lock.fileno()):
             self._lock.close()
             raise InUseError(f"{folder} is in use by another scare live; give each process its own state folder")
-        self.number = max(map(_number, self._folder.glob("snapshot-*")), default=0)  # number of the newest snapshot
-        self.oldest = self.number  # number of the oldest journal that is kept
+        self._base = max(self._find("snapshot-*"), default=0)  # number of the newest snapshot, 0 without one
+        self.number = max([self._base, *self._find("journal-*")])  # number of the newest journal
+        self.oldest = self._base  # number of the oldest journal that is kept
+        self.damaged = 0  # lines skipped so far
         self._journal: Journal | None = None
         self.position = 0  # Kafka offset after the last reading stored
 
     def state(self) -> FleetState | None:
-        """Read the newest snapshot, None before the first; sets `position` to the one stored with it."""
-        if not self.number:
+        """Read the newest snapshot, None if there is none; sets `position` to the one stored with it."""
+        if not self._base:
             return None
-        state, self.position = read_snapshot(self._snapshot_path(self.number))
+        state, self.position = read_snapshot(self._snapshot_path(self._base))
         return state
 
     def readings(self) -> Iterator[Reading]:
         """Yield the readings after the newest snapshot; `position` advances with them."""
-        for reading in read_journal(self._journal_path(self.number)):
-            self._advance(reading)
-            yield reading
+        for number in sorted(self._find("journal-*")):
+            if number >= self._base:
+                for reading in self._read(number):
+                    self._advance(reading)
+                    yield reading
 
     def older(self) -> Iterator[tuple[int, Reading]]:
         """Yield the readings of older journals that are still kept, as (number of the journal, reading)."""
-        for path in sorted(self._folder.glob("journal-*")):
-            number = _number(path)
-            if number < self.number:
-                yield from ((number, reading) for reading in read_journal(path))
+        for number in sorted(self._find("journal-*")):
+            if number < self._base:
+                yield from ((number, reading) for reading in self._read(number))
+
+    def _read(self, number: int) -> Iterator[Reading]:
+        """Yield the readings of a journal; if lines in it are damaged, say so and keep a copy of the file."""
+        path, damaged = self._journal_path(number), 0
+        for reading in read_journal(path):
+            damaged += reading is None
+            if reading is not None:
+                yield reading
+        if damaged:
+            self.damaged += damaged
+            aside = path.with_name(f"damaged-{path.name}")
+            shutil.copyfile(path, aside)
+            LOG.error("%s: skipped %d damaged lines and used the others; the file is kept as %s", path, damaged, aside)
+
+    def _find(self, pattern: str) -> list[int]:
+        """The numbers of our files of this kind; foreign files are ignored."""
+        matches = (NAME.fullmatch(path.name) for path in self._folder.glob(pattern) if path.is_file())
+        return [int(match[1] or match[2]) for match in matches if match]
 
     def append(self, readings: list[Reading]) -> None:
         """Append readings to the journal; they are on disk (fsync) when this returns."""
@@ -76,20 +103,33 @@ class Store:
         self._journal.append(readings)
         self._advance(readings[-1])
 
-    def take(self, state: FleetState) -> None:
-        """Write a snapshot, start its journal, and remove files that are no longer needed."""
+    def take(self, state: FleetState, waiting: Sequence[Reading] = ()) -> None:
+        """Write a snapshot, start its journal, and remove files that are no longer needed.
+
+        The journal begins with the readings that wait, which the state does not have yet. It is written first: whatever
+        fails, the old snapshot and all journals since restore everything.
+        """
         number = self.number + 1
-        write_snapshot(self._snapshot_path(number), state, self.position)
+        journal = Journal(self._journal_path(number))
+        try:
+            journal.append(waiting)
+            write_snapshot(self._snapshot_path(number), state, self.position)
+        except (OSError, UsageError):
+            journal.close()
+            self._journal_path(number).unlink(missing_ok=True)
+            raise
         if self._journal is not None:
             self._journal.close()
-        self._journal, self.number = Journal(self._journal_path(number)), number
+        self._journal, self.number, self._base = journal, number, number
         sync(self._folder)
-        self._snapshot_path(number - 1).unlink(missing_ok=True)
-        journals = {_number(path): path for path in self._folder.glob("journal-*")}
-        for old, path in journals.items():
+        for old in self._find("snapshot-*"):
+            if old < number:
+                self._snapshot_path(old).unlink()
+        kept = {old: self._journal_path(old) for old in self._find("journal-*")}
+        for old, path in kept.items():
             if old < number - 1 and time() - path.stat().st_mtime >= KEPT_SECONDS:
                 path.unlink()
-        self.oldest = min(old for old, path in journals.items() if path.exists())
+        self.oldest = min(old for old, path in kept.items() if path.exists())
 
     def close(self) -> None:
         """Close the journal and unlock the folder."""
@@ -107,11 +147,6 @@ class Store:
 
     def _journal_path(self, number: int) -> Path:
         return self._folder / f"journal-{number:08d}.log"
-
-
-def _number(path: Path) -> int:
-    """The number in a name such as journal-00000012.log."""
-    return int(path.stem.split("-")[1])
 
 
 def write_snapshot(path: Path, state: FleetState, position: int) -> None:
@@ -155,12 +190,12 @@ class Journal:
     >>> path = Path(tempfile.mkdtemp()) / "journal"
     >>> with Journal(path) as journal:
     ...     journal.append([Reading("box-1", 1.8e9, {"pm25": 3.5})])
-    >>> list(read_journal(path))
-    [Reading(device='box-1', time=1800000000.0, values={'pm25': 3.5}, offset=None)]
+    >>> [(one.device, one.time, one.values) for one in read_journal(path)]
+    [('box-1', 1800000000.0, {'pm25': 3.5})]
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=0)
 
     def append(self, readings: Iterable[Reading]) -> None:
         """Write readings; they are on disk (fsync) when this returns."""
@@ -171,9 +206,14 @@ class Journal:
             fields = [one.device, one.time, values, *offset]
             body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
             lines.append(b"%08x %b\n" % (crc32(body), body))
-        self._file.write(b"".join(lines))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        size, rest = self._file.tell(), memoryview(b"".join(lines))
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+            os.fsync(self._file.fileno())
+        except OSError:  # such as a full disk: no half a line may stay
+            self._file.truncate(size)
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -186,14 +226,17 @@ class Journal:
         self.close()
 
 
-def read_journal(path: Path) -> Iterator[Reading]:
-    """The readings of a journal, up to the first damaged line."""
+def read_journal(path: Path) -> Iterator[Reading | None]:
+    """The readings of a journal, None for a damaged line; a last line that was cut off is left out."""
     if not path.exists():
         return
     with path.open("rb") as file:
         for line in file:
+            if not line.endswith(b"\n"):
+                return  # cut off by a power failure: it was not acknowledged
             body = line[9:-1]  # between the checksum (eight hex digits and a space) and the line break
-            if line[:9] != b"%08x " % crc32(body) or not line.endswith(b"\n"):
-                return  # cut off by a power failure: nothing after it was acknowledged
+            if line[:9] != b"%08x " % crc32(body):
+                yield None
+                continue
             device, time, values, *offset = json.loads(body.decode("ascii"))
             yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()}, *offset)

@@ -29,10 +29,11 @@ from confluent_kafka import (
 )
 
 from scare.errors import UnreachableError, UsageError
+from scare.live.arrivals import Delivery
 from scare.live.config import Kafka
 from scare.live.journal import InUseError, Store
 from scare.live.messages import Reader, Reading, RejectedError, check_size, excerpt
-from scare.live.pipeline import IDLE_SECONDS, MAX_BATCH, Delivery, Monitor, Pipeline, Result
+from scare.live.pipeline import IDLE_SECONDS, MAX_BATCH, Monitor, Pipeline, Result
 
 LOG = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10.0  # longest wait for an answer of the brokers

@@ -24,8 +24,7 @@ from scare.records import convert, load_toml, merge, with_names
 
 MAX_PAYLOAD = 64 * 1024  # most bytes of one message
 MAX_DEPTH = 12  # most levels of nested lists and objects
-MAX_AHEAD_SECONDS = 300.0  # how far a device's clock may be ahead of ours
-EARLIEST = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2000, 2200))
 SECONDS, MILLISECONDS = (1e8, 1e10), (1e11, 1e13)  # since 1970, as in `data/times`
 MAX_NAME = 64  # characters of a device's name
 SHOWN = 60  # characters of a rejected value
@@ -49,6 +48,7 @@ class Reading:
     time: float
     values: Mapping[str, float]
     offset: int | None = None
+    states_time: bool = field(default=True, compare=False)  # not that of its arrival
 
 
 class Reader:
@@ -86,7 +86,7 @@ class Reader:
             if not has_a_key:
                 raise RejectedError(f"no number for {', '.join(values)}")
         seconds = now if time is None else parse_time(time, self._zone)
-        return Reading(check_device(device), check_time(seconds, now), values)
+        return Reading(check_device(device), check_time(seconds), values, states_time=time is not None)
 
 
 @dataclass(frozen=True)
@@ -386,22 +386,25 @@ def format_time(time: float) -> str:
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
-def check_time(time: float, now: float) -> float:
-    """Return a time, or reject one that is not plausible by the receiver's clock (`now`).
+def check_time(time: float) -> float:
+    """Return a time, or reject one that no device can mean; whether it is ahead is for the pipeline to judge.
 
-    >>> check_time(0.0, 1.8e9)
+    >>> check_time(0.0)
     Traceback (most recent call last):
     scare.live.messages.RejectedError: the time 1970-01-01 00:00:00 is before 2000: the device's clock is not set
     """
-    if EARLIEST <= time <= now + MAX_AHEAD_SECONDS:  # false for NaN
+    if EARLIEST <= time <= LATEST:  # false for NaN
         return time
+    reason = "before 2000: the device's clock is not set" if time < EARLIEST else "not plausible"
+    raise RejectedError(f"the time {show_time(time)} is {reason}")
+
+
+def show_time(time: float) -> str:
+    """A time for a message to a person, whatever number it is."""
     try:
-        shown = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError) as error:
-        raise RejectedError(f"{time:g} is not a time") from error
-    ahead = f"more than {MAX_AHEAD_SECONDS / 60:g} minutes ahead of this computer's clock"
-    reason = ahead if time > EARLIEST else "before 2000: the device's clock is not set"
-    raise RejectedError(f"the time {shown} is {reason}")
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g}"
 
 
 def excerpt(value: Any) -> str:

@@ -25,10 +25,11 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from scare.errors import UnreachableError, UsageError
+from scare.live.arrivals import Delivery
 from scare.live.config import DEFAULT_PORTS, Broker
 from scare.live.home_assistant import Discovery
 from scare.live.messages import Reader, Reading, RejectedError, check_size, format_time, topic_level
-from scare.live.pipeline import Delivery, Monitor, Pipeline, Rejection, Result
+from scare.live.pipeline import Monitor, Pipeline, Rejection, Result
 
 QOS = 1
 KEEPALIVE_SECONDS = 30

@@ -1,18 +1,19 @@
 """The pipeline: readings are journaled, calibrated, published and only then acknowledged, in batches.
 
-    sources → `Delivery` → BoundedQueue → Pipeline: journal (fsync) → Fleet → `Result` → sinks → acknowledgement
+    sources → `arrivals` → Pipeline: journal (fsync) → order of time → Fleet → `Result` → sinks → acknowledgement
 
 Sources (`mqtt`, `kafka`, `http`) parse messages into readings; one worker thread does the rest. Readings that were not
-acknowledged when a process died are delivered again; duplicates are recognised by device and time.
+acknowledged when a process died are delivered again; duplicates are recognised by device and time. A reading that
+waits for those it may have overtaken is acknowledged when it is in the journal.
 """
 
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import isfinite, isnan, nan
+from dataclasses import dataclass
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
-from threading import Condition, Event, Lock
+from threading import Event, Lock
 from time import monotonic, time
 from typing import Any, Protocol
 
@@ -20,11 +21,12 @@ import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag_names
-from scare.errors import DataError, ScareError
+from scare.errors import DataError, ScareError, UsageError
+from scare.live.arrivals import BoundedQueue, ClockCheck, Delivery, ReadingSorter, RowAssembler
 from scare.live.config import LiveLimits, Model
 from scare.live.fleet import Fleet, Route
 from scare.live.journal import Store
-from scare.live.messages import Reading, format_time
+from scare.live.messages import Reading, format_time, show_time
 from scare.upkeep.live_drift import NOT_YET, state_label
 
 LOG = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ MAX_BATCH = 1024  # readings processed at once
 IDLE_SECONDS = 0.1  # time between two polls while nothing arrives
 MODEL_POLL_SECONDS = 1.0  # time between two checks of the model files
 KEPT_REJECTIONS = 100  # shown on the page
+RETRY_SECONDS = 1.0  # time between two attempts to write to a full disk
 KEPT_WAITS = 2000  # latencies from which percentiles are computed
 COUNTS = {  # names and help texts of /metrics
     "received": "Messages and lines received.",
@@ -42,10 +45,10 @@ COUNTS = {  # names and help texts of /metrics
     "without_value": "Readings with flags only.",
     "published": "Values published.",
     "replayed": "Readings restored from the journal at the start.",
+    "damaged": "Damaged lines of the journal, skipped at the start.",
     "models_replaced": "Model files reloaded after a change.",
     "models_refused": "Changed model files that could not be loaded.",
 }
-Acknowledge = Callable[[], object]
 OpenCalibrator = Callable[[str], Calibrator]
 
 
@@ -211,92 +214,6 @@ def _file_version(file: str) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Readings that arrived together, and how to acknowledge them; a `partial` one holds a single number of a row."""
-
-    readings: Sequence[Reading]
-    acknowledge: Acknowledge = lambda: None
-    partial: bool = False
-    arrived: float = field(default_factory=monotonic)
-
-
-class BoundedQueue:
-    """Bounded FIFO holding at most `capacity` readings; a larger delivery is accepted only when the queue is empty.
-
-    >>> queue = BoundedQueue(2)
-    >>> [queue.put(Delivery([Reading("a", 0.0, {})] * size)) for size in (1, 2, 1, 1)]
-    [True, False, True, False]
-    >>> [len(one.readings) for one in queue.take(10, wait=0)], queue.put(Delivery([Reading("a", 0.0, {})] * 5))
-    ([1, 1], True)
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity, self.size = capacity, 0
-        self._deliveries: deque[Delivery] = deque()
-        self._changed = Condition()
-
-    def put(self, delivery: Delivery, wait: float | None = 0.0) -> bool:
-        """Add a delivery; False if it does not fit within `wait` seconds (None: wait for ever)."""
-        count = len(delivery.readings)
-        with self._changed:
-            if not self._changed.wait_for(lambda: not self.size or self.size + count <= self._capacity, wait):
-                return False
-            self._deliveries.append(delivery)
-            self.size += count
-            self._changed.notify_all()
-        return True
-
-    def take(self, most: int, wait: float) -> list[Delivery]:
-        """Remove and return the oldest deliveries, about `most` readings; wait up to `wait` seconds for the first."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._deliveries, wait)
-            taken: list[Delivery] = []
-            remaining = self.size - most
-            while self._deliveries and self.size > remaining:  # a delivery is never split
-                taken.append(self._deliveries.popleft())
-                self.size -= len(taken[-1].readings)
-            self._changed.notify_all()
-        return taken
-
-
-class RowAssembler:
-    """Joins numbers that a device sends one by one into rows.
-
-    A row is complete when all channels have arrived, or half a step after its first number.
-    """
-
-    def __init__(self, needs: Callable[[str], tuple[frozenset[str], float]]) -> None:
-        self._needs = needs  # channels and step (seconds) of a device
-        self._rows: dict[str, tuple[Reading, list[Acknowledge]]] = {}  # incomplete rows, by device
-
-    def add(self, part: Reading, acknowledge: Acknowledge) -> list[Delivery]:
-        """Add a number to its device's row; return the rows now complete: this one, or an overdue one before it."""
-        complete = self._finish_due([part.device], part.time)
-        row, acknowledgements = self._rows.get(part.device, (replace(part, values={}), []))
-        row = replace(row, values={**row.values, **part.values})
-        self._rows[part.device] = row, [*acknowledgements, acknowledge]
-        if self._needs(part.device)[0] <= row.values.keys():
-            complete.append(self._finish(part.device))
-        return complete
-
-    def finish_due(self, now: float) -> list[Delivery]:
-        """Remove and return the rows that have waited for half a step, with NaN for what is missing."""
-        return self._finish_due(list(self._rows), now)
-
-    def _finish_due(self, devices: Sequence[str], now: float) -> list[Delivery]:
-        """Finish the rows of these devices whose first number is more than half a step from `now`."""
-        rows = {device: self._rows[device][0] for device in devices if device in self._rows}
-        due = [device for device, row in rows.items() if abs(now - row.time) > self._needs(device)[1] / 2]
-        return [self._finish(device) for device in due]
-
-    def _finish(self, device: str) -> Delivery:
-        """Remove a device's row and return it with NaN for what is missing; acknowledging it acknowledges all parts."""
-        row, acknowledgements = self._rows.pop(device)
-        row = replace(row, values=dict.fromkeys(self._needs(device)[0], nan) | dict(row.values))
-        return Delivery((row,), lambda: [acknowledge() for acknowledge in acknowledgements])
-
-
 class Pipeline:
     """Single-threaded worker: journal, calibrate, publish, acknowledge. `submit` is thread-safe."""
 
@@ -307,6 +224,9 @@ class Pipeline:
         self._fleet = Fleet(models.calibrators, models.routes)
         self._queue = BoundedQueue(limits.queue)
         self._assembler = RowAssembler(self._needs)
+        self._clock = ClockCheck(limits.queue, limits.trust_times)
+        self._sorter = ReadingSorter(self._last_time, limits.reorder_steps)
+        self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
         self._stop = Event()
         self._has_news = False  # readings have arrived since the newest snapshot
@@ -318,6 +238,21 @@ class Pipeline:
         """Readings in the queue."""
         return self._queue.size
 
+    @property
+    def lag(self) -> float:
+        """For how many seconds the oldest delivery has been in the queue."""
+        return self._queue.lag
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the queue takes no reading now."""
+        return self._queue.is_full
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether deliveries are kept back because this computer's clock is behind."""
+        return bool(self._clock.kept_back)
+
     def submit(self, delivery: Delivery, wait: float | None = 0.0) -> bool:
         """Queue a delivery; False if the queue stays full for `wait` seconds (None: wait for ever)."""
         return self._queue.put(delivery, wait)
@@ -327,12 +262,22 @@ class Pipeline:
         state = self._store.state()
         if state is not None:
             self._fleet.restore(state)
-        self._seen = {(one.device, one.time): number for number, one in self._store.older()}
-        readings = self._filter_new(list(self._store.readings()))
-        for start in range(0, len(readings), MAX_BATCH):
-            self._calibrate(readings[start : start + MAX_BATCH])
-        self._monitor.count("replayed", len(readings))
+        restored = self._filter_restored()
+        for start in range(0, len(restored), MAX_BATCH):
+            self._calibrate(self._sort(restored[start : start + MAX_BATCH]))
+        self._monitor.count("replayed", len(restored))
+        self._monitor.count("damaged", self._store.damaged)
         self.snapshot()
+
+    def _filter_restored(self) -> list[Reading]:
+        """The readings to replay, in order of arrival and each once; remembers them and older ones in `_seen`.
+
+        Older journals also hold readings that waited at the snapshot: those are in the journal after it again.
+        """
+        restored = {(one.device, one.time): one for one in self._store.readings()}
+        self._seen = {(one.device, one.time): number for number, one in self._store.older()}
+        self._seen |= dict.fromkeys(restored, self._store.number)
+        return [one for one in restored.values() if one.device in self._fleet or not self._admit(one.device)]
 
     def run(self) -> None:
         """Process deliveries until `stop`, and finish those submitted by then."""
@@ -356,20 +301,27 @@ class Pipeline:
         for one in deliveries:
             if not one.partial:
                 continue
-            if self._admit(one.readings[0].device):
-                complete += self._assembler.add(one.readings[0], one.acknowledge)
-            else:
+            if self._refusal(one.readings[0], time()):
                 one.acknowledge()
+            else:
+                complete += self._assembler.add(one.readings[0], one.acknowledge)
         complete += [one for one in deliveries if not one.partial]
-        new = self._filter_new([reading for one in complete for reading in one.readings])
+        complete = self._check_clock(complete)
+        new = self._filter_new(complete)
         if new:
             self._has_news = True
-            self._store.append(new)
-            self._calibrate(new)
+            if not self._journal(new):
+                return  # the process stops; nothing is acknowledged
+        if ready := self._sort(new) + self._sorter.release_due(monotonic()):
+            self._calibrate(ready)
         if self._is_published:  # otherwise the sources deliver them again after a restart
             for one in complete:
                 one.acknowledge()
             self._monitor.record_waits([monotonic() - one.arrived for one in complete])
+
+    def flush(self) -> None:
+        """Calibrate what waits for readings that it may have overtaken: no more will come."""
+        self._calibrate(self._sorter.release_due(inf))
 
     def poll(self) -> None:
         """Load models that have changed, and take a snapshot when one is due."""
@@ -385,47 +337,109 @@ class Pipeline:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """Save all state, unless some results have not been published."""
+        """Save all state, unless some results have not been published; if the disk is full, try again later."""
         self._next_snapshot = monotonic() + self.limits.snapshot_seconds
         if not self._is_published:
             return
-        for sink in self._sinks:
-            sink.keep(self._store.number)
-        self._store.take(self._fleet.state())
+        try:
+            for sink in self._sinks:
+                sink.keep(self._store.number)
+            self._store.take(self._fleet.state(), self._sorter.waiting)
+        except (OSError, UsageError) as error:
+            self._report("disk", f"cannot save the state: {error}; readings stay in the journal until it can be saved")
+            return
+        self._report("disk", "")
         self._seen = {key: number for key, number in self._seen.items() if number >= self._store.oldest}
         self._has_news = False
+
+    def _journal(self, readings: list[Reading]) -> bool:
+        """Journal readings, however long the disk is full; False if the process stops first.
+
+        Meanwhile the queue fills, so that brokers keep their messages and POSTs are answered with 429.
+        """
+        while True:
+            try:
+                self._store.append(readings)
+            except OSError as error:
+                reason = error.strerror or error
+                self._report("disk", f"cannot write the journal: {reason}; no readings are accepted until it can be")
+                if self._stop.wait(RETRY_SECONDS):
+                    return False
+            else:
+                self._report("disk", "")
+                return True
+
+    def _report(self, about: str, problem: str) -> None:
+        """Log a problem when it begins and when it is over (empty), and keep it for `/healthz` and the page."""
+        if not problem:
+            if self.problems.pop(about, ""):
+                LOG.warning("%s: the problem is over", about)
+        elif about not in self.problems:
+            LOG.error("%s", problem)
+            self.problems[about] = problem
+
+    def _check_clock(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """The deliveries to work on; others are kept back while this computer's clock is behind."""
+        passed = self._clock.sort_out(deliveries, time())
+        behind = self._clock.seconds_behind if self._clock.kept_back else 0.0
+        problem = (
+            f"most readings are {_duration(behind)} ahead of this computer's clock, so it seems to be behind; they are"
+            " not acknowledged until it is set. limits.trust_times = true accepts them as they are"
+        )
+        self._report("clock", problem if behind else "")
+        return passed
+
+    def _sort(self, readings: Sequence[Reading]) -> list[Reading]:
+        """Put readings into their device's order of time; some may wait, and others that waited may be due."""
+        now = monotonic()
+        ready = [due for one in readings for due in self._sorter.add(one, now)]
+        self._sorter.forget_released()
+        return ready
+
+    def _last_time(self, device: str) -> tuple[float, float]:
+        """The time of a device's newest reading, NaN before the first, and the step of its calibrator in seconds."""
+        return self._fleet.last_time(device), self._fleet.calibrator(device).inputs.step_seconds
 
     def _needs(self, device: str) -> tuple[frozenset[str], float]:
         """The channels that a device's calibrator reads, and its time step in seconds."""
         inputs = self._fleet.calibrator(device).inputs
         return frozenset(channel.name for channel in inputs.channels), inputs.step_seconds
 
-    def _filter_new(self, readings: Sequence[Reading]) -> list[Reading]:
-        """The readings of admitted devices that have not been received before; remembers them in `_seen`."""
-        new = []
-        for one in readings:
-            key = (one.device, one.time)
-            if key in self._seen:
-                self._monitor.count("duplicates")
-            elif self._admit(one.device):
-                self._seen[key] = self._store.number
-                new.append(one)
+    def _filter_new(self, deliveries: Sequence[Delivery]) -> list[Reading]:
+        """The readings that have not been received before and are accepted; remembers them in `_seen`."""
+        new, now = [], time()
+        for delivery in deliveries:
+            for one in sorted(delivery.readings, key=lambda reading: reading.time):
+                key = (one.device, one.time)
+                if key in self._seen:
+                    self._monitor.count("duplicates")
+                elif reason := self._refusal(one, now):
+                    delivery.refused[reason] = delivery.refused.get(reason, 0) + 1
+                else:
+                    self._seen[key] = self._store.number
+                    new.append(one)
         return new
 
-    def _admit(self, device: str) -> bool:
-        """Add a new device to the fleet; False if no model reads it or there are too many devices."""
-        if device in self._fleet:
-            return True
+    def _refusal(self, reading: Reading, now: float) -> str:
+        """Why a reading is not accepted, empty if it is; a new device is added to the fleet."""
+        reason = ""
+        if self._clock.is_ahead(reading, now):
+            reason = "its time is more than 5 minutes ahead of this computer's clock"
+        elif reading.device not in self._fleet:
+            reason = self._admit(reading.device)
+        if reason:
+            self._monitor.reject("fleet", f"{reading.device}, {show_time(reading.time)}: {reason}")
+        return reason
+
+    def _admit(self, device: str) -> str:
+        """Add a new device to the fleet, or say why it is not."""
+        if len(self._fleet) >= self.limits.devices:
+            return f"limits.devices allows {self.limits.devices:,} devices; raise it to add more"
         try:
-            if len(self._fleet) >= self.limits.devices:
-                raise DataError(
-                    f"{device}: limits.devices allows {self.limits.devices:,} devices; raise it to add this one"
-                )
             self._fleet.admit(device)
-        except DataError as error:
-            self._monitor.reject("fleet", str(error))
-            return False
-        return True
+        except DataError:
+            return "no model reads this device; add it, or '*', to the devices of a model"
+        return ""
 
     def _calibrate(self, readings: Sequence[Reading]) -> None:
         """Calibrate readings and publish the results; sets `_is_published`."""
@@ -468,3 +482,12 @@ def _split_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
             batches.append([])
         batches[number].append(one)
     return batches
+
+
+def _duration(seconds: float) -> str:
+    """A length of time as a person says it.
+
+    >>> _duration(86400.0), _duration(400.0)
+    ('24 hours', '7 minutes')
+    """
+    return f"{seconds / 3600:.0f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"

@@ -212,6 +212,10 @@ class LiveWindows:
         windows, flags, _ = self.push(ONLY, times, rows)
         return windows, flags
 
+    def last_time(self, index: int) -> float:
+        """The time of the newest row of the device with this index, NaN before the first."""
+        return float(self._ring["last_time"][index])
+
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """Scale rows [n, channels] as training did: a device that was not in training has the fleet's scaling.
 

@@ -14,7 +14,7 @@ from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result, Sink
 from tests.calibrator.building import curve_plan, make_calibrator
 
 START = 1.75e9
-LIMITS = LiveLimits()
+LIMITS = LiveLimits(reorder_steps=0.0)  # a reading after a gap does not wait
 STORES: list[Store] = []  # in use
 
 

@@ -121,10 +121,10 @@ def test_a_plain_name_stays_as_it_is(name: str) -> None:
     assert topic_level(name) == name
 
 
-@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 0.0, 9.4e8, NOW + 301, 1e300])
+@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 0.0, 9.4e8, 1e300])
 def test_an_implausible_time_is_rejected(time: float) -> None:
     with pytest.raises(RejectedError):
-        check_time(time, NOW)
+        check_time(time)
 
 
 @pytest.mark.parametrize("time", ["", "noon", "31/01/2026", None, [], True, "2026-13-01", 5, -1e300, "9" * 5000])

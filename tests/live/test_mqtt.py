@@ -19,9 +19,9 @@ from scare.errors import UnreachableError, UsageError
 from scare.live.check import TopicListener, propose_inputs
 from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
-from scare.live.messages import format_time
+from scare.live.messages import Reading, format_time
 from tests.live.broker import SETTINGS, Listener, free_port, make_certificate, needs_broker, running_broker, wait_for
-from tests.live.small_gateway import START, draw_readings, expected, save_models
+from tests.live.small_gateway import START, expected, save_models
 from tests.live.test_http import as_line
 from tests.live.test_http import working as at_work
 
@@ -64,7 +64,7 @@ def count(gateway: Gateway, name: str) -> int:
 
 
 def test_values_are_retained_with_raw_flags_and_model(tmp_path: Path, port: int) -> None:
-    readings = [one for one in draw_readings(2, 20) if one.device == "box-1"]
+    readings = [Reading("box-1", START + 60 * row, {"pm25": 20.0 + row, "current": 300.0}) for row in range(20)]
     with working(make_config(tmp_path, port)) as gateway, listening(port) as box:
         for one in readings:
             box.send("readings/box-1", as_line(one))

@@ -13,11 +13,12 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
+from scare.live.arrivals import Delivery, RowAssembler
 from scare.live.config import LiveLimits
 from scare.live.journal import Journal, Store, read_journal
 from scare.live.messages import Reading
-from scare.live.pipeline import Delivery, Pipeline, Result, RowAssembler
-from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, shifted
+from scare.live.pipeline import Pipeline, Result
+from tests.live.small_gateway import LIMITS, START, Kept, close, draw_readings, expected, make_pipeline, shifted
 
 READINGS = draw_readings(7, 40)
 
@@ -55,22 +56,78 @@ def test_every_reading_gets_what_its_device_alone_would_get(tmp_path: Path) -> N
 @pytest.mark.parametrize("seed", range(2))
 def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
+    limits = LiveLimits()  # readings after a gap, and those that overtake others, wait
+    readings = overtake(READINGS, rng)
     whole = Kept()
     (tmp_path / "whole").mkdir()
-    push(make_pipeline(tmp_path / "whole", whole)[0], READINGS)
+    push(uninterrupted := make_pipeline(tmp_path / "whole", whole, limits)[0], readings)
+    uninterrupted.flush()
     cut = Kept()
     position = 0
-    while position < len(READINGS):
-        pipeline, _ = make_pipeline(tmp_path, cut)
+    while position < len(readings):
+        pipeline, _ = make_pipeline(tmp_path, cut, limits)
         if rng.random() < 0.5:
             pipeline.snapshot()
-        sent = READINGS[max(0, position - int(rng.integers(30))) : position + int(rng.integers(1, 120))]
+        sent = readings[max(0, position - int(rng.integers(30))) : position + int(rng.integers(1, 120))]
         push(pipeline, sent, int(rng.integers(1, 40)))
-        position = READINGS.index(sent[-1]) + 1
+        position = readings.index(sent[-1]) + 1
         close()
+    make_pipeline(tmp_path, cut, limits)[0].flush()
     found, wanted = cut.by_reading(), whole.by_reading()
-    assert found.keys() == wanted.keys()
+    assert found.keys() == wanted.keys() == {(one.device, one.time) for one in readings}
     assert all(same(found[key], wanted[key]) for key in wanted)
+
+
+def overtake(readings: Sequence[Reading], rng: np.random.Generator) -> list[Reading]:
+    """The same readings; now and then one overtakes another of its device."""
+    moved = list(readings)
+    for index in range(14, len(moved) - 7):
+        later = next((at for at in range(index + 1, len(moved)) if moved[at].device == moved[index].device), index)
+        if rng.random() < 0.05:
+            moved[index], moved[later] = moved[later], moved[index]
+    return moved
+
+
+def test_a_reading_that_overtakes_others_changes_nothing(tmp_path: Path) -> None:
+    times = [*range(12), 14, 12, 13, *range(15, 30)]  # steps, in order of arrival
+    readings = [Reading("box-1", START + 60 * step, {"pm25": 20.0 + step % 7, "current": 300.0}) for step in times]
+    overtaken, sorted_ = Kept(), Kept()
+    for name, sink, some in (("a", overtaken, readings), ("b", sorted_, sorted(readings, key=lambda one: one.time))):
+        (tmp_path / name).mkdir()
+        assert push(make_pipeline(tmp_path / name, sink, LiveLimits())[0], some, 1) == 30
+    assert [one.time for one in overtaken.results] == [one.time for one in sorted_.results]
+    assert all(map(same, overtaken.results, sorted_.results))
+
+
+def test_a_device_that_always_leaves_gaps_is_not_made_to_wait(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, _ = make_pipeline(tmp_path, sink, LiveLimits())
+    readings = [Reading("box-1", START + 100 * row, {"pm25": 20.0, "current": 300.0}) for row in range(9)]
+    push(pipeline, readings, 1)
+    assert sink.results[-1].time == readings[-1].time
+
+
+def test_readings_ahead_of_a_slow_clock_wait_until_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, done, now = Kept(), list[str](), [START - 86400.0]
+    monkeypatch.setattr("scare.live.pipeline.time", lambda: now[0])
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+
+    def send(time: float, name: str) -> None:
+        reading = Reading(name, time, {"pm25": 20.0, "current": 300.0})
+        pipeline.process([Delivery((reading,), lambda: done.append(name))])
+
+    for index in range(5):
+        send(START, f"box-{index}")
+    assert (sink.results, done, monitor.counts()["rejected"]) == ([], [], 0)
+    assert "most readings are 24 hours ahead of this computer's clock" in pipeline.problems["clock"]
+    now[0] = START
+    pipeline.process([])
+    assert (len(sink.results), len(done), pipeline.problems) == (5, 5, {})
+    for index in range(9):
+        send(START + index, "box-1")
+    send(START + 9000, "box-2")  # a single clock that is fast is not ours
+    assert monitor.counts()["rejected"] == 1
+    assert len(done) == 15
 
 
 def test_what_was_journaled_but_not_published_is_published_by_the_next_process(tmp_path: Path) -> None:
@@ -133,11 +190,71 @@ def test_a_line_cut_off_ends_the_journal(tmp_path: Path, cut: int) -> None:
     with Journal(path) as journal:
         journal.append(READINGS[:3])
     path.write_bytes(path.read_bytes()[:-cut])
-    assert [one.time for one in read_journal(path)] == [one.time for one in READINGS[:2]]
+    assert [one and one.time for one in read_journal(path)] == [one.time for one in READINGS[:2]]
     damaged = bytearray(path.read_bytes())
     damaged[12] ^= 1
     path.write_bytes(damaged)
-    assert list(read_journal(path)) == []
+    assert [one and one.time for one in read_journal(path)] == [None, READINGS[1].time]
+
+
+def test_a_flipped_byte_costs_one_reading_and_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    push(make_pipeline(tmp_path, Kept())[0], READINGS[:50])
+    close()
+    journal = tmp_path / "state" / "journal-00000001.log"
+    damaged = bytearray(journal.read_bytes())
+    damaged[20] ^= 1
+    journal.write_bytes(damaged)
+    for foreign in ("journal-old.log", "snapshot-.safetensors", "journal-00000009.log.bak", "notes.txt"):
+        (tmp_path / "state" / foreign).write_text("not ours")
+    sink = Kept()
+    _, monitor = make_pipeline(tmp_path, sink)
+    assert (len(sink.results), monitor.counts()["damaged"]) == (49, 1)
+    assert "skipped 1 damaged lines and used the others" in caplog.text
+    assert (tmp_path / "state" / "damaged-journal-00000001.log").read_bytes() == damaged
+
+
+def test_journals_restore_without_a_snapshot(tmp_path: Path) -> None:
+    pipeline, _ = make_pipeline(tmp_path, Kept())
+    push(pipeline, READINGS[:50])
+    pipeline.snapshot()
+    push(pipeline, READINGS[50:90])
+    close()
+    for snapshot in (tmp_path / "state").glob("snapshot-*"):
+        snapshot.unlink()
+    sink = Kept()
+    pipeline, _ = make_pipeline(tmp_path, sink)
+    push(pipeline, READINGS[90:])
+    whole = Kept()
+    (tmp_path / "whole").mkdir()
+    push(make_pipeline(tmp_path / "whole", whole)[0], READINGS)
+    found, wanted = sink.by_reading(), whole.by_reading()
+    assert found.keys() == wanted.keys()
+    assert all(same(found[key], wanted[key]) for key in wanted)
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit on the size of files fails as a full disk does, in the middle of a line."""
+    resource = pytest.importorskip("resource")
+    sink, old = Kept(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    pipeline, _ = make_pipeline(tmp_path, sink)
+    push(pipeline, READINGS[:20])
+
+    def free_space(_: float) -> bool:
+        problems.append(pipeline.problems["disk"])
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        return False
+
+    problems = list[str]()
+    monkeypatch.setattr(pipeline._stop, "wait", free_space)
+    journal = tmp_path / "state" / "journal-00000001.log"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 100, old[1]))
+    try:
+        assert push(pipeline, READINGS[20:40]) == 20
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert problems == ["cannot write the journal: File too large; no readings are accepted until it can be"]
+    assert pipeline.problems == {}
+    assert [one and one.time for one in read_journal(journal)] == [one.time for one in READINGS[:40]]
 
 
 def test_a_damaged_snapshot_and_a_folder_in_use_are_told(tmp_path: Path) -> None:
@@ -176,11 +293,11 @@ def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> No
 
 def test_devices_and_queued_readings_are_limited(tmp_path: Path) -> None:
     sink = Kept()
-    pipeline, monitor = make_pipeline(tmp_path, sink, LiveLimits(queue=3, devices=2))
+    pipeline, monitor = make_pipeline(tmp_path, sink, replace(LIMITS, queue=3, devices=2))
     some = [Reading(name, START, {"pm25": 1.0, "current": 1.0}) for name in ("a", "b", "c")]
     assert push(pipeline, some) == 3  # a rejected reading is acknowledged too
     assert [one.device for one in sink.results] == ["a", "b"]
-    assert "c: limits.devices allows 2 devices" in monitor.rejections()[0].reason
+    assert "limits.devices allows 2 devices" in monitor.rejections()[0].reason
     assert [pipeline.submit(Delivery((one,))) for one in [*some, some[0]]] == [True, True, True, False]
     pipeline.stop()
     pipeline.run()

@@ -1,0 +1,228 @@
+"""What happens to readings between their arrival and the journal and fleet of `pipeline`.
+
+    sources → `Delivery` → BoundedQueue → RowAssembler (numbers to rows) → ClockCheck → journal → ReadingSorter → fleet
+
+All but `BoundedQueue.put` belongs to the pipeline's thread.
+"""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan, nan
+from threading import Condition
+from time import monotonic
+
+from scare.live.messages import Reading
+
+MAX_AHEAD_SECONDS = 300.0  # how far a device's clock may be ahead of ours
+JUDGED = 50  # newest readings from which the clock is judged
+Acknowledge = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Readings that arrived together, and how to acknowledge them; a `partial` one holds a single number of a row.
+
+    The pipeline counts in `refused`, by reason, the readings that it does not accept.
+    """
+
+    readings: Sequence[Reading]
+    acknowledge: Acknowledge = lambda: None
+    partial: bool = False
+    arrived: float = field(default_factory=monotonic)
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+class BoundedQueue:
+    """Bounded FIFO holding at most `capacity` readings; a larger delivery is accepted only when the queue is empty.
+
+    >>> queue = BoundedQueue(2)
+    >>> [queue.put(Delivery([Reading("a", 0.0, {})] * size)) for size in (1, 2, 1, 1)]
+    [True, False, True, False]
+    >>> [len(one.readings) for one in queue.take(10, wait=0)], queue.put(Delivery([Reading("a", 0.0, {})] * 5))
+    ([1, 1], True)
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self.size = capacity, 0
+        self._deliveries: deque[Delivery] = deque()
+        self._changed = Condition()
+
+    def put(self, delivery: Delivery, wait: float | None = 0.0) -> bool:
+        """Add a delivery; False if it does not fit within `wait` seconds (None: wait for ever)."""
+        count = len(delivery.readings)
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self.size or self.size + count <= self._capacity, wait):
+                return False
+            self._deliveries.append(delivery)
+            self.size += count
+            self._changed.notify_all()
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether not even one more reading fits."""
+        return self.size >= self._capacity
+
+    @property
+    def lag(self) -> float:
+        """For how many seconds the oldest delivery has been waiting."""
+        with self._changed:
+            return monotonic() - self._deliveries[0].arrived if self._deliveries else 0.0
+
+    def take(self, most: int, wait: float) -> list[Delivery]:
+        """Remove and return the oldest deliveries, about `most` readings; wait up to `wait` seconds for the first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._deliveries, wait)
+            taken: list[Delivery] = []
+            remaining = self.size - most
+            while self._deliveries and self.size > remaining:  # a delivery is never split
+                taken.append(self._deliveries.popleft())
+                self.size -= len(taken[-1].readings)
+            self._changed.notify_all()
+        return taken
+
+
+class RowAssembler:
+    """Joins numbers that a device sends one by one into rows.
+
+    A row is complete when all channels have arrived, or half a step after its first number.
+    """
+
+    def __init__(self, needs: Callable[[str], tuple[frozenset[str], float]]) -> None:
+        self._needs = needs  # channels and step (seconds) of a device
+        self._rows: dict[str, tuple[Reading, list[Acknowledge]]] = {}  # incomplete rows, by device
+
+    def add(self, part: Reading, acknowledge: Acknowledge) -> list[Delivery]:
+        """Add a number to its device's row; return the rows now complete: this one, or an overdue one before it."""
+        complete = self._finish_due([part.device], part.time)
+        row, acknowledgements = self._rows.get(part.device, (replace(part, values={}), []))
+        row = replace(row, values={**row.values, **part.values})
+        self._rows[part.device] = row, [*acknowledgements, acknowledge]
+        if self._needs(part.device)[0] <= row.values.keys():
+            complete.append(self._finish(part.device))
+        return complete
+
+    def finish_due(self, now: float) -> list[Delivery]:
+        """Remove and return the rows that have waited for half a step, with NaN for what is missing."""
+        return self._finish_due(list(self._rows), now)
+
+    def _finish_due(self, devices: Sequence[str], now: float) -> list[Delivery]:
+        """Finish the rows of these devices whose first number is more than half a step from `now`."""
+        rows = {device: self._rows[device][0] for device in devices if device in self._rows}
+        due = [device for device, row in rows.items() if abs(now - row.time) > self._needs(device)[1] / 2]
+        return [self._finish(device) for device in due]
+
+    def _finish(self, device: str) -> Delivery:
+        """Remove a device's row and return it with NaN for what is missing; acknowledging it acknowledges all parts."""
+        row, acknowledgements = self._rows.pop(device)
+        row = replace(row, values=dict.fromkeys(self._needs(device)[0], nan) | dict(row.values))
+        return Delivery((row,), lambda: [acknowledge() for acknowledge in acknowledgements])
+
+
+class ClockCheck:
+    """Holds deliveries whose times are ahead of this computer's clock while most readings are.
+
+    One device whose clock is fast is rejected. If most are ahead, this computer's clock is behind, as that of a board
+    without a battery is until it has reached a time server. They are not acknowledged but kept back, at most
+    `capacity` readings, until the clock is set. Beyond that they are dropped without acknowledgement: a broker keeps
+    them. With `trusts` every time is accepted.
+    """
+
+    def __init__(self, capacity: int, trusts: bool = False) -> None:
+        self._capacity, self._trusts = capacity, trusts
+        self._newest: deque[float] = deque(maxlen=JUDGED)  # seconds by which readings that state a time are ahead
+        self.kept_back: list[Delivery] = []
+
+    @property
+    def seconds_behind(self) -> float:
+        """By how much most of the newest readings are ahead of this clock; 0 if they are not."""
+        ahead = sorted(self._newest)
+        median = ahead[(len(ahead) - 1) // 2] if ahead else 0.0
+        return median if median > MAX_AHEAD_SECONDS else 0.0
+
+    def is_ahead(self, reading: Reading, now: float) -> bool:
+        """Whether a reading's time cannot be right if `now` is."""
+        return not self._trusts and reading.time > now + MAX_AHEAD_SECONDS
+
+    def sort_out(self, deliveries: Sequence[Delivery], now: float) -> list[Delivery]:
+        """Return the deliveries to work on, those kept back until now included; the others are kept back."""
+        for one in deliveries:
+            self._newest.extend(reading.time - now for reading in one.readings if reading.states_time)
+        candidates, self.kept_back = [*self.kept_back, *deliveries], []
+        if not self.seconds_behind or self._trusts:
+            return candidates
+        passed, free = [], self._capacity
+        for one in candidates:
+            if not any(self.is_ahead(reading, now) for reading in one.readings):
+                passed.append(one)
+            elif (free := free - len(one.readings)) >= 0:
+                self.kept_back.append(one)
+        return passed
+
+
+class ReadingSorter:
+    """Puts the readings of a device in order of time, if one overtakes others by at most `steps` steps.
+
+    A reading that follows the last one passes at once. One that leaves a gap waits for those that it may have
+    overtaken, until the device's readings are `steps` steps beyond it, or until as much time has passed. A device that
+    always leaves such gaps is not made to wait.
+
+    >>> sorter = ReadingSorter(lambda device: (0.0, 60.0), 2)
+    >>> [[one.time for one in sorter.add(Reading("a", time, {}), 0.0)] for time in (180.0, 120.0, 60.0)]
+    [[], [], [60.0, 120.0, 180.0]]
+    """
+
+    def __init__(self, find_last: Callable[[str], tuple[float, float]], steps: float) -> None:
+        self._find_last, self._steps = find_last, steps  # a device's newest time in the fleet, and its step in seconds
+        self._waiting: dict[str, list[tuple[float, float, Reading]]] = {}  # time, arrival, reading; in order of time
+        self._intervals: dict[str, float] = {}  # last gap of a device that was not filled
+        self._released: dict[str, float] = {}  # newest times that have not reached the fleet yet
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def waiting(self) -> list[Reading]:
+        """The readings that wait, those of a device in order of time."""
+        return [reading for some in self._waiting.values() for _, _, reading in some]
+
+    def add(self, reading: Reading, now: float) -> list[Reading]:
+        """Add a reading that arrived `now`; return the readings whose turn it is."""
+        row = (reading.time, now, reading)
+        if reading.device in self._waiting:
+            insort(self._waiting[reading.device], row, key=lambda one: one[0])
+        else:
+            self._waiting[reading.device] = [row]
+        return list(self._release(reading.device))
+
+    def release_due(self, now: float) -> list[Reading]:
+        """Return the readings of devices that have waited for long enough; all of them if `now` is infinite."""
+        due = [
+            device
+            for device, ((_, arrival, _), *_) in self._waiting.items()
+            if now - arrival > self._steps * self._find_last(device)[1]
+        ]
+        return [reading for device in due for _, _, reading in self._waiting.pop(device)]
+
+    def forget_released(self) -> None:
+        """The fleet has got all readings that were returned."""
+        self._released.clear()
+
+    def _release(self, device: str) -> Iterator[Reading]:
+        last, step = self._find_last(device)
+        last = self._released.get(device, last)
+        waiting = self._waiting[device]
+        while waiting:
+            gap = waiting[0][0] - last  # NaN for a new device
+            if gap > 1.5 * max(step, self._intervals.get(device, 0.0)):
+                if waiting[-1][0] - waiting[0][0] < self._steps * step:
+                    return
+                self._intervals[device] = gap
+            elif gap <= 1.5 * step:
+                self._intervals.pop(device, None)
+            time, _, reading = waiting.pop(0)
+            last = self._released[device] = time if isnan(last) else max(time, last)
+            yield reading
+        del self._waiting[device]
