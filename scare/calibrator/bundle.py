@@ -567,7 +567,7 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
     if scaling.own_share is not None and len(scaling.own_share) != plan.channels:
         raise ValueError("the shares of own centres do not fit the channels")
     share = None if scaling.own_share is None else np.array(scaling.own_share)
-    # A file without shares was made to give a new device its own mean and spread, which a new place's air makes wrong.
+    # Older files gave a new device its own mean and spread, which is wrong if the air differs where it stands.
     settle = 0 if share is None else scaling.settle
     return Inputs(
         schema.channels,

@@ -1,7 +1,7 @@
-"""Why new readings do not look like those of training: another unit, a power of ten, channels in each other's place.
+"""Explain why new readings differ from those of training: another unit, a power of ten, or swapped channels.
 
-One row may be flagged OUTSIDE because of the weather; if a whole channel is unlike, something has usually been mixed
-up. A guess must bring the channel back to the mean and the spread that it had in training.
+One row may be flagged OUTSIDE because of the weather; if a whole channel differs, something has usually been mixed
+up. An explanation must bring the channel back to the mean and spread that it had in training.
 Comes from the channels' scaling and training range; goes to `scare predict`.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from scare.data.quantities import conversion, display_unit, find_quantity, guess_unit, units
 from scare.windowing.inputs import Inputs
 
-UNLIKE, ALIKE = 2.0, 1.2  # distances as in `_distance`: more than weather does, and what a right guess leaves
+UNLIKE, ALIKE = 2.0, 1.2  # distances (see `_distance`): weather stays below the first, a right guess below the second
 TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)  # not 10: clean air may be a tenth of polluted air
 LEAST_ROWS = 30
 
@@ -42,7 +42,7 @@ def explain_unlike_training(inputs: Inputs, values: np.ndarray) -> list[str]:
 
 
 def _distance(inputs: Inputs) -> Callable[[int, np.ndarray], float]:
-    """How unlike training a channel's values are, by the channel's number and the values.
+    """Make a function that measures how far a channel's values are from training, given its index and the values.
 
     The larger of the distance of the means, in standard deviations of training, and of the logarithm to base 2 of the
     ratio of the standard deviations.

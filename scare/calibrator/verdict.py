@@ -57,9 +57,11 @@ def judge(
     r2, rmse, line = accuracy["r2"], float(accuracy["rmse"]), accuracy.get("line_rmse")
     if r2 is None or not isfinite(r2):
         return None
-    doubts = []
-    if line is not None and rmse > NO_BETTER * line:
-        doubts.append("a straight line is better")
+    doubts, beside = [], ""
+    if line is not None:
+        is_better = rmse > NO_BETTER * line
+        beside = f"a straight line {'is better, with' if is_better else 'has'} an error of {line:.3g}"
+        doubts += [beside] if is_better else []
     if coverage and coverage["share"] < coverage["level"] - MISSED_COVERAGE:
         stated, found = (f"{100 * coverage[name]:.0f} %" for name in ("level", "share"))
         doubts.append(f"the {stated} interval contains only {found} of the references")
@@ -68,11 +70,12 @@ def judge(
     level = Level.NOT if r2 < LEAST_R2 else Level.CARE if doubts or r2 < GOOD_R2 else Level.GOOD
     shown = f" {display_unit(unit)}" if unit else ""
     spread = f", while the reference varies by {rmse / sqrt(1 - r2):.3g}" if r2 < 1 else ""
-    beside = f"; a straight line has an error of {line:.3g}" if line is not None else ""
+
     values = f"{STEPS.get(step_seconds, 'such')} values"
     first = f"Explains {100 * max(0.0, r2):.0f} % of the variation: {level} for {values}."
-    second = f"The typical error (RMSE) is {rmse:.3g}{shown}{spread}{beside}"
-    return Verdict(level, f"{first} {'; '.join([second, *doubts])}.")
+    second = f"The typical error (RMSE) is {rmse:.3g}{shown}{spread}"
+    clauses = dict.fromkeys(filter(None, [second, beside, *doubts]))  # `beside` may be a doubt, too
+    return Verdict(level, f"{first} {'; '.join(clauses)}.")
 
 
 def verdict_of(facts: Mapping[str, Any], step_seconds: float, unit: str) -> Verdict | None:

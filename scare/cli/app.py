@@ -43,7 +43,7 @@ from scare.errors import ExitCode, ScareError
 
 SCARE_FILES = str(Path(__file__).parents[1])
 UNINTERRUPTIBLE = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
-RETRY_SECONDS = 0.01  # until a Ctrl-C that came at a bad moment is tried again
+RETRY_SECONDS = 0.01  # until a Ctrl-C that came during an uninterruptible call is tried again
 OVERVIEW = """\
 From a co-location CSV to calibrated readings on a board. The usual steps:
 

@@ -30,7 +30,7 @@ from scare.words import duration, spell_counts
 
 COUNTED = ("rows", "calibrated", "outside", "unsettled", "negative")  # of each device
 DOUBTFUL = COUNTED[2:]
-SAMPLED = 7  # every so many rows are compared with training; not a divisor of an hour or a day
+SAMPLED = 7  # every seventh row is compared with training: 7 does not divide an hour or a day
 SHOWN = 10  # devices, files, reasons that are printed
 
 

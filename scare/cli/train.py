@@ -210,7 +210,7 @@ def report_doubts(readings: Sequence[Readings], force: bool, notify: Callable[[s
 
 
 def straight_line(evaluation: Any) -> list[str]:
-    """The equation of a linear regression of the first channel, for a sheet or a system that can do no more."""
+    """Fit a straight line to the first channel and print its equation, for spreadsheets and simple systems."""
     from scare.baselines.classical import linear_regression
 
     readings = (*evaluation.train, *evaluation.validation)

@@ -56,7 +56,7 @@ class ClockOffset:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the shift explains so much more that a clock must be wrong."""
+        """Whether the shift raises the correlation so much that a clock must be wrong."""
         gain = _unexplained(self.correlation_at_zero) - _unexplained(self.correlation)
         return bool(abs(self.correlation) >= WEAK and gain > CLEAR_GAIN * _unexplained(self.correlation_at_zero))
 

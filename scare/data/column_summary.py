@@ -269,7 +269,7 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
 
 
 def _repeated(values: np.ndarray, rows: int) -> list[float]:
-    """The values that occur often enough, in a column of so many rows, to be codes."""
+    """Find the values that are repeated often enough to be codes, in a column with this many rows."""
     each, counts = np.unique(values, return_counts=True)
     return each[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
 

@@ -397,7 +397,7 @@ def drop_dead_devices(
 
 
 def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
-    """What has no value, and what to do; the first channel is the one to calibrate, so no option leaves it out."""
+    """Say which channel has no value and what to do; the first channel, the one to calibrate, cannot be left out."""
     if len(dead) == len(channels) > 1:  # each may have values, but never in the same row
         return f"no row has a usable value in every channel{where}; look at it with 'scare inspect'"
     rest = shlex.quote(",".join(name for name in channels if name not in dead))

@@ -77,7 +77,7 @@ class Quantity:
         return (found.apply(self.low), found.apply(self.high)) if found else (-inf, inf)
 
     def usual_unit(self, readings_below: float) -> str:
-        """The unit in which 95 % of readings usually lie below such a value; empty if there is none.
+        """Guess the unit from the value that 95 % of readings are below; empty if none fits.
 
         >>> quantity("T").usual_unit(31.0), quantity("T").usual_unit(96.0), quantity("pressure").usual_unit(30.1)
         ('degC', 'degF', 'inHg')

@@ -1,4 +1,4 @@
-"""A reference in a file of its own: which of its columns belongs to which channel, and how its rows join the sensor's.
+"""A reference in a separate file: which of its columns belongs to which channel, and how its rows join the sensor's.
 
 Columns are chosen by quantity, and where several could be meant, by how the curves correlate after the clock check.
 Comes from `column_guess`; goes through `alignment` to `colocation`.

@@ -46,7 +46,7 @@ class Reshaped:
 def reshape(
     frame: pl.DataFrame, remarks: Sequence[str] = (), codes: Mapping[str, str] | None = None
 ) -> Reshaped | None:
-    """Bring a table of text to one row a time; None if it has that shape. `codes` are names of quantities."""
+    """Reshape a table of text to one row per time; None if it already is. `codes` are names of quantities."""
     done: Reshaped | None = None
     for step in (_name_pairs, _date_clocks, _stack_hours, _spread_names):
         changed = step(done.frame if done else frame, remarks, codes or {})
@@ -112,7 +112,7 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
 
 
 def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Bring the hours of a day, in columns, to one row each: `hour` and `value`; values with a bad flag are missing."""
+    """Turn a column per hour of the day into a row per hour: `hour` and `value`; values with a bad flag are missing."""
     names = [name for name in frame.columns if name != LINE]
     hours = {name: hour for name in names if (hour := _hour(name)) is not None}
     flags = {int(found[1]): name for name in names if (found := FLAG_COLUMN.fullmatch(name))}
@@ -149,7 +149,7 @@ def _hour(name: str) -> int | None:
 
 
 def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Bring a table of one value a row to a column for each quantity; the first of equal times counts."""
+    """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept."""
     columns = {name: frame[name] for name in frame.columns if name != LINE}
     named = [name for name in columns if NAME_COLUMN.fullmatch(name)]
     value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")

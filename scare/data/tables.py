@@ -210,7 +210,7 @@ class TableFile:
         )
 
     def _check_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """The batch without `EXTRA` and the few lines that have more fields than the header; many are a DataError."""
+        """Drop `EXTRA` and the few lines with more fields than the header; raises a DataError if there are many."""
         too_long = batch.filter(pl.col(EXTRA).is_not_null())
         if too_long.height > batch.height / 100:
             hint = "a decimal comma needs a semicolon or tab between columns"
@@ -345,7 +345,7 @@ def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _finish(table: TableFile) -> TableFile:
-    """Recognise a known format, bring the table to one row a time, and find the units in its cells."""
+    """Recognise a known format, reshape the table to one row per time, and find the units in its cells."""
     found = recognise(table.columns, table.remarks)
     if found:
         table = replace(table, format=found, notes=(found.sentence, *table.notes))
@@ -386,7 +386,7 @@ def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
 
 
 def _divide(source: Source, first: int, names: Sequence[str]) -> pl.DataFrame:
-    """The rows of a text whose columns are divided by spaces, at fixed places if some cells are empty."""
+    """Split the lines of a text at spaces, or at fixed positions if some cells are empty."""
     lines = source.text()[first:]
     cells = [line.split() for line in lines]
     width = len(names)

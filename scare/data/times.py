@@ -172,7 +172,7 @@ def _joined_text(columns: tuple[str, ...]) -> pl.Expr:
 
 
 def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
-    """Columns as text; a date that a spreadsheet gave the clock 00:00:00, and a clock that it gave a date, without."""
+    """Convert columns to text, without the 00:00:00 that a spreadsheet adds to a date or the date it adds to a time."""
     first, *others = (pl.col(name).cast(pl.String) for name in columns)
     midnight, day = r"[T ]0?0:00(:00(\.0+)?)?$", r"^\d{4}-\d\d-\d\d (\d\d:\d\d)"
     return [
@@ -229,7 +229,7 @@ def _number_format(columns: tuple[str, ...], head: pl.Series, zone: str, zone_no
 
 
 def _plain_formats(order: Order) -> list[str]:
-    """The formats that Polars parses at once, with day and month in this order."""
+    """List the formats that Polars itself can parse, with day and month in this order."""
     return [form.replace("%d/%m", "%m/%d") for form in PLAIN_FORMATS] if order == "mdy" else PLAIN_FORMATS
 
 

@@ -46,7 +46,7 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 
 HAT_COST = per_number(multiply_adds=1, additions=2)  # t = f·x and its sum, then x − t and its sum
-NEWEST = 8  # at least so many of the newest rows have 16-bit weights
+NEWEST = 8  # at least this many of the newest rows have 16-bit weights
 SHORT = 16  # windows of at most this many rows have only 16-bit weights
 
 

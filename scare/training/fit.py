@@ -326,7 +326,7 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown
     if facts.get("outcome", NETWORK) == NETWORK:
         trainable = [split_trainable(member.network)[0] for member in members]
         facts["parameters"] = sum(leaf.size for leaf in jax.tree.leaves(trainable))
-    else:  # a simpler model is named after what it is, and has the parameters of its plan
+    else:  # a simpler model has the name of its outcome and the parameters of its plan
         facts |= {"model": facts["outcome"], "parameters": count(calibrator.plan).weights}
     return facts
 

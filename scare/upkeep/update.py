@@ -238,7 +238,7 @@ def _check_clock(readings: Readings) -> None:
 def _finish(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
 ) -> Update:
-    """Put what the learner has learned from these pairs into the calibrator; `before` are its former coefficients."""
+    """Add the learned correction to the calibrator's plan; `before` are the coefficients before these pairs."""
     after, unit = learner.coefficients, float(calibrator.inputs.scaling.target.scale[0])
     errors = (
         unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ one).mean())) for one in (before, after)

@@ -40,7 +40,7 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     found = inspect_table(path, options)
     facts = found.as_dict()
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
-    names = [*found.table.columns, *found.numbers.columns]  # a mean of two counters has no column of its own
+    names = [*found.table.columns, *found.numbers.columns]  # the mean of two laser counters is not a column of the file
     columns = {name: {"name": name, "quantity": "", "looks": labels.get(name, "nothing")} for name in names}
     for one in facts["columns"]:
         looks = "reference" if one["role"] == "reference" else WEATHER.get(one["quantity"], "sensor")

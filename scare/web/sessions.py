@@ -101,7 +101,7 @@ class Session:
             temporary.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
     def select(self, changes: Mapping[str, Any]) -> None:
-        """Save what the person has just selected; a file that is said to be written otherwise is previewed again."""
+        """Save what the person has just selected; a file whose format options changed is previewed again."""
         selections = merge(self.selections, changes)
         read_selections(selections)  # only to raise an error before anything changes
         self.selections = selections
@@ -221,7 +221,7 @@ class SessionRegistry:
         shutil.rmtree(session.folder)
 
     def free_bytes(self) -> float:
-        """How many bytes may still be uploaded: what the quota leaves, or the disk if that is less."""
+        """Bytes that may still be uploaded: the rest of the quota, or the free disk space if that is less."""
         used = sum(one.stat().st_size for one in self.folder.rglob("*") if one.is_file())
         return max(0.0, min(self.quota_bytes - used, shutil.disk_usage(self.folder).free - SPARE_BYTES))
 

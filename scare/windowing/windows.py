@@ -224,7 +224,7 @@ def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Count steps since the last real slot [slots]; the first slots are the history, whose ages are `before`."""
     index = np.arange(len(real))
     last_real = np.maximum.accumulate(np.where(real, index, -1))
-    # Until the first real slot, ages go on from the last one of the history.
+    # Until the first real slot, ages continue from the last one of the history.
     start = before[-1] + 1 - len(before) if len(before) else NEVER
     age = np.where(last_real >= 0, index - last_real, index + start)
     age[: len(before)] = before
