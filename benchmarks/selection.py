@@ -31,7 +31,16 @@ from scare.errors import NotApplicableError
 from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
-from scare.models.selection import AS_IS, LINEAR_FAMILIES, OFFSET, Fitted, SelectionRules, choose_shares
+from scare.models.selection import (
+    AS_IS,
+    LINEAR_FAMILIES,
+    NETWORK,
+    OFFSET,
+    TREES,
+    Fitted,
+    SelectionRules,
+    choose_shares,
+)
 from scare.training.data import prepare_inputs
 from scare.training.fit import Evaluation, evaluate
 from scare.training.recipe import Recipe
@@ -41,7 +50,7 @@ SIX = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting"
 APART, TOGETHER = "apart", "together"  # every device has its own scaling, or all have one
 TOLERANCES = (0.05, 0.1, 0.15, 0.2, 0.3)  # of `SelectionRules`, to try
 THRESHOLDS = (0.0, 0.8, 0.9, 0.95, 1.0)  # devices are scaled apart if that lowers the squared error below this share
-SHIPPED = (0.15, 0.95)  # tolerance and threshold that scare uses
+WITHOUT = ((), (NETWORK,), (TREES,), (TREES, NETWORK))  # families to leave out
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,11 @@ class Rule:
     threshold: float
     without: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """The rule in words."""
+        without = f", without {' and '.join(self.without)}" if self.without else ""
+        return f"tolerance {self.tolerance:g}, threshold {self.threshold:g}{without}"
+
     def predict(self, kept: Kept) -> np.ndarray:
         """Values for the test rows [n]: the mean of the families that the rule selects."""
         scaling = self._scaling(kept)
@@ -101,6 +115,9 @@ class Rule:
             for scaling in (APART, TOGETHER)
         )
         return APART if apart < self.threshold * together else TOGETHER
+
+
+SHIPPED = Rule(0.15, 0.95)  # what scare uses
 
 
 def measure(task: SuiteTask, split: Split) -> dict[str, np.ndarray]:
@@ -167,25 +184,26 @@ def mean_ratio(kept: Sequence[Kept], rule: Rule) -> dict[str, float]:
 
 def table(kept: Sequence[Kept]) -> dict[str, Any]:
     """Ratios of every rule, every set once, and of the rules that the other sets choose for each set."""
-    rules = {pair: mean_ratio(kept, Rule(*pair)) for pair in product(TOLERANCES, THRESHOLDS)}
+    tried = [Rule(*choices) for choices in product(TOLERANCES, THRESHOLDS, WITHOUT)]
+    rules = {rule: mean_ratio(kept, rule) for rule in tried}
     sets = list(rules[SHIPPED])
 
     def mean(by_set: Mapping[str, float], without: str = "") -> float:
         return float(np.mean([by_set[name] for name in sets if name != without]))
 
-    chosen = {name: min(rules, key=lambda pair: mean(rules[pair], without=name)) for name in sets}
-    left_out = {name: rules[pair][name] for name, pair in chosen.items()}
+    chosen = {name: min(rules, key=lambda rule: mean(rules[rule], without=name)) for name in sets}
+    left_out = {name: rules[rule][name] for name, rule in chosen.items()}
     families = sorted({one.family for each in kept for one in each.families(each.scalings[0])})
-    without = {name: mean(mean_ratio(kept, Rule(*SHIPPED, (name,)))) for name in families}
+    without = {name: mean(mean_ratio(kept, replace(SHIPPED, without=(name,)))) for name in families}
     as_ratio: Callable[[float], float] = lambda log: round(float(np.exp(log)), 4)  # noqa: E731
     return {
         "tasks": len(kept),
         "sets": len(sets),
         "shipped": as_ratio(mean(rules[SHIPPED])),
         "chosen by the other sets": as_ratio(mean(left_out)),
-        "rules": {f"tolerance {a:g}, threshold {b:g}": as_ratio(mean(found)) for (a, b), found in rules.items()},
+        "rules": {str(rule): as_ratio(mean(found)) for rule, found in rules.items()},
         "without a family": {name: as_ratio(log) for name, log in without.items()},
-        "by task": {one.task: round(one.ratio(Rule(*SHIPPED)), 4) for one in kept},
+        "by task": {one.task: round(one.ratio(SHIPPED), 4) for one in kept},
     }
 
 
