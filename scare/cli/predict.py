@@ -128,7 +128,8 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
 
     def announce(device: str, times: np.ndarray, values: np.ndarray) -> None:
         lines = describe_new_device(model, device, times, values)
-        new.extend([device] * bool(lines))
+        if lines:
+            new.append(device)
         for line in lines:
             note(line)
 

@@ -82,7 +82,7 @@ def score(
 
         growth = operation_growth(calibrator)
     subject = Subject(calibrator, readings, arithmetic, chosen, growth)
-    with _writing(out) as write:
+    with _run_writer(out) as write:
         scored = _measure(subject, table)
         card = _card(
             subject, scored, describe_provenance(model, files, calibrator, arithmetic, table.protocol), comparison
@@ -172,7 +172,7 @@ def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparis
 
 
 @contextmanager
-def _writing(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
+def _run_writer(folder: Path | None) -> Iterator[Callable[[Card, Scored], object]]:
     """Yield the function that writes the run for `scare report`; without a folder it does nothing.
 
     The files are opened first, so that a folder that is not writable is reported before the work.

@@ -117,7 +117,10 @@ class DriftMonitor(DeviceArrays):
         self._assess(here)
 
     def _assess(self, here: slice) -> None:
-        """Set the states; a device without enough days has one only if its present level is bad."""
+        """Set the drift states of the devices in this slice.
+
+        A device without enough days to measure a change stays `NOT_YET`, unless its present level alone is a problem.
+        """
         ready = self["since"][here] >= RECENT_DAYS
         usual = np.where(ready[:, None], self["usual"][here], 0.0).astype(np.float64)
         recent = self["recent"][here].sum(axis=1, dtype=np.float64)
