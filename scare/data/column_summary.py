@@ -57,6 +57,7 @@ FEW_VALUES = 10  # of whole numbers, in a column of at least ten times as many r
 COUNTER_SHARE = 0.9  # of equal steps up: a counter
 MARGIN = 0.1  # of a quantity's plausible range: a value further out is no reading
 BEYOND_SHARE = 0.01  # of readings beyond it: with more, the column is not what its name says, or in another unit
+MOST_CODES = 3  # different ones in a column; more are readings
 LEAST_REPEATS = 3  # of a code; in a long column, one row in a thousand
 LEAST_DISTINCT = 20  # values, among which an isolated one can be a code and not a state
 
@@ -201,24 +202,27 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     >>> find_limits(np.append(readings, [4095.0] * 5), Channel("cell", "mV"))
     (-inf, 2062.5)
     """
-    codes = find_codes(values)
+    codes = _isolated(values)
     rest = values[~np.isin(values, codes)]
-    quantity = quantity or find_quantity(channel.name)
-    low, high = quantity.limits(channel.unit or quantity.unit) if quantity else (-inf, inf)
-    margin = MARGIN * (high - low)
-    if np.isfinite(margin):
-        beyond = (rest < low - margin) | (rest > high + margin)
-        if np.sum(beyond) - len(_repeated(rest[beyond], len(values))) <= BEYOND_SHARE * len(rest):
-            return low - margin, high + margin
-    if not codes or not len(rest):
+    if not len(rest):
         return -inf, inf
-    below, above = (
-        [one for one in codes if one < rest.min()],
-        [one for one in codes if one > rest.max()],
-    )
+    quantity = quantity or find_quantity(channel.name)
+    unit = channel.unit or find_unit(channel.name)
+    if quantity and not unit:
+        top = float(np.quantile(rest, 0.95))
+        unit = (quantity.usual_unit(top) if top else "") or quantity.unit
+    low, high = quantity.limits(unit) if quantity else (-inf, inf)
+    margin = MARGIN * (high - low)
+    limits = (low - margin, high + margin) if np.isfinite(margin) else (-inf, inf)
+    beyond = rest[(rest < limits[0]) | (rest > limits[1])]
+    repeated = _repeated(beyond, len(values))
+    single = len(beyond) - (np.isin(beyond, repeated).sum() if len(repeated) <= MOST_CODES else 0)
+    if single > BEYOND_SHARE * len(rest):
+        limits = (-inf, inf)
+    below, above = [one for one in codes if one < rest.min()], [one for one in codes if one > rest.max()]
     return (
-        0.5 * (max(below) + float(rest.min())) if below else -inf,
-        0.5 * (min(above) + float(rest.max())) if above else inf,
+        max(limits[0], 0.5 * (max(below) + float(rest.min())) if below else -inf),
+        min(limits[1], 0.5 * (min(above) + float(rest.max())) if above else inf),
     )
 
 
@@ -277,8 +281,7 @@ def _repeated(values: np.ndarray, rows: int) -> list[float]:
 def find_codes(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that stand for "no reading", by their values alone.
 
-    These are the usual ones (`SENTINELS`) that are frequent and beyond which no other value lies, and any number
-    that is repeated, outermost, and farther from all others than these are from each other.
+    These are the usual ones (`SENTINELS`) that are frequent and beyond which no other value lies, and isolated ones.
 
     >>> find_codes(np.array([3.0, -200, 4, -200, 5, -200, -1]))
     (-200.0,)
@@ -288,9 +291,14 @@ def find_codes(values: np.ndarray) -> tuple[float, ...]:
     others = values[~np.isin(values, SENTINELS)]
     # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
     outside = [number for number in SENTINELS if not np.any(others / number >= 1)]
-    codes = {number for number in _repeated(values, len(values)) if number in outside}
-    each, counts = np.unique(values[~np.isin(values, list(codes))], return_counts=True)
-    often = max(LEAST_REPEATS, len(values) / 1000)
+    usual = {number for number in _repeated(values, len(values)) if number in outside}
+    return tuple(sorted({*usual, *_isolated(values)}))
+
+
+def _isolated(values: np.ndarray) -> tuple[float, ...]:
+    """Numbers that are repeated, outermost, and farther from all others than these are from each other."""
+    each, counts = np.unique(values, return_counts=True)
+    often, codes = max(LEAST_REPEATS, len(values) / 1000), []
     while len(each) > LEAST_DISTINCT:
         if counts[0] >= often and each[1] - each[0] > each[-1] - each[1]:
             end = 0
@@ -298,6 +306,6 @@ def find_codes(values: np.ndarray) -> tuple[float, ...]:
             end = -1
         else:
             break
-        codes.add(float(each[end]))
+        codes.append(float(each[end]))
         each, counts = np.delete(each, end), np.delete(counts, end)
-    return tuple(sorted(codes))
+    return tuple(codes)

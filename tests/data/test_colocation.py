@@ -118,3 +118,9 @@ def test_readings_that_a_quantity_cannot_have_are_missing_unless_many_are() -> N
     wave = 20 + 15 * np.sin(np.arange(400) / 40)
     limits = [find_limits(np.append(wave, [1500.0 + one for one in range(odd)]), Channel("pm25")) for odd in (3, 30)]
     assert limits == [(-100, 1100), (-np.inf, np.inf)]
+
+
+def test_cold_fahrenheit_and_noise_below_zero_are_readings() -> None:
+    cold = np.concatenate([np.arange(-1.0, 104.0, 0.5), [-1.0] * 40])
+    assert find_limits(cold, Channel("temp_f")) == pytest.approx((-62.5, 207.5))
+    assert find_limits(np.array([-1.0, 0.0, 1.0, 2.0, 3.0] * 50), Channel("reference")) == (-np.inf, np.inf)
