@@ -4,6 +4,7 @@
 (DNS rebinding), then the Origin of requests that write (cross-site request forgery), then the server's own rule.
 """
 
+import asyncio
 import socket
 from collections.abc import Callable
 from threading import Thread
@@ -15,6 +16,7 @@ import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from scare.errors import UsageError
 
@@ -28,7 +30,51 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
+HEADER_SECONDS = 10.0  # until the headers of a request must be complete
+RESERVED_FILES = 128  # descriptors that connections leave to the rest of the process
+MAX_CONNECTIONS = 4096
 AccessCheck = Callable[[Scope], JSONResponse | None]  # an error response, or None to let the request through
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 with a time limit for headers and a limit on connections, beyond which new ones are closed.
+
+    Without them, connections that send nothing use up the descriptors, and files can no longer be opened.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer, or close the connection if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > max_connections():
+            transport.abort()
+            return
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._close_unless_busy)
+
+    def data_received(self, data: bytes) -> None:
+        """Start the timer for a request that follows another."""
+        if self._timer is None and self._is_between_requests:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self._close_unless_busy)
+        super().data_received(data)
+
+    @property
+    def _is_between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _close_unless_busy(self) -> None:
+        self._timer = None
+        if self._is_between_requests and not self.transport.is_closing():
+            self.transport.close()
+
+
+def max_connections() -> int:
+    """How many connections leave enough descriptors for files."""
+    try:
+        from resource import RLIMIT_NOFILE, getrlimit
+    except ImportError:  # Windows
+        return MAX_CONNECTIONS
+    return max(16, min(MAX_CONNECTIONS, getrlimit(RLIMIT_NOFILE)[0] - RESERVED_FILES))
 
 
 class ThreadedServer:
@@ -45,7 +91,8 @@ class ThreadedServer:
             ) from error
         self.port: int = self._socket.getsockname()[1]
         self.stopping = False
-        settings = {"access_log": False, "lifespan": "off", "log_config": None, "server_header": False, **more}
+        settings: dict[str, Any] = {"access_log": False, "lifespan": "off", "log_config": None, "server_header": False}
+        settings |= {"http": LimitedProtocol, **more}
         self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=2, **settings))
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
@@ -98,8 +145,13 @@ class AccessGuard:
         headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
         if host_name(headers.get("host", "")) not in self._names:
             return error_response(421, "this server does not go by that name; its settings list the names it may have")
-        if writes and "origin" in headers and urlsplit(headers["origin"]).netloc != headers.get("host"):
-            return error_response(403, "a page of another site may not send anything here")
+        if writes and "origin" in headers:
+            try:
+                origin = urlsplit(headers["origin"]).netloc
+            except ValueError:
+                return error_response(400, "the Origin header is not an address")
+            if origin != headers.get("host"):
+                return error_response(403, "a page of another site may not send anything here")
         return self._check(scope)
 
 

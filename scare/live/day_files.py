@@ -61,12 +61,19 @@ def _day_and_model(result: Result) -> tuple[str, str]:
 
 
 def as_table(results: Sequence[Result]) -> pl.DataFrame:
-    """Results as rows: device, time, raw, calibrated, low, high, flags; null where there is no number."""
+    """Results as rows: device, time, raw, calibrated, low, high, flags, model; null where there is no number."""
     numbers = ("raw", CALIBRATED, LOW, HIGH)
     rows = [
-        (one.device, round(one.time * 1e6), *(getattr(one, name) for name in numbers), one.flags) for one in results
+        (one.device, round(one.time * 1e6), *(getattr(one, name) for name in numbers), one.flags, one.model)
+        for one in results
     ]
-    kinds = {DEVICE: pl.String, TIME: pl.Int64, **dict.fromkeys(numbers, pl.Float64), FLAGS: pl.UInt32}
+    kinds = {
+        DEVICE: pl.String,
+        TIME: pl.Int64,
+        **dict.fromkeys(numbers, pl.Float64),
+        FLAGS: pl.UInt32,
+        "model": pl.String,
+    }
     table = pl.DataFrame(rows, kinds, orient="row")
     return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(numbers).fill_nan(None))
 

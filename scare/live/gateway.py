@@ -28,6 +28,7 @@ from scare.live.recent import Recent
 if TYPE_CHECKING:
     from scare.live.kafka import KafkaSink, Partitions
 
+MAX_LAG_SECONDS = 30.0  # a longer wait in the queue is a problem
 REPLAYED_LINES = 1000  # parsed at once
 
 
@@ -70,7 +71,9 @@ class Gateway:
             self._wire_sources(config, readers, opened)
         if config.http:
             units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
-            status = LiveStatus(self.pipeline, lambda: self._worker.backlog, self.monitor, self.recent, units)
+            status = LiveStatus(
+                self.pipeline, self.problems, lambda: self._worker.backlog, self.monitor, self.recent, units
+            )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)
 
@@ -109,6 +112,16 @@ class Gateway:
         others = [one for one in (self._mqtt_sink, self._kafka_sink) if one is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
+
+    def problems(self) -> dict[str, str]:
+        """What an operator must know now, by what it is about: clock, disk, lag, broker."""
+        found = dict(self.pipeline.problems) if self.pipeline else {}
+        if self.pipeline and self.pipeline.lag > MAX_LAG_SECONDS:
+            found["lag"] = f"readings have been waiting for {self.pipeline.lag:.0f} seconds"
+        connections = [one for one in (self._mqtt_source, self._mqtt_sink) if one is not None]
+        if not all(one.is_connected for one in connections):
+            found["broker"] = "there is no connection to the MQTT broker"
+        return found
 
     @property
     def _worker(self) -> "Pipeline | Partitions":

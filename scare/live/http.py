@@ -9,6 +9,7 @@ box sends it as `Authorization: Bearer`; only the latter may POST. Readings go t
 import asyncio
 import csv
 import json
+import logging
 import zlib
 from base64 import b64decode
 from binascii import Error
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from http.client import HTTPException
+from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, time
@@ -25,7 +27,7 @@ from urllib.request import urlopen
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -41,8 +43,13 @@ from scare.live.pipeline import COUNTS, Monitor, Pipeline
 from scare.live.recent import Recent
 from scare.server import AccessCheck, AccessGuard, ThreadedServer, error_response
 
+LOG = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page")
 MAX_BODY = 1 << 20  # bytes, also after unpacking
+MAX_LINES = 20_000  # most readings of one body, which bounds the time that it takes
+BODY_SECONDS = 30.0  # until a body must have arrived
+FULL_SECONDS = 1.0  # how long a POST waits for space in the queue
+SPACE_POLL_SECONDS = 0.01  # time between two looks for space
 KEPT_REASONS = 10  # rejected lines that an answer explains
 GZIP = 31  # `wbits` of zlib for the gzip format
 OPEN_PATHS = ("/healthz",)  # need no token
@@ -53,12 +60,14 @@ POLL_TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LiveStatus:
-    """What the server shows: `backlog` (readings queued), counts, the newest results, the unit of each model's values.
+    """What the server shows.
 
-    POSTed readings go to `pipeline`; without one they are refused.
+    `problems` by what they are about (clock, disk, broker), `backlog` (readings queued), counts, the newest results,
+    the unit of each model's values. POSTed readings go to `pipeline`; without one they are refused.
     """
 
     pipeline: Pipeline | None
+    problems: Callable[[], dict[str, str]]
     backlog: Callable[[], int]
     monitor: Monitor
     recent: Recent
@@ -139,6 +148,16 @@ class Poller:
 
 def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server") -> Starlette:
     """The routes of the server; `readers` parse POSTed bodies, by the name of their adapter."""
+    turn = asyncio.Lock()  # POSTs wait in order of arrival, and one body is parsed at a time
+
+    async def wait_for_space(pipeline: Pipeline) -> bool:
+        """Wait until the queue takes readings; False if it stays full. Clients that wait do not ask again."""
+        until = monotonic() + FULL_SECONDS
+        while pipeline.is_full:
+            if monotonic() >= until:
+                return False
+            await asyncio.sleep(SPACE_POLL_SECONDS)
+        return True
 
     async def take_readings(request: Request) -> Response:
         """Parse the readings in a body with the adapter in the path (default: json) and submit them."""
@@ -148,13 +167,23 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         if adapter not in readers:
             return error_response(404, f"no input has the adapter '{adapter[:64]}'; there are {', '.join(readers)}")
         try:
-            body = unpack(await _read_body(request), request.headers.get("content-encoding", ""))
+            packed = await asyncio.wait_for(_read_body(request), BODY_SECONDS)
+            async with turn:
+                if not await wait_for_space(status.pipeline):
+                    return _queue_is_full()
+                body = unpack(packed, request.headers.get("content-encoding", ""))
+                media_type = request.headers.get("content-type", "").partition(";")[0]
+                intake = await run_in_threadpool(parse_body, body, media_type, readers[adapter], time())
+                submitted = _submit(status.pipeline, status.monitor, intake)
         except RejectedError as rejected:
             status.monitor.reject("http", str(rejected))
             return error_response(413, str(rejected))
-        media_type = request.headers.get("content-type", "").partition(";")[0]
-        intake = await run_in_threadpool(parse_body, body, media_type, readers[adapter], time())
-        return await _submit(status.pipeline, status.monitor, intake)
+        except TimeoutError:
+            return error_response(408, f"the body did not arrive within {BODY_SECONDS:g} seconds")
+        except ClientDisconnect:
+            LOG.warning("http: a POST was interrupted by its sender")
+            return Response(status_code=400)
+        return submitted if isinstance(submitted, Response) else await _answer(*submitted, intake)
 
     async def list_devices(request: Request) -> Response:
         """Everything the page needs when it opens: the newest row of every device, units, and what flags mean."""
@@ -176,7 +205,10 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     async def show_health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "waiting": status.backlog(), "devices": len(status.recent)})
+        problems = status.problems()
+        answer: dict[str, Any] = {"status": "degraded" if problems else "ok", "problems": problems}
+        answer |= {"waiting": status.backlog(), "devices": len(status.recent)}
+        return JSONResponse(answer, 503 if problems else 200)
 
     async def show_metrics(request: Request) -> Response:
         return PlainTextResponse(metrics(status), media_type="text/plain; version=0.0.4")
@@ -207,27 +239,34 @@ async def _read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Response:
-    """Submit readings to the pipeline, and answer when they have been published.
-
-    An answer of 429 or 503 asks the client to send all of them again; duplicates are recognised.
-    """
+def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Response | tuple[Delivery, asyncio.Event]:
+    """Submit readings to the pipeline: a delivery and the event of its acknowledgement, or else the answer."""
     monitor.count("received", len(intake.readings) + intake.rejected)
     for one in intake.reasons:
         monitor.reject("http", f"line {one['line']}: {one['reason']}")
     monitor.count("rejected", intake.rejected - len(intake.reasons))  # `reject` has counted the others
-    answer = {"accepted": len(intake.readings), "rejected": intake.rejected, "reasons": intake.reasons}
     if not intake.readings:
-        return JSONResponse(answer, 400)
+        return JSONResponse(intake.answer({}), 400)
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     delivery = Delivery(intake.readings, lambda: loop.call_soon_threadsafe(done.set))
-    if not pipeline.submit(delivery):
-        return error_response(429, "the queue of readings is full; send them again later", {"retry-after": "1"})
+    return (delivery, done) if pipeline.submit(delivery) else _queue_is_full()
+
+
+async def _answer(delivery: Delivery, done: asyncio.Event, intake: "Intake") -> Response:
+    """Answer when the readings have been published.
+
+    An answer of 429 or 503 asks the client to send all of them again; duplicates are recognised.
+    """
     try:
         await asyncio.wait_for(done.wait(), PUBLISH_SECONDS)
     except TimeoutError:
-        return error_response(503, "the readings have not been published yet; send them again")
-    return JSONResponse(answer)
+        return error_response(503, "the readings have not been published yet; send them again", {"retry-after": "30"})
+    answer = intake.answer(delivery.refused)
+    return JSONResponse(answer, 200 if answer["accepted"] else 400)
+
+
+def _queue_is_full() -> Response:
+    return error_response(429, "the queue of readings is full; send them again later", {"retry-after": "1"})
 
 
 async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIterator[str]:
@@ -238,7 +277,7 @@ async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIter
         counts, waits = status.monitor.counts(), status.monitor.waits()
         refusals = [asdict(one) for one in status.monitor.rejections()[:20]]
         event = {"change": since, "now": time(), "devices": rows, "counts": counts, "waits": waits}
-        event |= {"waiting": status.backlog(), "refusals": refusals}
+        event |= {"waiting": status.backlog(), "refusals": refusals, "problems": status.problems()}
         yield f"data: {json.dumps(event, separators=(',', ':'))}\n\n"
         next_tick = monotonic() + TICK_SECONDS
         while not server.stopping and monotonic() < next_tick:
@@ -280,6 +319,12 @@ class Intake:
         if len(self.reasons) < KEPT_REASONS:
             self.reasons.append({"line": line, "reason": reason})
 
+    def answer(self, refused: Mapping[str, int]) -> dict[str, Any]:
+        """The answer to a POST; `refused` counts, by reason, the readings that the pipeline did not accept."""
+        count = sum(refused.values())
+        answer = {"accepted": len(self.readings) - count, "rejected": self.rejected + count, "reasons": self.reasons}
+        return answer | ({"refused": dict(refused)} if refused else {})
+
 
 def unpack(body: bytes, encoding: str) -> bytes:
     """Decompress a body; one that is too large, before or after, is rejected."""
@@ -303,6 +348,8 @@ def parse_body(body: bytes, media_type: str, reader: Reader, now: float) -> Inta
     intake = Intake()
     lines = _csv_lines(body) if media_type == "text/csv" else _json_lines(body)
     for number, line in enumerate(lines, 1):
+        if number > MAX_LINES:
+            raise RejectedError(f"the body has more than {MAX_LINES:,} readings; send fewer at once")
         try:
             if isinstance(line, RejectedError):
                 raise line
@@ -334,7 +381,8 @@ def _json_lines(body: bytes) -> Iterator[Any]:
 def _csv_lines(body: bytes) -> Iterable[Any]:
     """The rows of a CSV table as dicts, or one RejectedError."""
     try:
-        return list(csv.DictReader(body.decode("utf-8-sig").splitlines(), restkey=" more"))
+        rows = csv.DictReader(body.decode("utf-8-sig").splitlines(), restkey=" more")
+        return list(islice(rows, MAX_LINES + 1))
     except (UnicodeDecodeError, csv.Error) as error:
         return [RejectedError(f"not CSV in UTF-8: {error}")]
 

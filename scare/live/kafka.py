@@ -71,6 +71,7 @@ class Partitions:
         self._kafka, self._state, self._reader, self._monitor = kafka, Path(state), reader, monitor
         self._make_pipeline = make_pipeline
         self._pipelines: dict[int, tuple[Pipeline, Store]] = {}  # by number of the partition
+        self._paused: set[int] = set()
         self._stopping = Event()
         self.backlog = 0  # readings fetched and not processed yet
         try:
@@ -101,6 +102,7 @@ class Partitions:
     def run(self) -> None:
         """Process messages until `stop`, and finish those fetched by then."""
         while not self._stopping.is_set():
+            self._pause_waiting()
             messages = self._consumer.consume(MAX_BATCH, IDLE_SECONDS)
             self.backlog = len(messages)
             messages.sort(key=lambda message: (_partition(message), _offset(message)))
@@ -109,6 +111,16 @@ class Partitions:
             self.backlog = 0
             for pipeline, _ in self._pipelines.values():
                 pipeline.poll()
+
+    def _pause_waiting(self) -> None:
+        """Fetch nothing for partitions whose readings wait for this computer's clock: commits stay in order."""
+        for number, (pipeline, _) in self._pipelines.items():
+            if pipeline.is_holding != (number in self._paused):
+                partition = [TopicPartition(self._kafka.topic, number)]
+                (self._consumer.pause if pipeline.is_holding else self._consumer.resume)(partition)
+                self._paused ^= {number}
+            if pipeline.is_holding:
+                pipeline.process([])
 
     def stop(self) -> None:
         """Let `run` return soon."""
@@ -205,6 +217,7 @@ class Partitions:
         for one in partitions:
             if one.partition in self._pipelines:
                 pipeline, store = self._pipelines.pop(one.partition)
+                self._paused.discard(one.partition)
                 try:
                     pipeline.finish()
                 finally:

@@ -171,6 +171,11 @@ class MqttSource:
         self._connection.client.on_message = self._receive
         self._connection.client.on_subscribe = self._subscribed
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to the broker now."""
+        return self._connection.client.is_connected()
+
     def start(self) -> None:
         """Connect and subscribe; queued messages of a persistent session may arrive first."""
         if self._connection.broker.version == 3:
@@ -212,7 +217,7 @@ class MqttSource:
             self._monitor.reject(message.topic, str(rejected))
             acknowledge()
             return
-        if reading is None:
+        if reading is None or (message.retain and not reading.states_time):  # nobody knows how old the latter is
             self._monitor.count("ignored")
             acknowledge()
             return
@@ -248,6 +253,11 @@ class MqttSink:
         if discovery is not None:
             self._client.message_callback_add(discovery.birth_topic, self._republish_discovery)
         monitor.on_rejection = self._publish_rejection
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to the broker now."""
+        return self._connection.client.is_connected()
 
     def start(self) -> None:
         """Connect; `announce_online` publishes that readings are accepted."""

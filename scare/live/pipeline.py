@@ -194,7 +194,7 @@ class ModelFiles:
                 continue
             self._versions[name] = version
             try:
-                loaded[name] = self._open(model.file)
+                loaded[name] = self._check_channels(self._open(model.file))
             except ScareError as error:
                 self._monitor.count("models_refused")
                 LOG.warning("the changed file of model '%s' cannot be used, the old model stays: %s", name, error)
@@ -203,6 +203,14 @@ class ModelFiles:
             LOG.warning("reloaded the model '%s' from %s", name, model.file)
         self.calibrators |= loaded
         return loaded
+
+    def _check_channels(self, calibrator: Calibrator) -> Calibrator:
+        """Refuse a calibrator with channels that the inputs of this process do not read."""
+        known = self.channels
+        new = [channel.name for channel in calibrator.inputs.channels if channel.name not in known]
+        if new:
+            raise UsageError(f"it reads {', '.join(new)}, and no model did at the start; restart scare live to use it")
+        return calibrator
 
 
 def _file_version(file: str) -> tuple[int, int] | None:

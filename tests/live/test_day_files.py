@@ -20,7 +20,7 @@ def result(device: str, time: float, model: str = "dust", calibrated: float = 1.
 
 def test_a_row_is_what_a_reading_became() -> None:
     table = as_table([result("a", START, calibrated=float("nan"))])
-    assert table.columns == ["device", "time", "raw", "calibrated", "low", "high", "flags"]
+    assert table.columns == ["device", "time", "raw", "calibrated", "low", "high", "flags", "model"]
     assert table.row(0)[3:6] == (None, None, None)
     assert table["time"].dt.epoch("s").to_list() == [int(START)]
 

@@ -8,11 +8,12 @@ import ssl
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.client import HTTPConnection, HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import create_connection
 from threading import Thread
 from time import sleep, time
 from typing import Any
@@ -252,3 +253,43 @@ def test_beyond_this_computer_there_is_tls_and_a_token(tmp_path: Path, monkeypat
         connection.request("GET", "/v1/devices", headers={"authorization": "Bearer hush"})
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_what_is_refused_is_counted_by_reason(tmp_path: Path) -> None:
+    models = {"gas": save_models(tmp_path)["gas"]}
+    config = replace(make_config(tmp_path, limits=LiveLimits(devices=1), inputs=()), models=models)
+    with working(config) as gateway:
+        some = [Reading(name, START, {"pm25": 1.0, "current": 1.0}) for name in ("gas-1", "gas-2", "box-1")]
+        code, printed = ask(gateway, "POST", "/v1/readings", lines([*some, replace(some[0], time=time() + 9000)]))
+        assert (code, printed["accepted"], printed["rejected"]) == (200, 1, 3)
+        assert sorted(printed["refused"].values()) == [1, 2]
+        assert any("limits.devices allows 1" in reason for reason in printed["refused"])
+
+
+def test_a_body_takes_bounded_time_and_a_bad_origin_is_told(gateway: Gateway) -> None:
+    code, printed = ask(gateway, "POST", "/v1/readings", b"[" + b"{}," * 340_000 + b"{}]")
+    assert (code, printed["error"]) == (413, "the body has more than 20,000 readings; send fewer at once")
+    assert ask(gateway, "POST", "/v1/readings", b"{}", origin="http://[bad")[0] == 400
+
+
+def test_connections_that_send_nothing_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.server.HEADER_SECONDS", 0.5)
+    monkeypatch.setattr("scare.server.max_connections", lambda: 20)
+    with working(make_config(tmp_path)) as gateway:
+        assert gateway.server is not None
+        opened = [create_connection(("127.0.0.1", gateway.server.port), 5) for _ in range(60)]
+        for one in opened[:5]:
+            one.send(b"POST /v1/readings HTTP/1.1\r\nHost: ")  # and no more
+        for one in opened:
+            with suppress(ConnectionResetError):  # beyond the limit
+                assert one.recv(1) == b""
+            one.close()
+        assert ask(gateway, "POST", "/v1/readings", lines(READINGS[:3]))[0] == 200
+
+
+def test_health_names_a_problem(gateway: Gateway) -> None:
+    assert gateway.pipeline is not None
+    assert ask(gateway, "GET", "/healthz")[1]["status"] == "ok"
+    gateway.pipeline.problems["disk"] = "full"
+    code, printed = ask(gateway, "GET", "/healthz")
+    assert (code, printed["status"], printed["problems"]) == (503, "degraded", {"disk": "full"})

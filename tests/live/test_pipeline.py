@@ -291,6 +291,21 @@ def test_a_model_replaced_on_disk_goes_on_with_the_windows(tmp_path: Path) -> No
     assert (counts["models_refused"], counts["models_replaced"]) == (1, 1)
 
 
+def test_a_replaced_model_with_other_channels_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    calibrator = Calibrator.load(tmp_path / "dust.scare")
+    first, *others = calibrator.inputs.channels
+    renamed = replace(calibrator.inputs, channels=(replace(first, name="no2"), *others))
+    replace(calibrator, inputs=renamed).save(tmp_path / "dust.scare")
+    os.utime(tmp_path / "dust.scare", ns=(1, 1))
+    pipeline.poll()
+    assert (monitor.counts()["models_refused"], monitor.counts()["models_replaced"]) == (1, 0)
+    assert "it reads no2, and no model did at the start" in caplog.text
+    push(pipeline, READINGS[:20])
+    assert len(sink.results) == 20
+
+
 def test_devices_and_queued_readings_are_limited(tmp_path: Path) -> None:
     sink = Kept()
     pipeline, monitor = make_pipeline(tmp_path, sink, replace(LIMITS, queue=3, devices=2))
