@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from scare.data.column_summary import (
 )
 from scare.data.formats import FormatColumn
 from scare.data.laser_pairs import describe_pair, find_laser_pairs, mean_of_lasers
-from scare.data.quantities import find_quantity, find_unit, guess_unit
+from scare.data.quantities import find_quantity, find_unit, guess_unit, quantities
 from scare.data.readings import DEVICE, TIME, Readings
+from scare.data.reshape import MONITOR
 from scare.data.tables import AS_FOUND, TableFile, TableOptions, Tally, open_table, with_numbers
 from scare.data.times import find_time_columns, find_time_format, parse_times
 from scare.errors import DataError
@@ -35,6 +36,7 @@ SITE_WORDS = {"site", "station", "location"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
 SIZES = ("PM2.5", "PM10", "PM", "particle count")  # of particles, first what is calibrated most
+FEW_LABELS = 50  # of the rows of one time
 SAME_SIGNAL = 0.98  # correlation of channels of which one is enough
 CORRELATED_ROWS = 20_000  # about as many rows tell a correlation
 EQUALLY_GOOD = 0.02  # difference between correlations of which the first column wins
@@ -238,6 +240,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     frame = with_numbers(raw, table, tally)
     del raw  # most of the memory, for a large file
     device = _find_device(frame.drop(time), times)
+    repeats = _note_repeats(frame.drop(time), times, device)
     rest = frame.drop(time, *filter(None, [device]))
     rest, left_out, notes = _average_laser_pairs(rest)
     known = table.format.columns if table.format else {}
@@ -253,7 +256,9 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         columns.append(summary)
         notes += remarks
     if table.format and table.format.kind == "reference":
-        columns = [replace(column, is_reference=column.family != "weather") for column in columns]
+        sure = {one.name for one in columns if one.is_reference or one.family in ("particles", "gas")}
+        columns = [replace(one, is_reference=one.name in sure if sure else not one.family) for one in columns]
+    notes += _doubts(columns, table)
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
@@ -269,8 +274,22 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         numbers=numbers,
         options=options,
         left_out=tuple(left_out.items()),
-        notes=(*table.notes, *form.notes, *tally.notes(), *notes),
+        notes=(*table.notes, *form.notes, *tally.notes(), *repeats, *notes),
     )
+
+
+def _doubts(columns: Sequence[ColumnSummary], table: TableFile) -> list[str]:
+    """Say of which columns most values cannot be what they are called, as when a table's columns are shifted."""
+    beyond = []
+    for one in columns:
+        low, high = quantities()[one.quantity].limits(one.unit) if one.quantity in ("T", "RH") else (-inf, inf)
+        if not low <= one.median <= high:
+            beyond.append(one)
+    if not beyond:
+        return []
+    values = ", ".join(f"{one.name} ({one.median:g} in the middle)" for one in beyond)
+    hint = "; if decimal commas became borders of cells, export the file again" if table.delimiter == "," else ""
+    return [f"These values cannot be what the columns are called: {values}. Check whether columns are shifted{hint}."]
 
 
 def choose_sensor(
@@ -334,6 +353,8 @@ def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
 
     A column tells them apart if fewer than a tenth of the repeated times are still repeated within one of its values.
     """
+    if MONITOR in frame.columns:
+        return MONITOR
     few_values = [column for column in frame if not column.null_count() and column.n_unique() <= len(column) / 2]
     labels = [column for column in few_values if column.dtype == pl.String or words(column.name) <= NUMBERED_WORDS]
     repeats = {label.name: _count_repeats(pl.DataFrame({"label": label, "time": times})) for label in labels}
@@ -342,6 +363,22 @@ def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
     if best and repeats[best] < _count_repeats(times.to_frame()) / 10:
         return best
     return named[0] if named else ""
+
+
+def _note_repeats(frame: pl.DataFrame, times: pl.Series, device: str) -> list[str]:
+    """Say that rows repeat a time of their device, and in which column they differ, if one tells them apart."""
+    keys = pl.DataFrame({"time": times} | ({"device": frame[device]} if device else {}))
+    repeats = _count_repeats(keys)
+    if not repeats:
+        return []
+    few = [one for one in frame if not one.null_count() and 1 < one.n_unique() <= FEW_LABELS and one.name != device]
+    left = {one.name: _count_repeats(keys.with_columns(one.alias("label"))) for one in few}
+    best = min(left, key=lambda name: left[name], default="")
+    rows = "1 row repeats" if repeats == 1 else f"{repeats:,} rows repeat"
+    if not best or left[best] > repeats / 10:
+        return [f"{rows} a time; the first of equal times counts."]
+    cells = ", ".join(str(one) for one in frame[best].unique(maintain_order=True)[:3])
+    return [f"{rows} a time and differ in '{best}' ({cells}); the first of equal times counts."]
 
 
 def _count_repeats(frame: pl.DataFrame) -> int:

@@ -15,14 +15,22 @@ import numpy as np
 import polars as pl
 
 from scare.data.formats import FormatColumn
-from scare.data.quantities import Quantity, display_unit, find_quantity, find_unit, is_called, quantities
+from scare.data.quantities import (
+    Quantity,
+    display_unit,
+    find_quantity,
+    find_unit,
+    is_called,
+    quantities,
+    quantity_of_unit,
+)
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.words import plural
 
 TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
 PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
 LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
-ROW_WORDS = {"row", "index", "record", "unnamed", "column", "entry"}
+ROW_WORDS = {"row", "record", "unnamed", "entry"}
 STATE_WORDS = {
     "rssi",
     "dbm",
@@ -36,11 +44,15 @@ STATE_WORDS = {
     "firmware",
     "snr",
 }
-INDEX_WORDS = {"aqi", "nowcast", "iaqi", "aqius", "aqicn"}  # computed from concentrations, not measured
+INDEX_WORDS = {"aqi", "nowcast", "iaqi", "aqius", "aqicn", "index"}  # computed from concentrations, not measured
 LEFT_OUT = {  # words of names that are never a channel or a reference, by what they are
     **{"a time": TIME_WORDS, "a place": PLACE_WORDS, "a code": LABEL_WORDS, "a row number": ROW_WORDS},
     **{"the state of the device": STATE_WORDS, "an index": INDEX_WORDS},
 }
+# Parts of an instrument, whose names may begin with what it measures, such as "PM-2.5 TEOM frequency".
+PART_WORDS = {"flow", "frequency", "noise", "load", "pump", "tube", "cooler", "dryer", "filter", "laser", "lamp"}
+NUMBER_OF = re.compile(r"\b(?:site|station|serial|sample|sr|sl|s|row|unit)[ ._]*no\b", re.IGNORECASE)
+LETTERS = {"C": "degC", "F": "degF", "K": "K"}  # units that are one letter, in a row or brackets of their own
 PARAMETER_WORDS = {"parameter", "param", "pollutant", "species", "component", "analyte", "type"}
 VALUE_NAME = re.compile(
     r"value|measure|conc|mean|result|reading|state"
@@ -129,18 +141,23 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
         return (
             "" if measured else {"flag": "a code", "ignore": "not a measurement"}.get(stated.role, f"a {stated.role}")
         )
+    named, values = find_quantity(column.name), column.drop_nulls()
     kind = next((kind for kind, names in LEFT_OUT.items() if words(column.name) & names), "")
-    values = column.drop_nulls()
+    if named and named.family in ("particles", "gas"):
+        kind = "" if kind == "a time" else kind  # such as "O3 one hour average"
+        kind = "a code" if NUMBER_OF.search(column.name) else kind
+        kind = "the state of the device" if words(column.name) & PART_WORDS else kind
+    is_whole = (values == values.round()).all()
+    if re.fullmatch(r"column_\d+", column.name) and is_whole and values.n_unique() == len(values):
+        kind = "a row number"
     if kind or len(values) < FEW_ROWS:
         return kind
-    named = find_quantity(column.name)
     if values.n_unique() == 1 and (not named or len(values) >= MANY_ROWS):
         return "always the same"
     steps = values.diff().drop_nulls()
     usual = steps.mode()[0]
     if usual > 0 and (steps == usual).sum() >= COUNTER_SHARE * len(steps):
         return "a counter"
-    is_whole = (values == values.round()).all()
     if not named and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
         return "a code"
     return ""
@@ -172,7 +189,8 @@ def summarise(
     quantity = quantities().get(stated.quantity) or find_quantity(column.name)
     if quantity is None and parameter and VALUE_NAME.search(column.name.lower()):
         quantity = quantities()[parameter]
-    unit = stated.unit or find_unit(unit_text) or find_unit(column.name)
+    unit = stated.unit or find_unit(unit_text) or LETTERS.get(unit_text.strip("()[] "), "") or find_unit(column.name)
+    quantity = quantity or quantity_of_unit(unit)
     codes = find_codes(values)
     if quantity and not unit:
         readings = values[~np.isin(values, codes)]

@@ -40,6 +40,8 @@ class TableFormat:
     kind: Kind = ""
     header: tuple[str, ...] = ()
     preamble: str = ""
+    row: str = ""
+    names: tuple[str, ...] = ()
     time: tuple[str, ...] = ()
     timezone: str = ""
     dates: Literal["", "day-first", "month-first"] = ""
@@ -70,9 +72,14 @@ def recognise(columns: Sequence[str], remarks: Sequence[str] = ()) -> TableForma
     """The first known format whose columns are all there, or whose preamble is."""
     names, text = {name.lower() for name in columns}, "\n".join(remarks)
     for one in formats().values():
-        if one.header and not all(name.lower() in names for name in one.header):
+        if one.row or (one.header and not all(name.lower() in names for name in one.header)):
             continue
         if one.preamble and not re.search(one.preamble, text, re.IGNORECASE):
             continue
         return one
     return None
+
+
+def recognise_row(line: str) -> TableFormat | None:
+    """The known format without a header whose rows look like this line."""
+    return next((one for one in formats().values() if one.row and re.match(one.row, line)), None)

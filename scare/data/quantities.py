@@ -181,6 +181,17 @@ def find_unit(text: str) -> str:
     return next((one.name for one in _table().units.values() if one.names and re.search(one.names, text.lower())), "")
 
 
+def quantity_of_unit(unit: str) -> Quantity | None:
+    """The quantity that alone has a unit of this dimension: temperature or pressure; None for any other unit.
+
+    >>> quantity_of_unit("degF").name, quantity_of_unit("ug/m3")
+    ('T', None)
+    """
+    found = _table().units.get(unit)
+    name = {"temperature": "T", "pressure": "pressure"}.get(found.dimension if found else "", "")
+    return quantities().get(name)
+
+
 def spell_unit(unit: str) -> str:
     """Normalise a unit to the table's spelling, in lower case.
 

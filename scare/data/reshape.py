@@ -26,11 +26,13 @@ VALUE_COLUMN = re.compile(
 )
 UNIT_COLUMN = re.compile(r"units?|.*[ _.]units?|units? of measure.*|unitofmeasurement|einheit|unidad", re.IGNORECASE)
 LABEL_COLUMN = re.compile(
-    r"site|station|locat|device|sensor|city|estacion|\bid\b|year|month|day|hour|^an?o$|^mes$|^dia$", re.I
+    r"monitor|site|station|locat|device|sensor|city|estacion|\bid\b|year|month|day|hour|^an?o$|^mes$|^dia$", re.I
 )
 HOUR_COLUMN = re.compile(r"h?_?(\d{1,2})(?::00)?(?: ?([ap])m)?", re.IGNORECASE)
 FLAG_COLUMN = re.compile(r"v_?(\d{1,2})", re.IGNORECASE)
 BAD_FLAGS = ("N", "0", "-1", "0.0")
+MONITOR = "monitor"  # the column that tells monitors of one file apart
+SITE_PARTS = ("state code", "county code", "site num", "site id", "poc")  # of an instrument in the files of the US EPA
 SERIES = 200  # most quantities that a long table has
 
 
@@ -48,7 +50,7 @@ def reshape(
 ) -> Reshaped | None:
     """Reshape a table of text to one row per time; None if it already is. `codes` are names of quantities."""
     done: Reshaped | None = None
-    for step in (_name_pairs, _date_clocks, _stack_hours, _spread_names):
+    for step in (_name_pairs, _date_clocks, _stack_hours, _name_monitors, _spread_names):
         changed = step(done.frame if done else frame, remarks, codes or {})
         if changed is not None:
             notes = (*(done.notes if done else ()), *changed.notes)
@@ -148,6 +150,19 @@ def _hour(name: str) -> int | None:
     return hour if hour <= 24 else None
 
 
+def _name_monitors(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Add a column that names the instrument, if the parts of its name are in several columns and differ."""
+    parts = [name for name in frame.columns if name.lower() in SITE_PARTS]
+    if "poc" not in {name.lower() for name in parts} or MONITOR in frame.columns or len(parts) < 2:
+        return None
+    named = frame.with_columns(pl.concat_str(pl.col(parts), separator="-").alias(MONITOR))
+    monitors = named[MONITOR].unique(maintain_order=True).drop_nulls().to_list()
+    if len(monitors) < 2:
+        return None
+    note = f"There are {len(monitors)} instruments ({', '.join(monitors[:3])}), told apart by {', '.join(parts)}."
+    return Reshaped(named, (note,))
+
+
 def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept."""
     columns = {name: frame[name] for name in frame.columns if name != LINE}
@@ -172,7 +187,9 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
         units = {series: text for series, text in pairs if is_unit(text)}
     joined = lines.select(LINE).hstack(wide) if lines.height == wide.height else wide.with_row_index(LINE, 1)
     note = f"One value a row: '{value}' is read as {len(spread)} columns by '{name}'."
-    return Reshaped(joined, (note,), units)
+    repeats = rows.height - rows.select(*index, name).n_unique()
+    dropped = (f"{repeats:,} values repeat a time of their '{name}'; the first counts.",) if repeats else ()
+    return Reshaped(joined, (note, *dropped), units)
 
 
 def _are_times(column: pl.Series) -> bool:

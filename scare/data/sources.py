@@ -8,6 +8,7 @@ import codecs
 import gzip
 import io
 import json
+import re
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 from zipfile import BadZipFile, ZipFile
 
+from scare.data.time_text import shape_of
 from scare.errors import DataError, UsageError
 from scare.words import suggestion
 
@@ -33,14 +35,26 @@ OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls", ".ods", ".parquet", ".json")  # in an archive
 
 
+# Characters that stand for others: digits of other scripts, spaces that do not break; zero bytes stand for nothing.
+PLAIN = {
+    **{0: None, 0xA0: " ", 0x202F: " "},
+    **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
+}
+MESSAGE = re.compile(r"^[^{]*?(\{.*\})\s*$")  # of a broker's or a device's log: a JSON object after its topic
+
+
 @dataclass(frozen=True)
 class Source:
-    """A file, the kind of its content, and the encoding of its text; `member` is the file within a zip."""
+    """A file, the kind of its content, and the encoding of its text; `member` is the file within a zip.
+
+    `odd` says that lines end as on an old Macintosh, or that characters stand for others (`PLAIN`).
+    """
 
     path: Path
     content: Content
     encoding: str = ""
     member: str = ""
+    odd: bool = False
 
     def open(self) -> IO[bytes]:
         """Open the content as bytes, unpacked."""
@@ -49,16 +63,16 @@ class Source:
     def lines(self) -> Generator[bytes, None, None]:
         """The lines of a text in UTF-8, with their ends."""
         with self.open() as handle:
-            if self.encoding in ("utf-8", "ascii"):
+            if self.encoding in ("utf-8", "ascii") and not self.odd:
                 yield from handle
                 return
-            if self.encoding == "utf-8-sig":
+            if self.encoding == "utf-8-sig" and not self.odd:
                 yield next(handle, b"").removeprefix(codecs.BOM_UTF8)
                 yield from handle
                 return
             with io.TextIOWrapper(handle, self.encoding, errors="replace") as text:
                 for line in text:
-                    yield line.encode()
+                    yield (line.translate(PLAIN) if self.odd else line).encode()
 
     def text(self, lines: int | None = None) -> list[str]:
         """The first lines of a text, all by default, without their ends."""
@@ -75,14 +89,16 @@ def find_source(path: Path, encoding: str = "") -> Source:
         return Source(path, "parquet", member=member)
     if head[:4] == OLD_EXCEL or head[:2] == b"PK":
         return Source(path, "sheet", member=member)
-    if b"\r" in head and b"\n" not in head:  # lines as an old Macintosh ended them
-        return Source(path, "text", _find_encoding(head, encoding, path), member)
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:200].lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<table")):
         return Source(path, "page", member=member)
-    if start.startswith((b"{", b"[{")):
-        return Source(path, "json", _find_encoding(head, encoding, path), member)
-    return Source(path, "text", _find_encoding(head, encoding, path), member)
+    found = _find_encoding(head, encoding, path)
+    text = head.decode(found, "ignore")
+    lines = [line for line in text.splitlines()[:20] if line.strip()]
+    if re.match(rb"\{|\[\s*\{", start) or (lines and 2 * sum(map(bool, map(MESSAGE.match, lines))) > len(lines)):
+        return Source(path, "json", found, member)
+    old_ends = "\r" in text and "\n" not in text
+    return Source(path, "text", found, member, odd=old_ends or any(chr(one) in text for one in PLAIN))
 
 
 def _member(path: Path) -> str:
@@ -124,9 +140,10 @@ def _find_encoding(head: bytes, stated: str, path: Path) -> str:
     for mark, name in BOMS.items():
         if head.startswith(mark):
             return name
-    if head[:2000].count(0) > len(head[:2000]) / 4:
+    if head[:200].count(0) > len(head[:200]) / 4:
         return "utf-16-le" if head[1:2] == b"\x00" else "utf-16-be"
-    if b"\x00" in head[:2000]:
+    start = head[:2000]  # a damaged text has a few zero bytes, a program other control characters too
+    if start.count(0) > 20 or (b"\x00" in start and re.search(rb"[\x01-\x08\x0e-\x1f]", start)):
         raise DataError(f"{path}: the file is not a text table, a spreadsheet or Parquet; export it as CSV")
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -161,7 +178,7 @@ def read_records(source: Source) -> tuple[str, list[list[str]]]:
         value = json.loads(text)
     except ValueError:
         try:
-            value = [json.loads(line) for line in text.splitlines() if line.strip()]
+            value = [one for line in text.splitlines() if line.strip() and (one := _message(line)) is not None]
         except ValueError as error:
             raise DataError(f"{source.path}: cannot be read as JSON: {error}") from error
     lists = dict(_record_lists(value, ""))
@@ -173,6 +190,18 @@ def read_records(source: Source) -> tuple[str, list[list[str]]]:
     records = [dict(_flat(record, "")) for record in lists[name]]
     header = list(dict.fromkeys(key for record in records for key in record))
     return name, [header, *([record.get(key, "") for key in header] for record in records)]
+
+
+def _message(line: str) -> dict[str, Any] | None:
+    """The JSON object in a line of a log, None if there is none; a time before it counts if it has none itself."""
+    found = MESSAGE.match(line)
+    if found is None:
+        return None
+    record = json.loads(found[1])
+    words = line[: found.start(1)].split()
+    texts = [*words[:1], " ".join(words[:2])]
+    time = next((text for text in texts if (shape := shape_of(text)) and shape.has_clock), "")
+    return {"logged at": time, **record} if time else record
 
 
 def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:

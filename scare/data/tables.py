@@ -27,7 +27,7 @@ import polars as pl
 import polars.selectors as cs
 
 from scare.data.cells import MISSING, NO_VALUE, NUMBER, cell_unit, is_unit, kind, to_numbers
-from scare.data.formats import TableFormat, recognise
+from scare.data.formats import TableFormat, recognise, recognise_row
 from scare.data.layout import SPACES, Layout, find_delimiter, find_layout, find_spans, split
 from scare.data.parquet_check import check_parquet
 from scare.data.reshape import reshape
@@ -41,6 +41,7 @@ from scare.words import suggestion
 logger = logging.getLogger(__name__)
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
 HEAD_LINES, LAYOUT_LINES, ROWS = 1000, 300, 200_000
+MANY_LOST = 10  # rows without a time, that may be a footer
 EXAMPLES = 3  # shown of what could not be read
 TAIL_BYTES = 4096  # of a file, in which its footer is
 SUFFIXES = (  # endings of table files
@@ -295,6 +296,10 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
     head = source.text(HEAD_LINES)
     if not any(line.strip() for line in head):
         raise DataError(f"{source.path}: the file is empty")
+    if any("]: '" in line and "Sending state" in line for line in head[:LAYOUT_LINES]):
+        raise DataError(
+            f"{source.path}: a log of ESPHome has no dates; take the history of Home Assistant, or messages of MQTT"
+        )
     lines = head[:LAYOUT_LINES]
     delimiter = find_delimiter(lines[options.skip_rows or 0 :])
     rows = [split(line, delimiter) for line in lines] if delimiter else []
@@ -347,6 +352,11 @@ def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _finish(table: TableFile) -> TableFile:
     """Recognise a known format, reshape the table to one row per time, and find the units in its cells."""
     found = recognise(table.columns, table.remarks)
+    if found is None and table.delimiter and table.columns[0] == "column_1":
+        assert table.source is not None
+        found = recognise_row(table.source.text(table.first)[-1])
+        if found:
+            table = replace(table, columns=found.names, notes=())
     if found:
         table = replace(table, format=found, notes=(found.sentence, *table.notes))
     head = next(table.batches(table.columns, LAYOUT_LINES), None)
@@ -380,8 +390,11 @@ def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
         elif len(named) == 1 and numbers:
             stem = re.sub(r"[ _.]?units?$", "", column.name, flags=re.IGNORECASE)
             value = re.compile(rf"{re.escape(stem)}[ _.]?(value|conc.*)?", re.IGNORECASE)
-            target = next(filter(value.fullmatch, head.columns), numbers[-1])
-            units.setdefault(target, named.pop())
+            others = (name for name in head.columns if name != column.name)
+            unit = named.pop()
+            target = next(filter(value.fullmatch, others), "" if len(unit) == 1 else numbers[-1])
+            if target:  # a lone letter, as in "TempUnit", does not say whose it is
+                units.setdefault(target, unit)
     return units
 
 
@@ -510,14 +523,15 @@ class Tally:
     def __init__(self, table: TableFile) -> None:
         self._table = table
         self._lost: list[tuple[int, str]] = []
-        self._lost_rows = 0
+        self._lost_rows = self._kept_rows = 0
         self._cells = Counter[str]()
         self._numbers = Counter[str]()
         self._examples: dict[str, list[str]] = {}
 
-    def add_rows(self, unread: pl.DataFrame) -> None:
-        """Count rows whose time cannot be parsed; `unread` has their lines and the text in place of a time."""
+    def add_rows(self, unread: pl.DataFrame, kept: int = 0) -> None:
+        """Count rows without a time: a frame of their lines and texts, and the number of the others."""
         self._lost_rows += unread.height
+        self._kept_rows += kept
         self._lost += [(line, text or "") for line, text in unread.head(EXAMPLES - len(self._lost)).rows()]
 
     def add_cells(self, texts: pl.Series, numbers: pl.Series, lines: pl.Series) -> None:
@@ -549,6 +563,14 @@ class Tally:
                 f"'{text}' in line {line}" if text else f"none in line {line}" for line, text in self._lost
             )
             are = "1 row is" if self._lost_rows == 1 else f"{self._lost_rows:,} rows are"
+            if self._lost_rows > max(MANY_LOST, self._kept_rows):
+                rows = (
+                    f"{self._lost_rows:,} of {self._lost_rows + self._kept_rows:,} rows have no time that can be read"
+                )
+                raise DataError(
+                    f"{self._table.path}: {rows}: {shown}; if the logger's clock had lost its time, correct the times"
+                    " or leave these rows out"
+                )
             found.append(f"{are} left out, without a time that can be read: {shown}.")
         for name, count in self._cells.items():
             cells = "1 cell" if count == 1 else f"{count:,} cells"

@@ -75,6 +75,11 @@ OF_DAY = re.compile(
     re.IGNORECASE,
 )
 QUOTES = " \t'\"="
+# Halves of the day that stand before the clock, in Korean, Chinese and Japanese.
+MORNING_MARKS = (
+    (r"(?:오전|上午|午前) ?(\d{1,2}(?::\d{1,2}){1,2})", "${1} AM"),
+    (r"(?:오후|下午|午後) ?(\d{1,2}(?::\d{1,2}){1,2})", "${1} PM"),
+)
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,9 @@ def shape_of(text: str) -> TimeShape | None:
     (TimeShape(name='year last', has_clock=True, has_zone=False), None)
     """
     text = text.strip(QUOTES)
+    if not text.isascii():
+        for half, clock in MORNING_MARKS:
+            text = re.sub(half, clock.replace("${1}", r"\1"), text)
     if not 6 <= len(text) <= 50 or not any(sign.isdigit() for sign in text):
         return None
     for name, pattern in PATTERNS.items():
@@ -122,7 +130,10 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     >>> parse(pl.Series(["31/12/2025 24:00 CET", "31/02/2025"]), shape_of("31/12/2025 24:00")).rows()
     [(datetime.datetime(2026, 1, 1, 0, 0), 60), (None, None)]
     """
-    parts = texts.str.strip_chars(QUOTES).str.replace_all("  +", " ").str.extract_groups(shape.pattern).struct.unnest()
+    plain = texts.str.strip_chars(QUOTES).str.replace_all("  +", " ")
+    for pattern, standard in MORNING_MARKS:
+        plain = plain.str.replace(pattern, standard)
+    parts = plain.str.extract_groups(shape.pattern).struct.unnest()
     year, month, day = (pl.col(name) for name in "ymd")
     if shape.name == "year last" and order == "mdy":
         month, day = day, month

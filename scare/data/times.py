@@ -48,6 +48,7 @@ TIME_NAME = re.compile(
 LATE_NAME = re.compile(
     r"\b(?:end|to|until|bis|ende)\b|_end$|acqui|modif|update|upload|received|max|min|tm[nx]", re.IGNORECASE
 )
+EXCEL_DAYS, MATLAB_DAYS = (20_000, 80_000), (715_000, 775_000)  # from 1954 and from 1957
 TimeReader = Callable[[pl.Series], pl.Series]  # returns null for what it cannot parse
 
 
@@ -136,7 +137,7 @@ def _holds(name: str, cells: Sequence[str]) -> str:
         numbers = pl.Series(sample).cast(pl.Float64, strict=False).drop_nulls()
         if not _from_epoch(numbers).null_count() and len(numbers) == len(sample):
             return "epoch"
-        return "serial" if len(numbers) and numbers.is_between(20_000, 80_000).all() else "number"
+        return "serial" if len(numbers) and _are_days(numbers) else "number"
     return "text"
 
 
@@ -222,8 +223,8 @@ def _number_format(columns: tuple[str, ...], head: pl.Series, zone: str, zone_no
         return None  # 20260131 and the like
     if _from_epoch(numbers.head(1)).count():
         return TimeFormat(columns, text, _from_epoch)
-    if numbers.is_between(20_000, 80_000).all() and any(map(TIME_NAME.search, columns)):
-        notes = ("Times are days as a spreadsheet counts them.", zone_note)
+    if _are_days(numbers) and any(map(TIME_NAME.search, columns)):
+        notes = (f"Times are days as {'Matlab' if numbers[0] > 80_000 else 'a spreadsheet'} counts them.", zone_note)
         return TimeFormat(columns, text, partial(_from_serial, zone), notes=notes)
     return None
 
@@ -398,10 +399,18 @@ def _from_epoch(times: pl.Series) -> pl.Series:
     return pl.select((1e6 * seconds).round().cast(pl.Int64).cast(TIME_TYPE)).to_series()
 
 
+def _are_days(numbers: pl.Series) -> bool:
+    """Whether all numbers are days of this time, as spreadsheets or Matlab count them."""
+    return any(numbers.is_between(*some).all() for some in (EXCEL_DAYS, MATLAB_DAYS))
+
+
 def _from_serial(zone: str, times: pl.Series) -> pl.Series:
-    """Convert the days since the end of 1899 by which spreadsheets count; they are in `zone`."""
+    """Convert the days since the end of 1899 by which spreadsheets count, or since the year 0, as Matlab does."""
     days = pl.lit(times.cast(pl.Float64, strict=False))
-    seconds = pl.when(days.is_between(20_000, 80_000)).then(((days - 25_569) * 86_400).round())
+    zeros = ((EXCEL_DAYS, 25_569), (MATLAB_DAYS, 719_529))  # the days of 1970-01-01
+    seconds = pl.coalesce(
+        pl.when(days.is_between(*some)).then(((days - zero) * 86_400).round()) for some, zero in zeros
+    )
     return in_utc(pl.select((1_000_000 * seconds).cast(pl.Int64).cast(pl.Datetime("us"))).to_series(), zone)
 
 
@@ -487,6 +496,7 @@ def parse_times(
     times = form.read(written[TIME]).alias(TIME)
     lost = times.is_null()
     if not lost.any():
+        tally.add_rows(written.clear(), batch.height)
         return batch, times
     unread = written.filter(lost).with_columns(pl.col(TIME).cast(pl.String))
     shape = shape_of(form.sample)
@@ -495,5 +505,5 @@ def parse_times(
         if shape and other and other.has_zone != shape.has_zone and other.has_clock:
             place = table.place(line, " ".join(form.columns))
             raise DataError(f"{place}: '{text}' and '{form.sample}' mix times with and without a time zone")
-    tally.add_rows(unread)
+    tally.add_rows(unread, batch.height - unread.height)
     return batch.filter(~lost), times.filter(~lost)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import zipfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -270,7 +271,7 @@ class TestKnownFormats:
     def test_a_format_says_what_it_is_and_cites_where_it_is_described(self) -> None:
         for one in formats().values():
             assert one.source.startswith("https://")
-            assert one.header or one.preamble
+            assert one.header or one.preamble or (one.row and one.names)
 
     @pytest.mark.parametrize("name", sorted(name for name, one in formats().items() if one.header and one.time))
     def test_a_file_with_the_columns_of_a_format_is_recognised(self, tmp_path: Path, name: str) -> None:
@@ -290,6 +291,88 @@ class TestKnownFormats:
         found = inspect_table(saved(tmp_path, text))
         assert "This looks like an AQS hourly file." in found.notes
         assert found.span[0] == START
+
+    def test_rows_without_a_header_are_recognised(self, tmp_path: Path) -> None:
+        rows = "06/13/26|{0:02}:00|000020401|Quay|-4|{1}|{2}|{3}.5|An agency\n"
+        text = "".join(
+            rows.format(hour, *one, hour * hour % 7)
+            for hour in range(12)
+            for one in (("PM2.5", "UG/M3"), ("OZONE", "PPB"))
+        )
+        found = inspect_table(saved(tmp_path, text))
+        assert "This looks like an AirNow hourly file." in found.notes
+        assert found.span[0] == datetime(2026, 6, 13, tzinfo=UTC)
+        assert [(one.quantity, one.unit, one.is_reference) for one in found.columns] == [
+            ("PM2.5", "ug/m3", True),
+            ("O3", "ppb", True),
+        ]
+
+    def test_instruments_of_one_file_are_told_apart_and_said(self, tmp_path: Path) -> None:
+        header = "State Code,County Code,Site Num,POC,Parameter Name,Date GMT,Time GMT,Sample Measurement\n"
+        rows = "".join(
+            f"27,3,1002,{poc},Ozone,2026-01-13,{hour:02}:00,0.0{hour}\n" for hour in range(9) for poc in (1, 3)
+        )
+        found = inspect_table(saved(tmp_path, header + rows))
+        assert (found.device_column, found.duplicates) == ("monitor", 0)
+        assert found.stamps["device"].unique(maintain_order=True).to_list() == ["27-3-1002-1", "27-3-1002-3"]
+        assert "There are 2 instruments (27-3-1002-1, 27-3-1002-3)" in " ".join(found.notes)
+
+
+class TestOddities:
+    def test_repeated_values_of_a_long_table_are_counted(self, tmp_path: Path) -> None:
+        rows = "".join(f"2026-01-13 {hour:02}:00,pm25,{hour}.5\n" * 2 for hour in range(9))
+        found = inspect_table(saved(tmp_path, "time,parameter,value\n" + rows + "2026-01-13 10:00,pm10,4\n"))
+        assert "9 values repeat a time of their 'parameter'; the first counts." in found.notes
+
+    def test_repeated_times_are_counted_with_the_column_in_which_they_differ(self, tmp_path: Path) -> None:
+        rows = "".join(f"2026-01-13 {hour:02}:00,{hour}.5,{run}\n" for hour in range(9) for run in (1, 2))
+        found = inspect_table(saved(tmp_path, "time,pm25,run\n" + rows))
+        assert "9 rows repeat a time and differ in 'run' (1.0, 2.0); the first of equal times counts." in found.notes
+
+    def test_a_file_with_hardly_a_time_is_refused(self, tmp_path: Path) -> None:
+        rows = "2026/1/13 10:00,1.5\n2026/1/13 11:00,1.6\n" + 20 * "2000/36/0 0:53,1.7\n"
+        with pytest.raises(DataError, match="20 of 22 rows have no time that can be read: '2000/36/0 0:53' in line 4"):
+            inspect_table(saved(tmp_path, "time,pm25\n" + rows))
+
+    def test_values_that_cannot_be_what_their_columns_are_called_are_said(self, tmp_path: Path) -> None:
+        rows = hours("%Y-%m-%d %H:%M,13,6,959")  # 13,6 degC and 95,9 %
+        found = inspect_table(saved(tmp_path, "time,pm25,T,RH\n" + rows))
+        assert any("RH (959 in the middle)" in note and "decimal commas" in note for note in found.notes)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda text: text.replace("\n", "\r"),
+            lambda text: text.replace("3", "\u0663").replace("0", "\u0660"),
+            lambda text: text.replace("1", "\uff11"),
+            lambda text: text[:80] + "\0\0" + text[80:],
+            lambda text: text.replace("AM", "").replace("2026-01-13 ", "2026-01-13 오전 "),
+        ],
+        ids=["old line ends", "Arabic digits", "wide digits", "zero bytes", "Korean half of the day"],
+    )
+    def test_other_characters_are_read_as_their_equals(self, tmp_path: Path, change: Callable[[str], str]) -> None:
+        text = "time,pm25\n" + "".join(f"2026-01-13 {hour:02}:00 AM,{hour * hour % 12}.5\n" for hour in range(1, 12))
+        found = inspect_table(saved(tmp_path, change(text)))
+        assert found.span == (datetime(2026, 1, 13, 1, tzinfo=UTC), datetime(2026, 1, 13, 11, tzinfo=UTC))
+        assert (found.rows, found.columns[0].high) == (11, 9.5)
+
+    def test_days_of_matlab_are_read(self, tmp_path: Path) -> None:
+        rows = "".join(f"{739995 + hour / 24:.6f},{hour % 5}.5\n" for hour in range(12))
+        found = inspect_table(saved(tmp_path, "datenum,pm25\n" + rows))
+        assert found.span[0] == datetime(2026, 1, 13, tzinfo=UTC)
+
+    @pytest.mark.parametrize("before", ["", "tele/box/SENSOR ", "10:00:01.123 MQT: tele/box/SENSOR = "])
+    def test_a_log_of_messages_is_a_table(self, tmp_path: Path, before: str) -> None:
+        line = '{{"Time":"2026-01-13T{0:02}:00:00","PMS5003":{{"PM2.5":{1}}},"TempUnit":"C"}}\n'
+        found = inspect_table(
+            saved(tmp_path, "".join(before + line.format(hour, hour * hour % 7) for hour in range(12)))
+        )
+        assert [(one.name, one.unit) for one in found.columns] == [("PMS5003.PM2.5", "ug/m3")]
+
+    def test_a_log_without_dates_is_refused(self, tmp_path: Path) -> None:
+        line = "[10:00:00][D][sensor:094]: 'PM': Sending state 5.0 µg/m³ with 0 decimals of accuracy\n"
+        with pytest.raises(DataError, match="a log of ESPHome has no dates"):
+            inspect_table(saved(tmp_path, line * 5))
 
 
 NAMES = st.text("abcdefghij", min_size=3, max_size=8)

@@ -290,11 +290,6 @@ class TestRefusals:
         with pytest.raises(DataError, match=f"{name}: the file is damaged or not a table"):
             read_table(tmp_path / name)
 
-    def test_lines_that_end_as_on_an_old_macintosh(self, tmp_path: Path) -> None:
-        (tmp_path / "box.csv").write_bytes(GOOD.replace("\n", "\r").encode())
-        with pytest.raises(DataError, match="damaged or not a table"):
-            read_table(tmp_path / "box.csv")
-
 
 class TestStreaming:
     MAPPING = ColumnMapping(("time",), (PM25, PM10), Channel("ref"), device_column="id")
