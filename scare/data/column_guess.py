@@ -258,7 +258,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     if table.format and table.format.kind == "reference":
         sure = {one.name for one in columns if one.is_reference or one.family in ("particles", "gas")}
         columns = [replace(one, is_reference=one.name in sure if sure else not one.family) for one in columns]
-    notes += _doubts(columns, table)
+    notes += _doubts(columns)
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
@@ -278,7 +278,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     )
 
 
-def _doubts(columns: Sequence[ColumnSummary], table: TableFile) -> list[str]:
+def _doubts(columns: Sequence[ColumnSummary]) -> list[str]:
     """Say of which columns most values cannot be what they are called, as when a table's columns are shifted."""
     beyond = []
     for one in columns:
@@ -288,8 +288,7 @@ def _doubts(columns: Sequence[ColumnSummary], table: TableFile) -> list[str]:
     if not beyond:
         return []
     values = ", ".join(f"{one.name} ({one.median:g} in the middle)" for one in beyond)
-    hint = "; if decimal commas became borders of cells, export the file again" if table.delimiter == "," else ""
-    return [f"These values cannot be what the columns are called: {values}. Check whether columns are shifted{hint}."]
+    return [f"These values cannot be what the columns are called: {values}. Check whether columns are shifted."]
 
 
 def choose_sensor(
