@@ -13,6 +13,7 @@ import polars as pl
 from scare.data.time_text import is_clock, shape_of
 
 Kind = Literal["number", "time", "text", "nothing"]
+TRIED = 10_000  # distinct texts of a column, before it is taken to hold no numbers
 MISSING = (
     *("", "-", "--", "---", "----", "?", ".", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
     *("NaN", "nan", "NAN", "Nan", "-nan", "-NaN", "<NA>", "NaT", "null", "NULL", "Null", "None", "NONE", "none"),
@@ -105,6 +106,8 @@ def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
         plain = column if decimal == "." else column.str.replace_many([".", ","], ["_", "."])
         numbers = plain.cast(pl.Float64, strict=False)
         odd = column.filter(numbers.is_null() & column.is_not_null()).unique()
+        if all(_number(text, decimal) is None for text in odd.head(TRIED)):
+            odd = odd.head(0)  # such as times, of which each is tried in vain
         found = {text: value for text in odd if (value := _number(text, decimal)) is not None}
         if found:
             read = column.replace_strict(found, default=None, return_dtype=pl.Float64)
