@@ -31,7 +31,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 HEADER_SECONDS = 10.0  # until the headers of a request must be complete
-RESERVED_FILES = 128  # descriptors that connections leave to the rest of the process
+RESERVED_FILES = 256  # descriptors that connections leave to the rest of the process
+BACKLOG = 64  # asyncio accepts so many at once, before any can be closed again
 MAX_CONNECTIONS = 4096
 AccessCheck = Callable[[Scope], JSONResponse | None]  # an error response, or None to let the request through
 
@@ -92,7 +93,7 @@ class ThreadedServer:
         self.port: int = self._socket.getsockname()[1]
         self.stopping = False
         settings: dict[str, Any] = {"access_log": False, "lifespan": "off", "log_config": None, "server_header": False}
-        settings |= {"http": LimitedProtocol, **more}
+        settings |= {"http": LimitedProtocol, "backlog": BACKLOG, **more}
         self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=2, **settings))
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
