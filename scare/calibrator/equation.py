@@ -98,7 +98,7 @@ def equations(calibrator: "Calibrator") -> dict[str, Equation]:
 
 
 def describe_equations(calibrator: "Calibrator") -> list[str]:
-    """Print each equation in a line; a single one is followed by how to use it in other tools."""
+    """Write each equation as a line; a single one is followed by how to use it in other tools."""
     found = equations(calibrator)
     lines = [f"{f'{device}: ' if device else ''}{one}" for device, one in found.items()]
     return [*lines, *next(iter(found.values())).uses()] if len(found) == 1 else lines

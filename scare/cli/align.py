@@ -12,12 +12,11 @@ from scare.archive.files import find_files
 from scare.cli import options
 from scare.cli.console import emit, note, show_table
 from scare.data.alignment import align as align_readings
-from scare.data.alignment import shift
 from scare.data.clock import FARTHEST, ClockCheck, check_clock
 from scare.data.column_guess import Inspection, inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_readings, tidy_columns
 from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
-from scare.data.reference_file import choose_pair, with_end_stamps
+from scare.data.reference_file import choose_pair, correct_clock, with_end_stamps
 from scare.data.tables import TableOptions, stem, write_table
 from scare.errors import DataError, UsageError
 from scare.records import convert
@@ -83,7 +82,7 @@ def align(
     for one in _read(sensors, sensor_table, names):
         try:
             clock = check_clock(one, truth, one.channels[0].name, max_offset)
-            aligned.append(align_readings(shift(one, clock.offset.seconds) if apply_offset else one, truth))
+            aligned.append(align_readings(correct_clock(one, clock) if apply_offset else one, truth))
             clocks[one.device] = clock
         except DataError as error:
             note(f"Left out: {error}")

@@ -275,7 +275,7 @@ def find_zone(offsets: "list[tuple[float, float]] | tuple[tuple[float, float], .
 
 @dataclass(frozen=True)
 class _Pair:
-    """Sensor and reference on one grid of `step` seconds from `start`; NaN where there is no value [cells] each."""
+    """Sensor and reference on one grid of `step` seconds from `start`: [cells] each, NaN where there is no value."""
 
     sensor: np.ndarray
     truth: np.ndarray

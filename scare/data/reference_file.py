@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scare.data.alignment import COARSER, align, shift
-from scare.data.clock import check_clock, find_clock_offset
+from scare.data.clock import ClockCheck, check_clock, find_clock_offset
 from scare.data.column_guess import EQUALLY_GOOD, Inspection, choose_sensor, inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, ReferenceTable, read_readings
 from scare.data.column_summary import ColumnSummary
@@ -153,12 +153,22 @@ def join_reference(
             notify(line)
         if data.apply_offset and clock.offset.seconds:
             notify(f"{one.device}: shifted by {duration(clock.offset.seconds, signed=True)}")
-        joined.append(align(shift(one, clock.offset.seconds) if data.apply_offset else one, station))
+        joined.append(align(correct_clock(one, clock) if data.apply_offset else one, station))
         finer, coarser = sorted([one.step_seconds, station.step_seconds])
         if coarser >= COARSER * finer:
             which = "readings" if one.step_seconds == finer else "the reference"
             notify(f"{one.device}: averaged {which} from {duration(finer)} to {duration(coarser)}")
     return joined
+
+
+def correct_clock(readings: Readings, clock: ClockCheck) -> Readings:
+    """Shift the readings by the offset that was found; a DataError if no single one holds for the whole period."""
+    if clock.change:
+        raise DataError(
+            f"{readings.device}: the clock was set about {clock.change.time:%Y-%m-%d}, so one shift cannot correct it;"
+            " split the file there and align each part with --apply-offset"
+        )
+    return shift(readings, clock.offset.seconds)
 
 
 def _compare_units(sensor: Channel, truth: Channel, data: DataSection, notify: Notify) -> None:

@@ -1,10 +1,9 @@
-"""Table files: read CSV (comma, semicolon or tab, decimal comma, gzip) and Parquet in batches, and write both.
+"""Table files: read text, spreadsheets, JSON and Parquet in batches, and write CSV and Parquet.
+
+`layout` finds the delimiter and the header, `sources` the encoding; the decimal sign is found here.
 
 Every row keeps its line number for messages. Lines count as in an editor: the header is line 1, and a row is one line.
-
-A damaged Parquet file can crash the process that reads it, so a child process (`python -m scare.data.tables`) reads
-it first and reports what it found. One child serves this process as long as it lives. It reads every column once, a
-block of rows at a time, under a memory limit where the system has one.
+Parquet files are first read by the child process of `parquet_check`.
 Comes from whatever a logger wrote; goes to `times`, `column_mapping` and `column_guess`.
 """
 

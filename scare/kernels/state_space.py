@@ -71,7 +71,7 @@ def _tensor_newest_rows(x: Tensor, weights: Weights, settings: Settings) -> Tens
 
 
 def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Convolve each feature of x [T, F] along time with its own taps [k, F]: [T, F].
+    """Convolve each feature of x [batch, T, F] along time with its own taps [k, F]: [batch, T, F].
 
     The last tap is for the row itself, those before it for earlier rows; before the first row there are zeros.
     """

@@ -1,6 +1,7 @@
 """What happens to readings between their arrival and the journal and fleet of `pipeline`.
 
-    sources → `Delivery` → BoundedQueue → RowAssembler (numbers to rows) → ClockCheck → journal → ReadingSorter → fleet
+    sources → `Delivery` → BoundedQueue → RowAssembler (numbers to rows) → ClockCheck → late and repeated ones left
+    out (in `pipeline`) → journal → ReadingSorter → fleet
 
 All but `BoundedQueue.put` belongs to the pipeline's thread.
 """

@@ -399,7 +399,10 @@ def require_token(token: str) -> AccessCheck:
 
 
 def _has_token(scope: Scope, token: str) -> bool:
-    """Whether a request has the token: as the password of Basic, which may not POST, or as Bearer."""
+    """Whether a request has the token: as Bearer, or as the password of Basic.
+
+    Basic may not POST: a browser repeats its password in requests that other sites start.
+    """
     scheme, _, credentials = Headers(scope=scope).get("authorization", "").partition(" ")
     if scheme.lower() == "basic" and scope["method"] in ("GET", "HEAD"):
         try:

@@ -280,7 +280,7 @@ def _means(values: np.ndarray) -> np.ndarray:
 
 
 def _peaks(sizes: np.ndarray) -> np.ndarray:
-    """Non-maximum suppression: set a size to NaN if a larger one, or an earlier equal one, is within 30 rows."""
+    """Non-maximum suppression: keep sizes from the largest on, and set to NaN those within 30 rows of a kept one."""
     kept = np.full(len(sizes), np.nan)
     for row in np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]:
         around = slice(max(0, row - RADIUS), row + RADIUS + 1)

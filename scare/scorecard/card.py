@@ -39,7 +39,7 @@ class Card:
     def grades(self) -> dict[str, Grade | None]:
         """Grade each requirement by the worst grade of its entries that count.
 
-        A requirement whose entries are not all graded has no grade (None), unless one of them is X already.
+        A requirement whose entries are not all graded has no grade (None), unless one of them is X (the worst) already.
         """
         graded: dict[str, list[Grade | None]] = {entry.requirement: [] for entry in self.entries}
         for entry in self.entries:

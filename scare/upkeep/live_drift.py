@@ -1,5 +1,7 @@
 """Drift of devices that report now, assessed at the end of every day as `drift.watch` would assess their readings.
 
+The thresholds of its alarms are those of `drift`.
+
 Each device takes about three kilobytes: the hours of two days, the sums of its first days and those of its last days.
 A day ends for all devices when half of the devices heard on it have been heard on a later day; rows of that day that
 arrive after its end do not count. Comes from `live/fleet`.

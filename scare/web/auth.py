@@ -1,7 +1,8 @@
 """Access to the page: a link works once and gives a key, every request carries the key, a download needs a ticket.
 
 A link has its token in the fragment, which no browser sends to a server. A browser cannot add a header to a download or
-to a page in a frame; those are fetched with a ticket, which works once.
+to a page in a frame; those are fetched with a ticket, which works once. Host and Origin are checked by `AccessGuard` of
+`scare.server`, which `scare live` has, too.
 """
 
 from dataclasses import dataclass, field

@@ -114,7 +114,7 @@ class WindowStream:
         return {"histories": np.array(self._restarts), "slow": np.array(self._range_monitor.slow), **state}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from the state of another stream of the same inputs and device."""
+        """Continue from the state of another stream of the same inputs and device; `state` says what each key is."""
         self._restarts, self._range_monitor.slow = int(state["histories"]), float(state["slow"])
         self._scaling.restore(_part_of_state(state, "scaling"))
         self._flagging.past = FlagState(**_part_of_state(state, "past"))

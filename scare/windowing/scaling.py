@@ -16,6 +16,7 @@ import numpy as np
 from scare.errors import DataError
 from scare.windowing.device_arrays import DeviceArrays
 
+SMALLEST_SCALE = 1e-290
 FREE = -1  # the row count of a place in `Settling` that no device has
 
 
@@ -145,8 +146,8 @@ def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
 
 
 def nonzero(scale: np.ndarray) -> np.ndarray:
-    """Replace scales of 0 by 1."""
-    return np.where(scale > 0, scale, 1.0)
+    """Replace scales of 0, and those so small that a quotient overflows, by 1."""
+    return np.where(scale > SMALLEST_SCALE, scale, 1.0)
 
 
 class Settling(DeviceArrays):

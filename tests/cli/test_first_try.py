@@ -155,3 +155,21 @@ def test_what_a_person_states_about_a_file_counts_in_every_command(scare: RunCli
     compared = scare(f"scare compare {both} --models linear --windows 4 --seeds 1 --json")
     assert compared.code == 0, compared.err
     assert json.loads(compared.out)["rows"][0]["r2"] > 0.8
+
+
+def _write_hours(name: str, hours: np.ndarray, values: np.ndarray, column: str) -> None:
+    """A table of local times that state no zone, with semicolons and a code for 'no reading'."""
+    start = datetime(2026, 1, 5)
+    pairs = zip(hours, values, strict=True)
+    rows = [f"{start + timedelta(hours=float(hour)):%Y-%m-%d %H:%M};{value:.3f}" for hour, value in pairs]
+    rows[5] = rows[5].split(";")[0] + ";-777"
+    Path(name).write_text("\n".join([f"time;{column}", *rows]) + "\n")
+
+
+def test_one_shift_is_refused_for_a_clock_that_was_set(scare: RunCli) -> None:
+    hours, values = np.arange(1000.0), 20 + np.cumsum(np.random.default_rng(4).normal(0, 1, 1000))
+    _write_hours("box.csv", np.where(hours < 500, hours, hours + 6), 0.7 * values, "pm25")
+    _write_hours("station.csv", hours, values, "PM2.5")
+    output = scare("scare align box.csv station.csv --apply-offset --out a.csv")
+    assert output.code != 0
+    assert "so one shift cannot correct it; split the file there" in output.err
