@@ -150,9 +150,8 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
     """The routes of the server; `readers` parse POSTed bodies, by the name of their adapter."""
     turn = asyncio.Lock()  # POSTs wait in order of arrival, and one body is parsed at a time
 
-    async def wait_for_space(pipeline: Pipeline) -> bool:
+    async def wait_for_space(pipeline: Pipeline, until: float) -> bool:
         """Wait until the queue takes readings; False if it stays full. Clients that wait do not ask again."""
-        until = monotonic() + FULL_SECONDS
         while pipeline.is_full:
             if monotonic() >= until:
                 return False
@@ -168,8 +167,9 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             return error_response(404, f"no input has the adapter '{adapter[:64]}'; there are {', '.join(readers)}")
         try:
             packed = await asyncio.wait_for(_read_body(request), BODY_SECONDS)
+            until = monotonic() + FULL_SECONDS  # the wait for a turn counts: each POST is answered in this time
             async with turn:
-                if not await wait_for_space(status.pipeline):
+                if not await wait_for_space(status.pipeline, until):
                     return _queue_is_full()
                 body = unpack(packed, request.headers.get("content-encoding", ""))
                 media_type = request.headers.get("content-type", "").partition(";")[0]
