@@ -13,8 +13,8 @@ import typer
 from scare.archive.calibrate import HIDDEN, Archive, run_archive
 from scare.archive.files import LabelColumns, find_files, local_copy, read_model_table, single_model
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
+from scare.calibrator.mix_ups import explain_mix_ups
 from scare.calibrator.model_card import describe_new_device
-from scare.calibrator.unlike_training import explain_unlike_training
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.options import AVERAGED_BELOW
@@ -159,7 +159,7 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
     if any(flags.values()):
         note(f"Flagged rows: {spell_counts(flags)}.")
     if sample:
-        for line in explain_unlike_training(model.inputs, np.concatenate(sample)):
+        for line in explain_mix_ups(model.inputs, np.concatenate(sample)):
             note(f"Warning: {line}")
     if 5 * flags[Flag.OUTSIDE.name] > rows:
         note(f"Warning: {flags[Flag.OUTSIDE.name]:,} of {rows:,} rows are unlike training (OUTSIDE).")

@@ -1,6 +1,7 @@
 """Cells of a text table: what one holds (a number, a time, text or nothing), and how columns of text become numbers.
 
-This is the only place that knows how loggers write a number, a unit or a missing value. Comes from `layout` and
+This is the only place that knows how loggers write a number, a unit or a missing value;
+`tables` decides which decimal sign a file has. Comes from `layout` and
 `tables`; goes to whatever reads columns.
 """
 

@@ -1,6 +1,6 @@
 """What happens to readings between their arrival and the journal and fleet of `pipeline`.
 
-    sources → `Delivery` → BoundedQueue → RowAssembler (numbers to rows) → ClockCheck → late and repeated ones left
+    sources → `Delivery` → BoundedQueue → RowAssembler (numbers to rows) → ClockGuard → late and repeated ones left
     out (in `pipeline`) → journal → ReadingSorter → fleet
 
 All but `BoundedQueue.put` belongs to the pipeline's thread.
@@ -122,7 +122,7 @@ class RowAssembler:
         return Delivery((row,), lambda: [acknowledge() for acknowledge in acknowledgements])
 
 
-class ClockCheck:
+class ClockGuard:
     """Holds deliveries whose times are ahead of this computer's clock while most readings are.
 
     One device whose clock is fast is rejected. If most are ahead, this computer's clock is behind, as that of a board

@@ -2,7 +2,7 @@
 
 Comes from `pipeline`, which pushes at most one row of each device at a time. A row gets what `Calibrator.live` of its
 device would give. Which calibrator reads which device is data (`Route`). All state can be saved as plain arrays and
-restored (`store`).
+restored (`journal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -22,7 +22,7 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import Flag, flag_names
 from scare.errors import DataError, ScareError, UsageError
-from scare.live.arrivals import BoundedQueue, ClockCheck, Delivery, ReadingSorter, RowAssembler
+from scare.live.arrivals import BoundedQueue, ClockGuard, Delivery, ReadingSorter, RowAssembler
 from scare.live.config import LiveLimits, Model
 from scare.live.fleet import Fleet, Route
 from scare.live.journal import Store
@@ -232,7 +232,7 @@ class Pipeline:
         self._fleet = Fleet(models.calibrators, models.routes)
         self._queue = BoundedQueue(limits.queue)
         self._assembler = RowAssembler(self._needs)
-        self._clock = ClockCheck(limits.queue, limits.trust_times)
+        self._clock = ClockGuard(limits.queue, limits.trust_times)
         self._sorter = ReadingSorter(self._last_time, limits.reorder_steps)
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them

@@ -1,4 +1,7 @@
-"""The newest results of every device, in memory, for the page that `http` serves."""
+"""The newest results of every device, in memory, for the page that `http` serves.
+
+When a device is shown as silent is decided in the browser (`page/table.js`).
+"""
 
 from collections.abc import Sequence
 from threading import Lock

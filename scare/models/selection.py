@@ -13,7 +13,7 @@ variant is too low on the rows that chose it, so the error of a family is cross-
 contiguous blocks, and each block is scored with the variant that is best on the others. The result is the mean of all
 families whose error is within a tolerance of the lowest. Linear families, including `as is`, are `Linear`; their mean
 is again one linear model of the same columns, so averaging costs nothing on a board. docs/decisions/selection.md tells
-what was tried.
+what was tried. `training.combination` calls this; which network is a candidate is set in `training.recipe`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scare.calibrator.unlike_training import explain_unlike_training
+from scare.calibrator.mix_ups import explain_mix_ups
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.windowing.inputs import Inputs
@@ -49,12 +49,12 @@ def test_another_unit_or_factor_is_named(
     values = air(2)
     values[:, column] = gain * values[:, column] + offset
     values[::200, column] = np.nan
-    (line,) = explain_unlike_training(inputs, values)
+    (line,) = explain_mix_ups(inputs, values)
     assert line.startswith(sentence)
 
 
 def test_swapped_channels_are_named_once(inputs: Inputs) -> None:
-    (line,) = explain_unlike_training(inputs, air(2)[:, [0, 2, 1]])
+    (line,) = explain_mix_ups(inputs, air(2)[:, [0, 2, 1]])
     assert line.startswith("temperature and humidity seem to be swapped")
 
 
@@ -63,9 +63,9 @@ def test_swapped_channels_are_named_once(inputs: Inputs) -> None:
 )
 def test_clean_or_polluted_air_and_a_hot_week_are_not_mix_ups(inputs: Inputs, change: tuple[float, ...]) -> None:
     values = air(3) * change[:3] + np.array([0.0, change[3], 0.0])
-    assert explain_unlike_training(inputs, values) == []
+    assert explain_mix_ups(inputs, values) == []
 
 
 def test_a_few_rows_and_models_without_a_training_range_prove_nothing(inputs: Inputs) -> None:
-    assert explain_unlike_training(inputs, 10 * air(2)[:20]) == []
-    assert explain_unlike_training(replace(inputs, training_range=None), 10 * air(2)) == []
+    assert explain_mix_ups(inputs, 10 * air(2)[:20]) == []
+    assert explain_mix_ups(replace(inputs, training_range=None), 10 * air(2)) == []

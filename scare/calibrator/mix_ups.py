@@ -2,6 +2,7 @@
 
 One row may be flagged OUTSIDE because of the weather; if a whole channel differs, something has usually been mixed
 up. An explanation must bring the channel back to the mean and spread that it had in training.
+The flag itself is set by `windowing/training_range`.
 Comes from the channels' scaling and training range; goes to `scare predict`.
 """
 
@@ -18,7 +19,7 @@ TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)  # not 10: clean a
 LEAST_ROWS = 30
 
 
-def explain_unlike_training(inputs: Inputs, values: np.ndarray) -> list[str]:
+def explain_mix_ups(inputs: Inputs, values: np.ndarray) -> list[str]:
     """Name each likely mix-up in `values` [rows, channels] in a sentence; none if they look like training's."""
     columns = [_without_tails(column[np.isfinite(column)]) for column in values.T]
     if inputs.training_range is None or min(map(len, columns), default=0) < LEAST_ROWS:
