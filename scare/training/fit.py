@@ -107,7 +107,8 @@ def fit(
 
     A table, and a straight line:
 
-    >>> table = {"when": 1.8e9 + 600 * np.arange(300), "raw": np.arange(300) % 7.0, "truth": 2 * (np.arange(300) % 7.0)}
+    >>> raw = np.arange(300) % 31.0
+    >>> table = {"when": 1.8e9 + 600 * np.arange(300), "raw": raw, "truth": 2 * raw}
     >>> fit(table, recipe="linear", reference="truth", time="when")
     Calibrator of truth by linear
       from raw
