@@ -9,9 +9,9 @@ BIN    := $(VENV)/bin
 endif
 # What Python compiles is kept, whatever the shell says: tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
-C_FILES := $(wildcard runtime/src/*.[ch] runtime/src/*/*.[ch] scare/board/*.c)
+C_FILES := $(wildcard runtime/src/*.[ch]* runtime/src/*/*.[ch] scare/board/*.c)
 
-.PHONY: demo test slow fuzz lint format site clean
+.PHONY: demo test slow fuzz lint format site lock dist clean
 
 # The main job end to end: simulate, train, score, save, plot (out/demo).
 demo: $(VENV)/.train
@@ -43,13 +43,28 @@ format: $(VENV)/.dev
 site: $(VENV)/.dev
 	$(BIN)/zensical build --clean --strict
 
-$(VENV)/.train: pyproject.toml
+# The versions that the environment of a clone has, for all systems and Pythons at once. The newest backports-strenum
+# excludes the Pythons that we support, which uv does not heed.
+lock: .cache/tools
+	.cache/tools/bin/uv pip compile pyproject.toml --quiet --upgrade --all-extras --universal --python-version 3.11 --no-annotate \
+		--no-emit-package scare-calibration --no-emit-package backports-strenum --custom-compile-command "make lock" --output-file requirements.lock
+
+# Wheel and source archive, and what they are built and tested with as CycloneDX, which `pip-audit` reads (dist).
+dist: .cache/tools
+	.cache/tools/bin/python -m build --outdir dist .
+	.cache/tools/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json
+
+.cache/tools:
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check build cyclonedx-bom uv
+
+$(VENV)/.train: pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[train]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,live,web,kafka,cluster,board,tflite,onnx,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[train,live,web,kafka,cluster,board,tflite,onnx,dev]'
 	touch $@
 
 clean:

@@ -1,14 +1,17 @@
 """Extras: optional dependencies that some commands need, and the command that installs them."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from scare.errors import UsageError
+
+CLONE = Path(__file__).parents[1]  # if this is not an installed wheel
 
 # Import names by extra of pyproject.toml.
 PACKAGES = {
     "train": ("equinox", "jax", "matplotlib", "optax", "optuna", "sklearn"),
-    "live": ("paho", "starlette", "uvicorn"),
-    "web": ("capstone", "elftools", "starlette", "unicorn", "uvicorn", "ziglang"),
+    "live": ("paho",),
+    "web": ("capstone", "elftools", "unicorn", "ziglang"),
     "kafka": ("confluent_kafka",),
     "cluster": ("distributed", "fsspec"),
     "board": ("capstone", "elftools", "unicorn", "ziglang"),
@@ -30,9 +33,11 @@ def require(extra: str, *packages: str) -> None:
 
 
 def remedy(extra: str) -> str:
-    """Say how to install an extra.
+    """Return how to install an extra: in the clone that this is, or from the package index.
 
     >>> remedy("train")
     "run in the folder of your clone: pip install '.[train]'"
     """
-    return f"run in the folder of your clone: pip install '.[{extra}]'"
+    if (CLONE / "pyproject.toml").exists():
+        return f"run in the folder of your clone: pip install '.[{extra}]'"
+    return f"run: pip install 'scare-calibration[{extra}]'"

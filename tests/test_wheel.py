@@ -112,3 +112,18 @@ def test_reproduce_says_that_it_needs_a_clone(built: Path, tmp_path: Path) -> No
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 2
     assert "run it in a clone of the repository" in done.stderr
+
+
+def test_uvx_and_pipx_run_the_wheel_without_an_installation(built: Path, tmp_path: Path) -> None:
+    """Without extras, which are named where a command needs them."""
+    (wheel,) = built.glob("*.whl")
+    call([sys.executable, "-m", "venv", "runners"], tmp_path)
+    tools = tmp_path / "runners" / ("Scripts" if sys.platform == "win32" else "bin")
+    call([str(tools / "python"), "-m", "pip", "install", "--quiet", "uv", "pipx"], tmp_path)
+    runner = [str(tools / "uvx"), "--from", str(wheel)]
+    assert "sensor files" in call([*runner, "scare", "open", "--help"], tmp_path)
+    call([*runner, "scare", "simulate", "--boxes", "2", "--days", "1", "--out", "sim.csv"], tmp_path)
+    training = subprocess.run([*runner, "scare", "train", "sim.csv"], cwd=tmp_path, capture_output=True, text=True)
+    assert training.returncode == 2
+    assert "pip install 'scare-calibration[train]'" in training.stderr
+    assert call([str(tools / "pipx"), "run", "--spec", str(wheel), "scare-calibration", "--version"], tmp_path).strip()
