@@ -115,7 +115,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def number(value: Any) -> str:
-    """Write a number with three significant digits, or whole with separators from 1,000 on; a dash if unknown.
+    """Format a number with three significant digits, or whole with separators from 1,000 on; a dash if unknown.
 
     >>> number(0.012345), number(0.0000643), number(12345.6), number(2), number(None), number(float("nan"))
     ('0.0123', '0.0000643', '12,346', '2', '–', '–')
@@ -131,6 +131,17 @@ def number(value: Any) -> str:
     return text.replace("-", "−")
 
 
+def plain(cell: str | Cell) -> str:
+    """Write a cell without colours, for a terminal or a CSV file.
+
+    >>> plain(Cell("0.9", badge=Badge("good", "within")))
+    '0.9 within'
+    """
+    if isinstance(cell, str):
+        return cell
+    return " ".join(filter(None, [cell.text, cell.badge.words if cell.badge else "", cell.remark]))
+
+
 def readable(value: float, unit: str) -> tuple[float, str]:
     """Convert a time below a millisecond to microseconds; other numbers stay as they are.
 
@@ -141,7 +152,7 @@ def readable(value: float, unit: str) -> tuple[float, str]:
 
 
 def quantity(value: Any, unit: str) -> str:
-    """Write a number with its unit, spelt for people.
+    """Format a number with its unit, spelt for people.
 
     >>> quantity(3.14159, "ug/m3"), quantity(5, ""), quantity(0.0001569, "ms")
     ('3.14 µg/m³', '5', '0.157 µs')
@@ -152,7 +163,7 @@ def quantity(value: Any, unit: str) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Write a share as a percentage.
+    """Format a share as a percentage.
 
     >>> percent(0.123), percent(0.123, 1)
     ('12 %', '12.3 %')

@@ -1,7 +1,7 @@
 """The charts of one device, or of all devices together, as plain values with a caption each.
 
-Long series are decimated so that every spike stays, and packed as text. Comes from a scored run (`scorecard.run`), goes
-to the report page, whose script draws them.
+Long series are decimated so that every spike stays, and packed as text. The series come from a scored run
+(`scorecard.run_folder`); the script of the report page draws them.
 """
 
 import base64
@@ -15,7 +15,7 @@ import numpy as np
 from scare.report.blocks import number, percent, quantity
 from scare.report.error_analysis import AROUND, error_around, error_by, largest_changes
 from scare.scorecard.accuracy import Accuracy, limits_of_agreement, measure, squared_correlation
-from scare.scorecard.run import Run
+from scare.scorecard.run_folder import Run
 from scare.scorecard.series import DeviceSeries, pool
 
 ROWS = 250_000  # most rows in all time series of a page together
@@ -39,30 +39,29 @@ class View:
     captions: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """The view as `report.js` reads it."""
+        """Return the view as `report.js` reads it."""
         return {"name": self.name, **self.charts, "captions": self.captions}
 
 
 def make_views(run: Run) -> Iterator[View]:
     """Make a view of every device, and of all together if there are several."""
     series = run.series
-    for one in series:
-        yield _view(run, one, max(FEWEST, ROWS // len(series)), max(FEWEST, POINTS // (len(series) + 1)))
+    for own in series:
+        yield _view(run, own, max(FEWEST, ROWS // len(series)), max(FEWEST, POINTS // (len(series) + 1)))
     if len(series) > 1:
         yield _view(run, pool(series, ALL), 0, max(FEWEST, POINTS // (len(series) + 1)))
 
 
 def opening(views: Sequence[View]) -> int:
-    """Index of the view that the page shows first: the first with rows scored."""
+    """Return the index of the view that the page shows first: the first with scored rows."""
     return next((index for index, view in enumerate(views) if view.accuracy is not None), 0)
 
 
 def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
     """Make a view with at most `rows` rows over time (0: no such chart) and `points` points in the scatter chart."""
     scored = series.scored
-    accuracy, raw_accuracy = _accuracy(scored, "calibrated"), None
-    if run.comparable:
-        raw_accuracy = _accuracy(scored.rows(np.isfinite(scored.raw)), "raw")
+    accuracy = _accuracy(scored, "calibrated")
+    raw_accuracy = _accuracy(scored.rows(np.isfinite(scored.raw)), "raw") if run.comparable else None
     trained = series.times[series.trained]  # [s since 1970]
     charts: dict[str, Any] = {
         "time": _time(series, rows) if rows else None,
@@ -135,10 +134,10 @@ def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw
         return f"{text}; {series.why_not_scored}."
     raw_error = f", the raw reading by {number(raw.rmse)}" if raw else ""
     shaded = " The shaded part was used in training or validation and is not scored." if series.trained.any() else ""
-    around = " The band around it is its interval." if np.isfinite(series.low).any() else ""
+    band = " The band is the prediction interval." if np.isfinite(series.low).any() else ""
     return (
         f"{text}. On the {accuracy.rows:,} rows scored the calibrated reading differs from the reference by"
-        f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){raw_error}.{around}{shaded}"
+        f" {quantity(accuracy.rmse, run.target.unit)} (RMSE){raw_error}.{band}{shaded}"
     )
 
 
@@ -170,18 +169,19 @@ def _add_conditions(
     for name, (values, unit) in conditions.items():
         bins = error_by(values, errors)
         charts[name] = [
-            {**asdict(one), "rmse": {estimate: _five_digits(error) for estimate, error in one.rmse.items()}}
-            for one in bins
+            {**asdict(part), "rmse": {estimate: _five_digits(error) for estimate, error in part.rmse.items()}}
+            for part in bins
         ]
-        known = [(one.rmse["calibrated"], one) for one in bins if one.rmse["calibrated"] is not None]
+        known = [(part.rmse["calibrated"], part) for part in bins if part.rmse["calibrated"] is not None]
         if not known:
             captions[name] = "There are too few rows with both values for this chart."
             continue
-        (least, low), (most, high) = min(known, key=lambda pair: pair[0]), max(known, key=lambda pair: pair[0])
+        least, best = min(known, key=lambda pair: pair[0])
+        most, worst = max(known, key=lambda pair: pair[0])
         captions[name] = (
-            f"The RMSE is lowest, {quantity(least, run.target.unit)}, at {number(low.low)} to"
-            f" {quantity(low.high, unit)} ({low.rows:,} rows) and highest, {quantity(most, run.target.unit)}, at"
-            f" {number(high.low)} to {quantity(high.high, unit)} ({high.rows:,} rows)."
+            f"The RMSE is lowest, {quantity(least, run.target.unit)}, at {number(best.low)} to"
+            f" {quantity(best.high, unit)} ({best.rows:,} rows) and highest, {quantity(most, run.target.unit)}, at"
+            f" {number(worst.low)} to {quantity(worst.high, unit)} ({worst.rows:,} rows)."
         )
     if run.humidity is None:
         captions["humidity"] = "No channel is known to be relative humidity, by its unit (%) or by its name."
@@ -241,9 +241,9 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
 def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
     """Select the kept rows of times and columns [rows, k], and insert a row of NaN at each gap in time."""
     gaps_before = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
-    after = np.flatnonzero(np.diff(gaps_before)) + 1  # kept rows that follow a gap
-    shown = np.insert(columns[kept], after, np.nan, axis=0)
-    return np.insert(times[kept], after, times[kept][after - 1] + step), shown
+    after_gap = np.flatnonzero(np.diff(gaps_before)) + 1  # kept rows that follow a gap
+    shown_times = np.insert(times[kept], after_gap, times[kept][after_gap - 1] + step)
+    return shown_times, np.insert(columns[kept], after_gap, np.nan, axis=0)
 
 
 def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:

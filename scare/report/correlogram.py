@@ -15,18 +15,18 @@ COLOURS = ("#d1495b", "#1b1b1b", "#2e6f95", "#6a994e", "#bc6c25", "#7f5539", "#8
 
 def draw_correlogram(correlations: Mapping[str, CrossCorrelation], path: Path) -> Path:
     """Write an SVG of correlation by clock shift, with a curve for each device and a dot at its best shift."""
-    reach = max(float(np.abs(one.seconds).max()) for one in correlations.values()) or 1.0
+    reach = max(float(np.abs(curve.seconds).max()) for curve in correlations.values()) or 1.0
     curves = []
-    for index, (name, one) in enumerate(correlations.items()):
-        known = np.isfinite(one.values)
-        pairs = zip(one.seconds[known].tolist(), one.values[known].tolist(), strict=True)
+    for index, (name, curve) in enumerate(correlations.items()):
+        known = np.isfinite(curve.values)
+        pairs = zip(curve.seconds[known].tolist(), curve.values[known].tolist(), strict=True)
         points = [_position(seconds, correlation, reach) for seconds, correlation in pairs]
         curves.append(
             {
                 "name": name,
                 "colour": COLOURS[index % len(COLOURS)],
                 "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-                "best": _position(one.offset.seconds, one.offset.correlation, reach),
+                "best": _position(curve.offset.seconds, curve.offset.correlation, reach),
             }
         )
     with replacing(path) as temporary:

@@ -1,6 +1,6 @@
 """Error analysis: RMSE by condition (concentration, humidity) and around sudden changes, in the target's unit.
 
-Comes from the scored rows of `scorecard.series`, goes to `chart_data` and `sections`.
+Input: the scored rows of `scorecard.series`; used by `chart_data` and `sections`.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bi
 
 
 def round_edges(low: float, high: float) -> np.ndarray:
-    """Find bin edges, multiples of 1, 2 or 5 times a power of ten, that cover low to high in at most `BINS` + 1 bins.
+    """Find bin edges that cover low to high in at most `BINS` + 1 bins: multiples of 1, 2 or 5 times a power of ten.
 
     >>> round_edges(3.0, 41.0)
     array([ 0.,  5., 10., 15., 20., 25., 30., 35., 40., 45.])
@@ -88,4 +88,4 @@ def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str,
     late = series.times[rows] - series.times[changes][:, None] - offsets * series.step_seconds
     within &= np.abs(late) < series.step_seconds / 2
     by_offset = {name: np.where(within, error[rows], np.nan).T for name, error in errors.items()}  # [61, changes]
-    return {name: [rmse(one[np.isfinite(one)]) for one in each] for name, each in by_offset.items()}
+    return {name: [rmse(at_offset[np.isfinite(at_offset)]) for at_offset in error] for name, error in by_offset.items()}

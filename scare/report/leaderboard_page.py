@@ -30,37 +30,37 @@ COLUMNS = {
 
 
 def page_markdown(board: Leaderboard) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     lines = ["# Leaderboard", "", _lead(board), ""]
-    for table in filter(lambda one: one.rows, make_tables(board)):
+    for table in filter(lambda table: table.rows, make_tables(board)):
         rows = [table.head, ["---"] * len(table.head), *table.rows]
         lines += [f"## {table.caption}", "", *(f"| {' | '.join(map(str, row))} |" for row in rows), ""]
     return "\n".join([*lines, "## Columns", "", *(f"- *{name}*: {about}" for name, about in COLUMNS.items()), ""])
 
 
 def page_html(board: Leaderboard) -> str:
-    """The page as HTML that needs no other file."""
+    """Return the page as HTML that needs no other file."""
     columns = list(COLUMNS.items())
     return render("leaderboard.html.j2", css=style(), lead=_lead(board), tables=make_tables(board), columns=columns)
 
 
 def write_page(board: Leaderboard, path: Path) -> None:
-    """Write the page as HTML if the path ends so, otherwise as Markdown."""
+    """Write the page as HTML if the path ends in .html, otherwise as Markdown."""
     text = page_html(board) if path.suffix.lower() == ".html" else page_markdown(board)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def make_tables(board: Leaderboard) -> list[ReportTable]:
-    """The tables of the page: methods, tasks, and what has no score."""
+    """Make the tables of the page: methods, tasks, and what has no score."""
     names = rank_methods(board)
     methods = [[name, *_cells(board, name)] for name in names]
     tasks, reasons = [], []
-    for one in board.tasks:
-        best = f"{one.scores[one.best].rmse:.4g}"
-        ratios = [_ratio([score.ratio]) if (score := one.scores.get(name)) else NOTHING for name in names]
-        tasks.append([one.facts.task, one.facts.track, f"{one.rows:,}", one.best, best, *ratios])
-        reasons += [[one.facts.task, name, reason] for name, reason in one.failed.items()]
+    for task in board.tasks:
+        best = f"{task.scores[task.best].rmse:.4g}"
+        ratios = [_ratio([score.ratio]) if (score := task.scores.get(name)) else NOTHING for name in names]
+        tasks.append([task.facts.task, task.facts.track, f"{task.rows:,}", task.best, best, *ratios])
+        reasons += [[task.facts.task, name, reason] for name, reason in task.failed.items()]
     return [
         ReportTable("Methods", ["method", *COLUMNS], methods),
         ReportTable("Tasks", ["task", "track", "rows", "best baseline", "its RMSE", *names], tasks),
@@ -69,13 +69,13 @@ def make_tables(board: Leaderboard) -> list[ReportTable]:
 
 
 def rank_methods(board: Leaderboard) -> list[str]:
-    """The methods with a score: those with scores on most tasks first, then by their mean ratio."""
+    """Return the methods with a score: first those with scores on most tasks, then by their mean ratio."""
     ratios = {name: [score.ratio for score in _scores(board, name)] for name in board.predictions}
     return sorted((name for name in ratios if ratios[name]), key=lambda name: (-len(ratios[name]), _mean(ratios[name])))
 
 
 def _cells(board: Leaderboard, name: str) -> list[str]:
-    """The cells of `COLUMNS` for a method."""
+    """Return the cells of `COLUMNS` for a method."""
     scores = _scores(board, name)
     ratios = [score.ratio for score in scores]
     coverage = [score.coverage for score in scores if score.coverage is not None]
@@ -93,21 +93,22 @@ def _cells(board: Leaderboard, name: str) -> list[str]:
 
 
 def _scores(board: Leaderboard, name: str, track: Track | None = None) -> list[Score]:
-    """A method's scores on the tasks of a track, or on all tasks."""
-    of_track = [one for one in board.tasks if track in (None, one.facts.track)]
-    return [score for one in of_track if (score := one.scores.get(name))]
+    """Return a method's scores on the tasks of a track, or on all tasks."""
+    of_track = [task for task in board.tasks if track in (None, task.facts.track)]
+    return [score for task in of_track if (score := task.scores.get(name))]
 
 
 def _ratio(ratios: Sequence[float]) -> str:
-    """The geometric mean, as a cell."""
+    """Return the geometric mean, as a cell."""
     return NOTHING if not ratios else f"{_mean(ratios):.2f}" if _mean(ratios) < 100 else f"{_mean(ratios):,.0f}"
 
 
 def _mean(ratios: Sequence[float]) -> float:
-    """The geometric mean."""
+    """Return the geometric mean."""
     return float(np.exp(np.mean(np.log(ratios))))
 
 
 def _lead(board: Leaderboard) -> str:
-    sets, rows = {one.facts.set for one in board.tasks}, sum(one.rows for one in board.tasks)
+    sets = {task.facts.set for task in board.tasks}
+    rows = sum(task.rows for task in board.tasks)
     return f"{plural(len(board.tasks), 'task')} of {plural(len(sets), 'set')}, {rows:,} rows. {ABOUT}"

@@ -22,16 +22,15 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import model_card
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
-from scare.records import nan_to_none
 from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render
 from scare.report.chart_data import View, make_views, opening
+from scare.report.deployment import Deployment, deployment_blocks
 from scare.report.sections import (
     board,
     choices,
     comparison,
     coverage,
     devices,
-    epa_targets,
     lead,
     provenance,
     quality,
@@ -39,20 +38,24 @@ from scare.report.sections import (
     selection,
     tiles,
 )
+from scare.report.targets import targets
+from scare.report.weather_charts import weather_drawings
+from scare.schema import nan_to_none
 from scare.scorecard.accuracy import Accuracy
-from scare.scorecard.agency_targets import title
-from scare.scorecard.run import Run
+from scare.scorecard.run_folder import Run
+from scare.scorecard.targets import title
 from scare.upkeep.drift import THRESHOLDS, BoxReport, DriftState, FleetReport
 from scare.words import plural
 
 ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
-    "scorecard": "Scorecard",
     "readings": "Readings",
+    "deployment": "Deployment and siting",
+    "targets": "Targets",
+    "scorecard": "Scorecard",
     "coverage": "Interval coverage",
     "comparison": "Other methods",
     "board": "Board",
-    "targets": "EPA targets",
     "selection": "Model selection",
     "quality": "Data quality",
     "provenance": "Provenance",
@@ -76,19 +79,24 @@ DEMO_COLUMNS = {
 }
 
 
-def write_report(run: Run, path: Path, progress: Callable[[str], None] = lambda name: None) -> Path:
+def write_report(
+    run: Run,
+    path: Path,
+    progress: Callable[[str], None] = lambda name: None,
+    deployment: Deployment | None = None,
+) -> Path:
     """Write the report of a run; `progress` is called with the name of each device that is done."""
     views = []
     for view in make_views(run):
         views.append(view)
         progress(view.name)
-    page = make_page(run, views)
+    page = make_page(run, views, deployment)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return path
 
 
-def make_page(run: Run, views: Sequence[View]) -> str:
+def make_page(run: Run, views: Sequence[View], deployment: Deployment | None = None) -> str:
     """Render the report as HTML; the last view is that of all devices."""
     scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
@@ -117,7 +125,9 @@ def make_page(run: Run, views: Sequence[View]) -> str:
         coverage=coverage(run),
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
-        targets=epa_targets(run),
+        targets=targets(run),
+        deployment=deployment_blocks(deployment),
+        weather=weather_drawings(run),
         selection=selection(run),
         quality=quality(run),
         provenance=provenance(run),
@@ -175,7 +185,7 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
         lead=f"{plural(len(watched.boxes), 'device')}, {first} to {last} (UTC).",
         tiles=[(str(count), words) for words, count in count_states(watched).items()],
         boxes=blocks,
-        charts=[_chart(one) for one in watched.boxes],
+        charts=[_chart(box) for box in watched.boxes],
         levels=[round(_height(least), 1) for least in THRESHOLDS.values()],
         width=WIDTH,
         height=HEIGHT,
@@ -186,7 +196,7 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
 
 def count_states(watched: FleetReport) -> dict[str, int]:
     """Count the boxes in each state, the worst first."""
-    return {state.label: sum(one.state is state for one in watched.boxes) for state in reversed(DriftState)}
+    return {state.label: sum(box.state is state for box in watched.boxes) for state in reversed(DriftState)}
 
 
 def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
@@ -197,21 +207,21 @@ def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
         "states": count_states(watched),
         "boxes": [
             {
-                "device": one.device,
-                "state": one.state.label,
-                "units": round(one.score, 3),
-                "days": one.days,
-                "evidence": [vars(piece) for piece in one.evidence],
-                "units_by_day": list(one.history),
+                "device": box.device,
+                "state": box.state.label,
+                "units": round(box.score, 3),
+                "days": box.days,
+                "evidence": [vars(piece) for piece in box.evidence],
+                "units_by_day": list(box.history),
             }
-            for one in watched.boxes
+            for box in watched.boxes
         ],
         "notes": list(watched.notes),
     }
 
 
 def _date(day: int) -> str:
-    """Write the date of a day, counted since 1970."""
+    """Return the date of a day, counted since 1970."""
     return f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}"
 
 
@@ -222,14 +232,14 @@ def _row(box: BoxReport) -> list[str | Cell]:
     return [box.device, badge, number(round(box.score, 2)), str(box.days), sentences]
 
 
-def _chart(one: BoxReport) -> dict[str, Any]:
+def _chart(box: BoxReport) -> dict[str, Any]:
     """Make a box's small chart: the points of a line of units by day, and a description for screen readers."""
-    step = WIDTH / max(1, len(one.history) - 1)
-    points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(one.history))
-    rises = sum(before < THRESHOLDS[DriftState.LOOK] <= after for before, after in pairwise(one.history))
+    step = WIDTH / max(1, len(box.history) - 1)
+    points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(box.history))
+    rises = sum(before < THRESHOLDS[DriftState.LOOK] <= after for before, after in pairwise(box.history))
     above = f"above {THRESHOLDS[DriftState.LOOK]:g} {plural(rises, 'time')}"
-    words = f"{one.device}: {one.score:.2g} units on the last day, {above}"
-    return {"device": one.device, "points": points, "words": words, "kind": BADGES[one.state]}
+    words = f"{box.device}: {box.score:.2g} units on the last day, {above}"
+    return {"device": box.device, "points": points, "words": words, "kind": BADGES[box.state]}
 
 
 def _height(units: float) -> float:

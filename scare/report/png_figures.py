@@ -61,7 +61,7 @@ def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) 
     for panel, window in zip(panels[0], windows, strict=True):
         scored = [(row, row.accuracy, row.spread) for row in rows if row.window == window]
         known = [(row, accuracy, spread) for row, accuracy, spread in scored if accuracy and spread]
-        known.sort(key=lambda one: -one[1].rmse)
+        known.sort(key=lambda scores: -scores[1].rmse)
         names = [row.method for row, _, _ in known]
         errors = [accuracy.rmse for _, accuracy, _ in known]
         spreads = [spread.rmse for _, _, spread in known]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scare.calibrator.intervals import under_covers
+from scare.calibrator.intervals import UNCERTAIN, under_covers
 from scare.calibrator.model_card import (
     HEAD,
     SELECTION_FACTS,
@@ -22,17 +22,14 @@ from scare.calibrator.model_card import (
 )
 from scare.data.flags import MEANINGS, Flag, count_flags
 from scare.data.quantities import display_unit
-from scare.errors import DataError
-from scare.experiments.task import upgrade_row
-from scare.records import convert
+from scare.experiments.study_task import upgrade_row
 from scare.report.blocks import NOTHING, Badge, Banner, Block, Cell, Facts, Note, ReportTable, number, percent, quantity
 from scare.report.chart_data import View
 from scare.report.error_analysis import CENTRAL, FEW_ROWS, round_edges
 from scare.scorecard.accuracy import cover
-from scare.scorecard.agency_targets import FEWEST, AgencyTarget, Assessment, TargetResult, agency_targets, find_target
-from scare.scorecard.card import Card
+from scare.scorecard.card import TRIVIAL_MS, Card
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Measure, RequirementTable
-from scare.scorecard.run import Run
+from scare.scorecard.run_folder import Run
 from scare.scorecard.series import DeviceSeries, pool
 from scare.words import plural
 
@@ -58,34 +55,34 @@ HOUR = 3600.0
 SPANS = (HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR, 28 * 24 * HOUR, 364 * 24 * HOUR)
 LINES = 16
 MEMORY = {"RAM": ("ram_bytes", "ram_available"), "flash": ("flash_bytes", "flash_available")}  # keys: need, capacity
-MEASURES = {"slope": "slope", "intercept": "intercept", "r2": "r²", "rmse": "RMSE", "nrmse": "RMSE / mean"}
-PRECISION = {"sd": "standard deviation", "cv": "coefficient of variation"}
-EITHER = "either of the two"  # heading of the column that says whether one of a pair is within its target
-PERCENT = {"nrmse", "cv"}  # measures shown as a percentage
-WITH_UNIT = {"intercept", "rmse", "sd"}  # measures shown with the target's unit
 
 
 # --- Head of the page ---
 
 
 def lead(run: Run) -> str:
-    """Sum up in a line which devices are scored, on how many rows, and what made the model."""
+    """Sum up in a line which devices are scored, on how many rows, and what the model was made from."""
     count = len(run.series)
     named = run.series[0].device if count == 1 else f"{count} devices"
-    scored = plural(sum(len(one.scored) for one in run.series), "row")
+    scored = plural(sum(len(series.scored) for series in run.series), "row")
     by = f", calibrated by {run.card.model['model']}" if run.card.model.get("model") else ""
     without = (
-        "; rows used in training or validation are excluded" if any(one.trained.any() for one in run.series) else ""
+        "; rows used in training or validation are excluded"
+        if any(series.trained.any() for series in run.series)
+        else ""
     )
     origin = f" The model was made from: {run.card.model['data']}." if run.card.model.get("data") else ""
     period = run.card.dataset.get("scored_period")
     days = f" of {describe_period(period)}" if period else ""
-    return f"{named} next to a reference{by}. Scored on {scored}{days}{without}.{origin}"
+    level = run.card.model.get("processing_level", "")
+    level = f" {level[0].upper()}{level[1:]}." if level else ""
+    return f"{named} next to a reference{by}. Scored on {scored}{days}{without}.{origin}{level}"
 
 
 def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:
     """Choose the few numbers a reader looks for first, each with its label; the last view is of all devices."""
-    pooled, unit = views[-1], run.target.unit
+    pooled = views[-1]
+    unit = run.target.unit
     shown: list[tuple[str, str]] = []
     if pooled.accuracy is not None:
         shown.append((quantity(pooled.accuracy.rmse, unit), "typical error (RMSE), calibrated"))
@@ -94,11 +91,13 @@ def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:
             change = f"{percent(abs(less))} {'less' if less >= 0 else 'more'}"
             shown.append((change, f"error than the raw reading ({number(pooled.raw_accuracy.rmse)})"))
         shown.append((number(pooled.accuracy.r2), "R² (1:1): variance explained, about the 1:1 line"))
-    grades = list(run.card.grades().values())
+    trivial = run.card.trivially_met()
+    grades = [grade for name, grade in run.card.grades().items() if name not in trivial]
     counts = {grade: grades.count(grade) for grade in GRADES}
     if any(counts.values()):
         text = "\u2002".join(f"{count} {grade}" for grade, count in counts.items())
-        shown.append((text, "requirements met, partly met, missed"))
+        without = f"; {len(trivial)} trivially met do not count" if trivial else ""
+        shown.append((text, f"requirements met, partly met, missed{without}"))
     if run.card.board:
         shown.append(("fits" if run.card.board["fits"] else "does not fit", str(run.card.board["title"])))
     return shown
@@ -120,18 +119,21 @@ def scorecard(card: Card) -> list[Block]:
     for name, title in DIMENSIONS.items():
         rows: list[list[str | Cell]] = []
         for requirement, grade in card.grades().items():
-            entries = [one for one in card.entries if (one.dimension, one.requirement) == (name, requirement)]
+            entries = [entry for entry in card.entries if (entry.dimension, entry.requirement) == (name, requirement)]
             if entries:
                 badge = Badge(*GRADE_BADGES.get(grade, GRADE_BADGES[None]))
+                if requirement in card.trivially_met():
+                    badge = Badge("none", "trivially met")
                 rows += [
                     [Cell(entries[0].title, badge=badge)],
-                    *(_entry_row(one, measures.get(one.measure)) for one in entries),
+                    *(_entry_row(entry, measures.get(entry.measure)) for entry in entries),
                 ]
         blocks += [ReportTable(title, head, rows, "words card")] if rows else []
     legend = (
         "O: the requirement is met; △: partly met; X: missed. A requirement gets the worst grade of its numbers, and no"
-        " grade if a number with bounds is unknown; numbers without bounds are for information. Measured: on a"
-        " computer; emulated: on a virtual board; counted: in the model's plan; declared: by the model's file."
+        " grade if a number with bounds is unknown; numbers without bounds are for information. Trivially met: at this"
+        f" time step the bound is {TRIVIAL_MS:g} ms or more, which nothing here takes; it does not count. Measured: on"
+        " a computer; emulated: on a virtual board; counted: in the model's plan; declared: by the model's file."
     )
     return [*blocks, Note(legend)]
 
@@ -150,7 +152,7 @@ def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
 
 
 def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
-    """Write the bounds of O and of △ in the unit of the value; empty if they are unknown."""
+    """Return the bounds of O and of △ in the unit of the value; empty if they are unknown."""
     good, fair = threshold.get("good"), threshold.get("fair")
     unknown = threshold.get("yardstick") and threshold["yardstick_value"] is None
     if good is None or fair is None or unknown:
@@ -181,15 +183,13 @@ def devices(views: Sequence[View], unit: str) -> list[Block]:
 
 
 def coverage(run: Run) -> list[Block]:
-    """Show how often the intervals contain the reference: overall, by concentration, by device and over time."""
-    entry = next((one for one in run.card.entries if one.measure == "interval_coverage"), None)
+    """Show how often the intervals contain the reference: overall, by flag, concentration, device and time."""
+    entry = next((entry for entry in run.card.entries if entry.measure == "interval_coverage"), None)
     level = float(entry.detail.get("level", 0.0)) if entry else 0.0
-    scored = pool([one.scored for one in run.series], "all devices together")
+    scored = pool([series.scored for series in run.series], "all devices together")
     overall = cover(scored.low, scored.high, scored.reference, level)
     if overall is None:
-        text = (
-            "The calibrator has no intervals: its file is from an earlier version and keeps too few windows for them."
-        )
+        text = "The calibrator has no intervals, because its file is of an earlier version and has too few windows."
         return [Note(text)]
     too_low = under_covers(level, overall.share)
     text = (
@@ -197,9 +197,11 @@ def coverage(run: Run) -> list[Block]:
         f" are {quantity(overall.width, run.target.unit)} wide on average."
         f"{' That is less than they state: do not rely on them in a period like this one.' if too_low else ''}"
     )
+    flagged = (scored.flags & UNCERTAIN) > 0
     tables = {
+        "By flag": [("without a flag that widens it", scored.rows(~flagged)), ("with one", scored.rows(flagged))],
         "By concentration": [(name, scored.rows(keep)) for name, keep in _concentrations(scored, run.target.unit)],
-        "By device": [(one.device, one.scored) for one in run.series],
+        "By device": [(series.device, series.scored) for series in run.series],
         "Over time": [(name, scored.rows(keep)) for name, keep in _periods(scored.times)],
     }
     badge = Badge("bad", "coverage too low") if too_low else Badge("good", "coverage as stated")
@@ -224,7 +226,7 @@ def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.n
 
 def _periods(times: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Yield periods of equal length that have rows, each with a mask of its rows."""
-    span = next((one for one in SPANS if np.ptp(times) / one <= LINES), SPANS[-1])
+    span = next((length for length in SPANS if np.ptp(times) / length <= LINES), SPANS[-1])
     place = np.floor(times / span)
     for index in np.unique(place):
         begin = datetime.fromtimestamp(index * span, UTC)
@@ -278,7 +280,7 @@ def _method_row(row: Mapping[str, Any], most: float) -> list[str | Cell]:
 
 
 def _difference(row: Mapping[str, Any]) -> str:
-    """Write the difference of a method's RMSE to ours, with its 95 % interval if known."""
+    """Return the difference of a method's RMSE to ours, with its 95 % interval if known."""
     difference, low, high = (row.get(f"to_ours_{name}") for name in ("difference", "low", "high"))
     if difference is None:
         return ""
@@ -340,120 +342,11 @@ def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-# --- US EPA performance targets ---
-
-
-def epa_targets(run: Run) -> list[Block]:
-    """Compare each device's measures, over daily or hourly averages, with the targets; add precision if known."""
-    target = find_target(run.target)
-    if target is None:
-        names = ", ".join(agency_targets().targets)
-        return [Note(f"There are targets for {names}; by its name, {run.target.name} is none of them.")]
-    if run.card.targets is None:
-        given = f"these readings are in {run.target.unit}."
-        if not run.target.unit:
-            given = "the unit of these readings is unknown. Give it in a config file: scare score … --config FILE."
-        return [Note(f"The targets for {target.name} are in {display_unit(target.unit)}; {given}")]
-    assessment = convert(run.card.targets, Assessment, "scorecard.json: targets", DataError)
-    reasons: dict[str, list[str]] = {}
-    for one in run.series:
-        if not len(one.scored):
-            reasons.setdefault(one.why_not_scored, []).append(one.device)
-    left_out = [Note(f"Not assessed: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items()]
-    return [_target_table(assessment), *left_out, _precision(assessment), _target_note(target, assessment)]
-
-
-def _target_table(target: Assessment) -> ReportTable:
-    """Tabulate the targets in the first row, and below them each device's measures with a badge."""
-    names = [name for name in MEASURES if name in target.bounds]
-    either = [EITHER] if "nrmse" in target.bounds else []
-    period = "days" if target.average_hours == 24 else "hours"
-    rows: list[list[str | Cell]] = [["target", "", _days_cell(None), *(_target_bounds(name, target) for name in names)]]
-    rows[0] += ["is enough"] * len(either)
-    for one in target.devices:
-        cells = [_assessed_cell(name, one) for name in names] + [_either_cell(one.one_is_enough)] * len(either)
-        rows.append([one.device, f"{one.averages:,}", _days_cell(one), *cells])
-    caption = f"{target.pollutant}: calibrated against reference, {target.average_hours}-hour averages"
-    head = ("device", f"complete {period}", "days", *(MEASURES[name] for name in names), *either)
-    return ReportTable(caption, head, rows)
-
-
-def _target_bounds(name: str, target: Assessment) -> str:
-    """Write the bounds of a measure; of r² only the lower one, of errors only the upper one."""
-    low, high = target.bounds[name]
-    if name == "r2":
-        return f"≥ {number(low)}"
-    if name in PERCENT:
-        return f"≤ {percent(high)}"
-    highest = quantity(high, target.unit if name in WITH_UNIT else "")
-    return f"≤ {highest}" if low == 0 else f"{number(low)} to {highest}"
-
-
-def _assessed_cell(name: str, one: TargetResult) -> str | Cell:
-    """Show a device's measure, and whether it is within its target."""
-    if name not in one.values:
-        return "too few averages"
-    value = one.values[name]
-    text = percent(value) if name in PERCENT and value is not None else number(value)
-    return Cell(text, badge=_within_badge(one.met[name]), below=True)
-
-
-def _either_cell(within: bool | None) -> str | Cell:
-    """Show whether one measure of a pair is within its target; empty where there is no pair."""
-    return "" if within is None else Cell("", badge=_within_badge(within))
-
-
-def _within_badge(within: bool) -> Badge:
-    return Badge("good", "within") if within else Badge("bad", "outside")
-
-
-def _days_cell(one: TargetResult | None) -> str | Cell:
-    """Show the days with an average, and whether they are enough; for None, the days that the protocol asks for."""
-    need = agency_targets().days
-    if one is None:
-        return f"≥ {need}"
-    badge = Badge("good", "enough") if one.days >= need else Badge("fair", "too few")
-    return Cell(str(one.days), badge=badge, below=True)
-
-
-def _precision(target: Assessment) -> Block:
-    """Tabulate the agreement between devices side by side, or say what it needs."""
-    precision = target.precision
-    if precision is None:
-        return Note(
-            f"Precision is not shown. It needs at least {agency_targets().units} scored devices next to the same"
-            f" reference, and {FEWEST} averages that all of them have."
-        )
-    head = ("devices side by side", "common averages", "days", *PRECISION.values(), EITHER)
-    limits: list[str | Cell] = ["target", "", _days_cell(None)]
-    limits += [*(_target_bounds(name, target) for name in PRECISION), "is enough"]
-    row: list[str | Cell] = [precision.device, f"{precision.averages:,}", _days_cell(precision)]
-    row += [*(_assessed_cell(name, precision) for name in PRECISION), _either_cell(precision.one_is_enough)]
-    return ReportTable("Precision: agreement between devices", head, [limits, row])
-
-
-def _target_note(target: AgencyTarget, assessment: Assessment) -> Note:
-    """Say where the targets come from, how they are applied, and that this is not a certification."""
-    protocol = agency_targets()
-    converted = ""
-    if target.unit != assessment.unit:
-        units = f"from {display_unit(target.unit)} to {display_unit(assessment.unit)}"
-        converted = f" The bounds were converted {units} at 25 °C and 1013 hPa."
-    either = " One of RMSE and RMSE / mean within its target is enough." if "nrmse" in assessment.bounds else ""
-    return Note(
-        f"Targets: {assessment.source}, from this program's data file of {assessment.as_of}. They are for"
-        f" {protocol.units} sensors next to a reference for {protocol.days} days; an average needs"
-        f" {percent(protocol.completeness)} of its readings, days are in UTC, r² is the squared"
-        f" correlation.{either}{converted} This is a comparison with the numbers of a recommendation for non-regulatory"
-        " monitoring. It is not a test by EPA's protocol, and neither an approval nor an endorsement."
-    )
-
-
 # --- Model selection, data quality, provenance ---
 
 
 def selection(run: Run) -> list[Block]:
-    """Say which model training selected, and tabulate every candidate that it tried."""
+    """Describe the model that training selected, and tabulate every candidate that it tried."""
     if not (candidates := selection_table(run.card.model)):
         return [Note("The model's file does not record how simpler methods did in training.")]
     blocks: list[Block] = [
@@ -472,20 +365,30 @@ def selection(run: Run) -> list[Block]:
 def quality(run: Run) -> list[Block]:
     """Tabulate the completeness of each device's rows, and the share of rows that carries each flag."""
     rows: list[list[str]] = []
-    for one in run.series:
-        count, calibrated = len(one), int(np.isfinite(one.calibrated).sum())
-        reference = int(np.isfinite(one.reference).sum())
-        span = one.times[-1] - one.times[0] + one.step_seconds
-        expected = span / one.step_seconds if one.step_seconds else 1.0
+    known = {str(device["device"]): device for device in run.card.devices}
+    for series in run.series:
+        count, calibrated = len(series), int(np.isfinite(series.calibrated).sum())
+        reference = int(np.isfinite(series.reference).sum())
+        span = series.times[-1] - series.times[0] + series.step_seconds
+        expected = span / series.step_seconds if series.step_seconds else 1.0
         shares = [percent(min(1.0, count / expected), 1), percent(reference / count, 1), percent(calibrated / count, 1)]
-        rows.append([one.device, f"{count:,}", f"{number(one.step_seconds)} s", *shares, f"{len(one.scored):,}"])
-    head = ("device", "rows", "step", "of expected rows", "with a reference", "with a calibrated value", "rows scored")
+        parts = known.get(series.device, {})
+        shares += [_share(parts.get(name)) for name in ("uptime", "data_capture")]
+        rows.append(
+            [series.device, f"{count:,}", f"{number(series.step_seconds)} s", *shares, f"{len(series.scored):,}"]
+        )
+    complete = ("of expected rows", "with a reference", "with a calibrated value", "uptime", "hours captured")
+    head = ("device", "rows", "step", *complete, "rows scored")
     return [ReportTable("Completeness", head, rows), _flags(run)]
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else percent(value, 1)
 
 
 def _flags(run: Run) -> Block:
     """Tabulate the flags of all devices' rows."""
-    flags = np.concatenate([one.flags for one in run.series])
+    flags = np.concatenate([series.flags for series in run.series])
     counts = {name: count for name, count in count_flags(flags).items() if count}
     if not counts:
         return Note("No row carries a flag.")

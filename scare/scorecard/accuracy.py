@@ -14,13 +14,14 @@ Paper gap: the paper names thresholds of 5, 10 and 20 % and ±30 points, but not
 """
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
 
-from scare.calibrator.passes import LEARNED
+from scare.calibrator.intervals import UNCERTAIN
+from scare.calibrator.plan_passes import LEARNED
 from scare.data.flags import usable_values
 from scare.data.readings import Readings
 from scare.errors import DataError
@@ -74,7 +75,7 @@ def measure(estimate: np.ndarray, reference: np.ndarray, changes: np.ndarray) ->
 
 
 def rmse(error: np.ndarray) -> float:
-    """Root mean square of errors [n]; NaN for an empty array."""
+    """Return the root mean square of errors [n]; NaN for an empty array."""
     return float(np.sqrt(np.square(error).mean())) if len(error) else float("nan")
 
 
@@ -209,6 +210,27 @@ def cover(low: np.ndarray, high: np.ndarray, reference: np.ndarray, level: float
     return Coverage(level, int(known.sum()), float((outside == 0).mean()), width, winkler)
 
 
+def cover_by_flag(
+    low: np.ndarray, high: np.ndarray, reference: np.ndarray, flags: np.ndarray, level: float
+) -> dict[str, Any] | None:
+    """Measure the coverage of all rows [n] and, under "not_flagged" and "flagged", of those without and with a flag.
+
+    Counted are the flags that widen an interval. Plain values, for facts and cards; None if there is no interval.
+
+    >>> flags = np.array([0, 8192])  # OUTSIDE
+    >>> found = cover_by_flag(np.array([0.0, 0.0]), np.array([4.0, 2.0]), np.array([1.0, 3.0]), flags, 0.9)
+    >>> found["share"], found["not_flagged"]["share"], found["flagged"]["share"]
+    (0.5, 1.0, 0.0)
+    """
+    overall = cover(low, high, reference, level)
+    if overall is None:
+        return None
+    flagged = (flags & UNCERTAIN) > 0
+    parts = {"not_flagged": ~flagged, "flagged": flagged}
+    found = {name: cover(low[rows], high[rows], reference[rows], level) for name, rows in parts.items()}
+    return {**asdict(overall), **{name: asdict(coverage) for name, coverage in found.items() if coverage}}
+
+
 @dataclass(frozen=True)
 class ErrorChanges:
     """Changes of a device's raw error, [rows] each: their relative `sizes`, NaN where unknown, and the rows' runs.
@@ -237,7 +259,8 @@ def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, st
     >>> sudden_changes(60.0 * np.arange(4), raw, reference, 60.0).sizes
     array([nan, 0. , 0.3, 0. ])
     """
-    error, run = raw - reference, _runs(times, raw - reference, step_seconds)
+    error = raw - reference
+    run = _runs(times, error, step_seconds)
     before = np.concatenate([[np.nan], raw[:-1]])
     sizes = np.abs(np.diff(error, prepend=np.nan)) / np.maximum(np.abs(before), MIN_LEVEL)
     same_run = run == np.concatenate([[-1], run[:-1]])  # as the row before
@@ -247,11 +270,11 @@ def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, st
 def lasting_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
     """Find changes of the raw error from its mean over 5 rows to its mean over the next 5 rows.
 
-    Only the largest change within 30 rows is kept.
-
-    At one reading a minute sudden changes are nearly everywhere; lasting changes are events.
+    Only the largest change within 30 rows is kept. At one reading a minute, sudden changes are nearly everywhere;
+    lasting changes are events.
     """
-    error, run = raw - reference, _runs(times, raw - reference, step_seconds)
+    error = raw - reference
+    run = _runs(times, error, step_seconds)
     sizes = np.full(len(raw), np.nan)
     if len(raw) >= 2 * SIDE:
         change = _means(error)[SIDE:] - _means(error)[:-SIDE]
@@ -280,7 +303,7 @@ def _means(values: np.ndarray) -> np.ndarray:
 
 
 def _peaks(sizes: np.ndarray) -> np.ndarray:
-    """Non-maximum suppression: keep sizes from the largest on, and set to NaN those within 30 rows of a kept one."""
+    """Keep sizes from the largest on, and set to NaN those within 30 rows of a kept one (non-maximum suppression)."""
     kept = np.full(len(sizes), np.nan)
     for row in np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]:
         around = slice(max(0, row - RADIUS), row + RADIUS + 1)
@@ -310,12 +333,14 @@ def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) ->
 
 
 def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Devices and periods of the readings that a calibrator was made from, as far as its file records them.
+    """Return the devices and periods of the readings that a calibrator was made from, as far as its file records them.
 
-    After a split by time, validation lasts until the first test row: rows between only filled its window.
+    After a split by time, validation lasts until the first test row: rows between the two only filled its window.
     """
-    validation, learned = facts.get("validation", {}), facts.get(LEARNED, {})
-    period, test = list(validation.get("period", ())), facts.get("test_period")
+    validation = facts.get("validation", {})
+    learned = facts.get(LEARNED, {})
+    period = list(validation.get("period", ()))
+    test = facts.get("test_period")
     if test and len(period) == 2 and period[1] < test[0]:
         before = datetime.fromisoformat(test[0]) - timedelta(seconds=1)
         period[1] = before.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -331,9 +356,9 @@ def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
 def share_rows(
     reference: np.ndarray, estimates: Mapping[Key, np.ndarray], spared: Collection[Key] = ()
 ) -> tuple[np.ndarray, dict[Key, float]]:
-    """Find the rows that all estimates are scored on, bool [rows], and the share of them that each estimate has.
+    """Find the rows that all estimates are scored on, bool [rows], and the share of them for which each has a value.
 
-    Rows without a value of an estimate in `spared` still count, unless that estimate has nearly all rows of the others.
+    An estimate in `spared` takes no row from the others, unless it has nearly all their rows.
 
     >>> reference, full, half = np.arange(4.0), np.ones(4), np.array([1.0, 1.0, np.nan, np.nan])
     >>> share_rows(reference, {"full": full, "half": half}, spared=["half"])

@@ -1,6 +1,6 @@
 """The score card: numbers with source, grade and provenance; and a user's demands on a card.
 
-Comes from `scoring`, goes to `scare score`, to a run's folder and to reports. Its JSON format is published in
+Made by `scoring` for `scare score`, a run's folder and reports. Its JSON format is published in
 `scorecard.schema.json`.
 """
 
@@ -13,12 +13,15 @@ from typing import Any
 
 from scare.calibrator.verdict import Verdict, judge
 from scare.errors import DataError, UsageError
-from scare.records import convert
+from scare.schema import convert
+from scare.scorecard.assessment import Assessment
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, RequirementTable
 from scare.words import suggestion
 
-SCHEMA = "scare/scorecard/1"
+SCHEMA = "scare/scorecard/2"
 NO_CARD = "this is not a card that scare score wrote"
+TIME_STEP = "time between readings"  # the baseline of the real-time measures
+TRIVIAL_MS = 100.0  # no calibrator here takes as long, on any board
 DECLARED = "declared"  # the source of measures in words: no demand can be made on them
 
 
@@ -34,7 +37,7 @@ class Card:
     provenance: Mapping[str, Any]
     comparison: tuple[Mapping[str, Any], ...] = ()
     devices: tuple[Mapping[str, Any], ...] = ()
-    targets: Mapping[str, Any] | None = None
+    targets: tuple[Mapping[str, Any], ...] = ()
 
     def grades(self) -> dict[str, Grade | None]:
         """Grade each requirement by the worst grade of its entries that count.
@@ -49,9 +52,25 @@ class Card:
         worst: dict[str, Grade | None] = {}
         for requirement, grades in graded.items():
             known = [grade for grade in grades if grade is not None]
-            all_known = len(known) == len(grades) > 0
-            worst[requirement] = max(known, key=GRADES.index) if all_known or Grade.POOR in known else None
+            is_complete = len(known) == len(grades) > 0
+            worst[requirement] = max(known, key=GRADES.index) if is_complete or Grade.POOR in known else None
         return worst
+
+    def trivially_met(self) -> frozenset[str]:
+        """The requirements that cannot be missed at this time step: every bound is a time that no calibrator takes."""
+        trivial: dict[str, bool] = {}
+        for entry in self.entries:
+            bounds = entry.threshold or {}
+            if bounds and bounds.get("counts", True):
+                per = bounds["yardstick_value"] if bounds["yardstick"] == TIME_STEP else None
+                is_trivial = per is not None and bounds["good"] * per >= TRIVIAL_MS and entry.grade == Grade.GOOD
+                trivial[entry.requirement] = trivial.get(entry.requirement, True) and is_trivial
+        return frozenset(name for name, is_trivial in trivial.items() if is_trivial)
+
+    @property
+    def assessments(self) -> tuple[Assessment, ...]:
+        """The card's targets as records."""
+        return convert(self.targets, tuple[Assessment, ...], "scorecard.json: targets", DataError)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -67,7 +86,7 @@ class Card:
         return json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, None for numbers that JSON does not have."""
+        """Return the card as plain values for JSON, with None for NaN and infinity."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         entries = [asdict(entry) for entry in self.entries]
         derived = {"grades": self.grades(), "verdict": self.verdict.as_dict() if self.verdict else None}
@@ -123,14 +142,15 @@ def read_demands(text: str, table: RequirementTable) -> list[Demand]:
     >>> read_demands("rmse=5,memory=O", RequirementTable.load())
     [Demand(name='rmse', wanted=5.0), Demand(name='memory', wanted=<Grade.GOOD: 'O'>)]
     """
-    measures = {one.name: one for one in table.measures.values() if one.source != DECLARED}
-    known, demands = [*measures, *table.requirements], []
+    measures = {measure.name: measure for measure in table.measures.values() if measure.source != DECLARED}
+    known = [*measures, *table.requirements]
+    demands = []
     for part in filter(str.strip, text.split(",")):
         name, _, wanted = (side.strip() for side in part.partition("="))
         if name not in known:
             raise UsageError(f"--require: no requirement is called '{name}'{suggestion(name, known)}")
-        graded = name in table.requirements or measures[name].good is not None
-        if graded and wanted in GRADES[:-1]:  # nobody demands X
+        is_graded = name in table.requirements or measures[name].good is not None
+        if is_graded and wanted in GRADES[:-1]:  # nobody demands X
             demands.append(Demand(name, Grade(wanted)))
             continue
         try:
@@ -138,7 +158,7 @@ def read_demands(text: str, table: RequirementTable) -> list[Demand]:
         except ValueError:
             bound = math.nan
         if name in table.requirements or not math.isfinite(bound):
-            kinds = ["a number"] * (name not in table.requirements) + ["O or △"] * graded
+            kinds = ["a number"] * (name not in table.requirements) + ["O or △"] * is_graded
             raise UsageError(f"--require: {name} takes {', '.join(kinds)}, not '{wanted}'")
         demands.append(Demand(name, bound))
     return demands

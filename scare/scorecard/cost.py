@@ -3,8 +3,8 @@
 - Complexity: the exponent p of operations ∝ N^p, fitted to a model's formula at several window lengths N.
   The count of the calibrator's own plan tells whether the formula is exact for it.
 - Latency: one pinned core, warm-ups, different successive windows, several rounds. A timer runs windows [n, N, C] one
-  after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C, `timing(call)` for any Python
-  callable. Mean, maximum and jitter of a card are of the same sample.
+  after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C, `make_timer(call)` for any
+  Python callable. Mean, maximum and jitter of a card come from the same sample.
 - Compatibility: CPU load under steady requests, and whether a board can hold and run the model. Board figures come from
   the virtual board, over windows that include edge cases; the worst of them is compared with a limit.
 
@@ -49,7 +49,7 @@ class OperationGrowth:
 def complexity_findings(
     calibrator: Calibrator, growth: OperationGrowth | None, lengths: Sequence[int]
 ) -> list[Finding]:
-    """Find the declared complexity, the fitted exponent, and the counted operations of one reading."""
+    """Report the declared complexity, the fitted exponent, and the counted operations of one reading."""
     counted = calibrator.cost().operations
     declared, exponent, detail = _fit_growth(calibrator, growth, lengths, counted)
     return [
@@ -167,11 +167,11 @@ class Timed:
         return Latency.from_sample(self.milliseconds[order[(len(order) - 1) // 2]])
 
     def findings(self, period_ms: float, suffix: str = "") -> list[Finding]:
-        """Mean, maximum and jitter of the typical round, with all rounds in the detail."""
+        """Return the mean, maximum and jitter of the typical round, with all rounds in the detail."""
         detail = {
             "pinned": self.pinned,
             "p99_ms": float(np.quantile(self.milliseconds, 0.99)),
-            "rounds": [asdict(Latency.from_sample(one)) for one in self.milliseconds],
+            "rounds": [asdict(Latency.from_sample(sample)) for sample in self.milliseconds],
         }
         return latency_findings(self.typical, period_ms, ("latency", suffix), detail)
 
@@ -181,7 +181,7 @@ def latency_findings(
 ) -> list[Finding]:
     """Report mean, maximum and jitter of a sample, as measures called PREFIX_mean, PREFIX_max and PREFIX_jitter.
 
-    `name` is the prefix, and a suffix that follows each of these names; all are graded relative to `period_ms`.
+    `name` is the prefix, and a suffix after each of these names; all are graded relative to `period_ms`.
     """
     numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
     detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
@@ -193,15 +193,15 @@ def no_latency(reason: str) -> list[Finding]:
     return [Finding(f"latency_{part}", math.inf, detail={"reason": reason}) for part in ("mean", "max", "jitter")]
 
 
-def timing(call: Callable[[np.ndarray], object]) -> Timer:
-    """Make a timer of a callable that takes one window as a batch [1, N, C]."""
+def make_timer(call: Callable[[np.ndarray], object]) -> Timer:
+    """Make a timer for a callable that takes one window as a batch [1, N, C]."""
 
     def timer(windows: np.ndarray) -> np.ndarray:
         nanoseconds = np.empty(len(windows), np.int64)
         for index in range(len(windows)):
-            one = windows[index : index + 1]
+            window = windows[index : index + 1]
             begun = perf_counter_ns()
-            call(one)
+            call(window)
             nanoseconds[index] = perf_counter_ns() - begun
         return nanoseconds
 
@@ -233,7 +233,7 @@ def one_core() -> Iterator[bool]:
 
 
 def _affinities() -> dict[int, set[int]]:
-    """The cores that each thread of this process may use, by thread number; empty where the system has no such list."""
+    """Return the cores that each thread of this process may use, by thread number; empty if the system has no list."""
     found: dict[int, set[int]] = {}
     for path in THREADS.glob("*") if hasattr(os, "sched_getaffinity") else ():
         with suppress(ProcessLookupError):  # the thread has ended
@@ -266,14 +266,14 @@ def measure_utilisation(
 
 
 def _cpu_share(call: Callable[[int], object], protocol: ScoreProtocol) -> float:
-    """Serve one block of requests, and compute this thread's CPU time as a share of wall time, in %."""
-    begun, busy = perf_counter(), thread_time()
+    """Serve one block of requests; returns this thread's CPU time as a share of wall time, in %."""
+    begun, cpu_begun = perf_counter(), thread_time()
     for request in range(max(1, round(protocol.block_seconds * protocol.request_hz))):
         call(request)
         left = begun + (request + 1) / protocol.request_hz - perf_counter()
         if left > 0:
             sleep(left)
-    return 100 * (thread_time() - busy) / (perf_counter() - begun)
+    return 100 * (thread_time() - cpu_begun) / (perf_counter() - begun)
 
 
 def supported(reason: str = "") -> Finding:
@@ -282,8 +282,10 @@ def supported(reason: str = "") -> Finding:
 
 
 def board_findings(report: Report) -> list[Finding]:
-    """Find memory, latency and whether the model fits the board; latency is unknown on a board without cycle counts."""
-    board, short, period_ms = report.board, report.shortage, float(report.step_ms)
+    """Report memory, latency and whether the model fits the board; a board without cycle counts has no latency."""
+    board = report.board
+    short = report.shortage
+    period_ms = float(report.step_ms)
     found = [
         Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
         Finding("flash", report.flash_bytes, board.flash),

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Gt
 
 from scare.errors import UsageError
-from scare.records import Count, Positive, convert, load_toml, merge, with_names
+from scare.schema import Count, Positive, convert, load_toml, merge, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("requirements.toml")
@@ -94,7 +94,7 @@ class ScoreProtocol:
     lengths: tuple[Several, ...]
 
     def __post_init__(self) -> None:
-        if len(self.lengths) < 2 or any(one >= other for one, other in pairwise(self.lengths)):
+        if len(self.lengths) < 2 or any(length >= other for length, other in pairwise(self.lengths)):
             raise UsageError(f"lengths takes two or more rising whole numbers, not {list(self.lengths)}")
 
 
@@ -116,7 +116,7 @@ class RequirementChanges:
 
 @dataclass(frozen=True)
 class Finding:
-    """A measured number of a measure, and what it is divided by (`per`) before it is graded.
+    """The value found for a measure, and what it is divided by (`per`) before it is graded.
 
     An unknown number is None and has no grade; the latency of something that cannot run is infinite and graded poor.
     """
@@ -154,7 +154,7 @@ class RequirementTable:
 
     @staticmethod
     def load(changes: Path | None = None) -> "RequirementTable":
-        """Load the table, changed by a TOML file with `[measures.NAME]` of `good` and `fair`, and `[protocol]`.
+        """Load the table, changed by a TOML file at `changes`: `[measures.NAME]` with `good` and `fair`; `[protocol]`.
 
         >>> RequirementTable.load().measures["rmse"].good
         0.55

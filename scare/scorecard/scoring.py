@@ -1,7 +1,7 @@
 """Scoring: measure one calibrator on one co-location and one board, in the arithmetic that is shipped.
 
 Accuracy is that of the plan that the C code computes. All models are timed as compiled C, and in NumPy for comparison.
-Findings come from `series` and `cost`, entries go to `card`.
+`series` and `cost` make the findings, `card` shows the graded entries.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,13 +30,13 @@ from scare.scorecard.cost import (
     board_findings,
     complexity_findings,
     describe_board,
+    make_timer,
     measure_latency,
     measure_utilisation,
     memory_findings,
     no_board,
     no_latency,
     supported,
-    timing,
 )
 from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
@@ -118,14 +118,14 @@ def _time(
 
 
 def numpy_timer(calibrator: Calibrator) -> Timer:
-    """Make a timer of the calibrator's plan in NumPy.
+    """Make a timer for the calibrator's plan in NumPy.
 
     A plan with two branches remembers from window to window which one is in use, as a live stream does.
     """
 
     def timer(windows: np.ndarray) -> np.ndarray:
         choice = Choice()
-        return timing(lambda window: run(calibrator.plan, window, choice))(windows)
+        return make_timer(lambda window: run(calibrator.plan, window, choice))(windows)
 
     return timer
 

@@ -14,12 +14,11 @@ import polars as pl
 
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import count_flags
-from scare.data.quantities import spell_unit
+from scare.data.quantities import conversion, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.scorecard.accuracy import (
-    Coverage,
-    cover,
+    cover_by_flag,
     fastest,
     known_rows,
     measure,
@@ -49,17 +48,41 @@ class DeviceSeries:
     low: np.ndarray
     high: np.ndarray
     humidity: np.ndarray
+    temperature: np.ndarray  # degC
     flags: np.ndarray
     changes: np.ndarray
     reference_changes: np.ndarray
     trained: np.ndarray
+
+    @staticmethod
+    def of_estimates(readings: Readings, estimates: np.ndarray, scored: np.ndarray | None = None) -> "DeviceSeries":
+        """The rows of readings with any method's estimates [rows]; without a reference where not `scored` [rows]."""
+        count, step = len(readings), readings.step_seconds
+        reference = readings.targets if scored is None else np.where(scored, readings.targets, np.nan)
+        nothing, raw = np.full(count, np.nan), readings.values[:, 0]
+        return DeviceSeries(
+            device=readings.device,
+            step_seconds=step,
+            times=readings.times,
+            raw=raw,
+            reference=reference,
+            calibrated=estimates,
+            low=nothing,
+            high=nothing,
+            humidity=nothing,
+            temperature=nothing,
+            flags=np.zeros(count, np.uint32),
+            changes=row_changes(readings.times, raw, step),
+            reference_changes=row_changes(readings.times, reference, step),
+            trained=np.zeros(count, bool),
+        )
 
     def __len__(self) -> int:
         return len(self.times)
 
     def rows(self, keep: np.ndarray) -> "DeviceSeries":
         """Select rows by a bool mask or by indices."""
-        arrays = {one.name: getattr(self, one.name)[keep] for one in fields(self)[2:]}  # after device and step
+        arrays = {field.name: getattr(self, field.name)[keep] for field in fields(self)[2:]}  # after device and step
         return DeviceSeries(self.device, self.step_seconds, **arrays)
 
     @property
@@ -83,20 +106,22 @@ class DeviceSeries:
 def pool(series: Sequence[DeviceSeries], name: str) -> DeviceSeries:
     """Concatenate the rows of several devices into one series of this name; its step is the median of theirs."""
     arrays = {
-        one.name: np.concatenate([getattr(each, one.name) for each in series]) for one in fields(DeviceSeries)[2:]
+        field.name: np.concatenate([getattr(each, field.name) for each in series]) for field in fields(DeviceSeries)[2:]
     }
     return DeviceSeries(name, float(np.median([each.step_seconds for each in series])), **arrays)
 
 
 def device_series(
-    frame: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]
+    frame: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any], temperature: Channel | None = None
 ) -> tuple[DeviceSeries, ...]:
     """Split a frame into devices, sorted by time; `raw` and `humidity` are columns, `origin` is a card's dataset."""
     parts = frame.partition_by(DEVICE, maintain_order=True)
-    return tuple(_device(part.sort(TIME), raw, humidity, origin) for part in parts)
+    return tuple(_device(part.sort(TIME), raw, humidity, origin, temperature) for part in parts)
 
 
-def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any]) -> DeviceSeries:
+def _device(
+    part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[str, Any], temperature: Channel | None
+) -> DeviceSeries:
     """Convert one device's rows, sorted by time, to arrays; `device_series` explains the arguments."""
 
     def numbers(name: str) -> np.ndarray:
@@ -104,9 +129,12 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
             return np.full(part.height, np.nan)
         return part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
-    device, times = part[DEVICE][0], part[TIME].dt.epoch("us").to_numpy() / 1e6
+    device = part[DEVICE][0]
+    times = part[TIME].dt.epoch("us").to_numpy() / 1e6
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     readings, reference = numbers(raw), numbers(REFERENCE)
+    to_celsius = conversion(temperature.unit, "degC") if temperature else None
+    warmth = numbers(temperature.name) if temperature and to_celsius else np.full(part.height, np.nan)
     return DeviceSeries(
         device=device,
         step_seconds=step,
@@ -117,6 +145,7 @@ def _device(part: pl.DataFrame, raw: str, humidity: str | None, origin: Mapping[
         low=numbers(LOW),
         high=numbers(HIGH),
         humidity=numbers(humidity or ""),
+        temperature=to_celsius.gain * warmth + to_celsius.offset if to_celsius else warmth,
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
         changes=row_changes(times, readings, step),
         reference_changes=row_changes(times, reference, step),
@@ -144,7 +173,8 @@ class CalibratedReadings:
         if not len(scored):
             raise DataError(self._why_no_row())
         found = measure(scored.calibrated, scored.reference, scored.changes)
-        error, fast = scored.calibrated - scored.reference, fastest(scored.changes)
+        error = scored.calibrated - scored.reference
+        fast = fastest(scored.changes)  # rows
         fast_reference = fastest(scored.reference_changes)
         detail = {
             **asdict(found),
@@ -165,12 +195,12 @@ class CalibratedReadings:
         """Describe the data for a card: devices, channels, period, time step, rows, flags."""
         times, rows = self.frame[TIME], self.rows
         return {
-            "devices": [one.device for one in readings],
+            "devices": [box.device for box in readings],
             "channels": [_named(channel) for channel in readings[0].channels],
             "inputs": [channel.name for channel in calibrator.inputs.channels],
             "reference": _named(readings[0].reference),
             "period": [_iso(times.min()), _iso(times.max())],
-            "step_seconds": float(np.median([one.step_seconds for one in readings])),
+            "step_seconds": float(np.median([box.step_seconds for box in readings])),
             "rows": len(rows),
             "rows_with_reference": int(np.isfinite(rows.reference).sum()),
             "rows_calibrated": int(np.isfinite(rows.calibrated).sum()),
@@ -183,18 +213,19 @@ class CalibratedReadings:
 
     def _coverage_findings(self, calibrator: Calibrator) -> list[Finding]:
         """Measure coverage and width of the intervals; empty for a calibrator without intervals."""
-        scored, level = self.rows.scored, calibrator.intervals.level if calibrator.intervals else 0.0
-        found = cover(scored.low, scored.high, scored.reference, level)
+        scored = self.rows.scored
+        level = calibrator.intervals.level if calibrator.intervals else 0.0
+        found = cover_by_flag(scored.low, scored.high, scored.reference, scored.flags, level)
         if found is None:
             return []
-        detail = {**asdict(found), "origin": calibrator.intervals.origin if calibrator.intervals else ""}
+        detail = {**found, "origin": calibrator.intervals.origin if calibrator.intervals else ""}
         return [
-            Finding("interval_coverage", 100 * found.share, 100 * level, detail),
-            Finding("interval_width", found.width),
+            Finding("interval_coverage", 100 * found["share"], 100 * level, detail),
+            Finding("interval_width", found["width"]),
         ]
 
     def _why_no_row(self) -> str:
-        """Say why no row is scored, and what to do about it."""
+        """Return why no row is scored, and what to do about it."""
         rows = self.rows
         if not np.isfinite(rows.calibrated).any():
             flags = {name: count for name, count in count_flags(rows.flags).items() if count}
@@ -211,13 +242,14 @@ class CalibratedReadings:
 
 def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> CalibratedReadings:
     """Calibrate the readings of all devices, one after the other."""
-    inputs, frames = calibrator.inputs, []
-    for one in readings:
-        usable = pl.DataFrame(inputs.usable(one), [channel.name for channel in inputs.channels]).fill_nan(None)
-        frame = calibrator.predict(one).with_columns(usable.get_columns())
-        names = [channel.name for channel in one.channels]
+    inputs = calibrator.inputs
+    frames = []
+    for box in readings:
+        usable = pl.DataFrame(inputs.usable(box), [channel.name for channel in inputs.channels]).fill_nan(None)
+        frame = calibrator.predict(box).with_columns(usable.get_columns())
+        names = [channel.name for channel in box.channels]
         reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
-        device = pl.lit(one.device).alias(DEVICE)
+        device = pl.lit(box.device).alias(DEVICE)
         frames.append(frame.select(device, TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS))
     frame = pl.concat(frames)
     series = device_series(frame, inputs.channels[0].name, None, origin_of(calibrator.facts))
@@ -226,15 +258,17 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Calibrate
 
 def coverage_of(
     calibrator: Calibrator, predictions: Sequence[pl.DataFrame], readings: Sequence[Readings]
-) -> Coverage | None:
-    """Measure how often a calibrator's intervals contain the reference; None if it has no intervals.
+) -> dict[str, Any] | None:
+    """Measure how often a calibrator's intervals contain the reference, as `cover_by_flag`; None if it has none.
 
     `predictions` are its results for the `readings`, in the same order.
     """
     if calibrator.intervals is None:
         return None
-    low, high = pl.concat([one.select(LOW, HIGH).fill_null(np.nan) for one in predictions]).to_numpy().T
-    return cover(low, high, np.concatenate([one.targets for one in readings]), calibrator.intervals.level)
+    table = pl.concat([table.select(LOW, HIGH, FLAGS) for table in predictions])
+    low, high = table.select(LOW, HIGH).fill_null(np.nan).to_numpy().T
+    reference = np.concatenate([box.targets for box in readings])
+    return cover_by_flag(low, high, reference, table[FLAGS].to_numpy(), calibrator.intervals.level)
 
 
 def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], count: int) -> np.ndarray:
@@ -243,8 +277,8 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
     There are `count`, or the most that any device has without a gap.
     """
     best = np.empty((0, calibrator.window, len(calibrator.inputs.channels)), np.float32)
-    for one in readings:
-        for segment in WindowStream(calibrator.inputs, one.device).segments(one.times, calibrator.inputs.select(one)):
+    for box in readings:
+        for segment in WindowStream(calibrator.inputs, box.device).segments(box.times, calibrator.inputs.select(box)):
             if min(count, len(segment.ends)) > len(best):
                 best = segment.grid.windows(segment.ends[:count])
         if len(best) == count:
@@ -255,12 +289,12 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
 
 
 def _spread(values: np.ndarray) -> float:
-    """Standard deviation; NaN for constant or no values, because no error can be divided by it."""
+    """Return the standard deviation; NaN for constant or no values, because no error can be divided by it."""
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
 
 
 def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
-    """RMSE of the raw reading; None unless it is known to be in the target's unit."""
+    """Return the RMSE of the raw reading; None unless it is known to be in the target's unit."""
     units = [channel.unit for channel in (calibrator.inputs.channels[0], calibrator.target)]
     if not all(units) or spell_unit(units[0]) != spell_unit(units[1]):
         return None
@@ -269,7 +303,7 @@ def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
 
 
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
-    """RMSE of the best linear function of the raw reading, fitted to the scored rows themselves: a lower bound.
+    """Return the RMSE of a line through the raw reading, fitted to the scored rows themselves: a lower bound.
 
     None if the line is not defined.
     """
@@ -286,5 +320,5 @@ def _named(channel: Channel | None) -> dict[str, str] | None:
 
 
 def _iso(moment: Any) -> str:
-    """Write a UTC time in ISO 8601."""
+    """Format a UTC time in ISO 8601."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -14,7 +14,7 @@ from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME
 from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Entry, Grade
-from scare.scorecard.run import make_run, summarize
+from scare.scorecard.run_folder import make_run, summarize
 
 NASTY = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\"&'"
 GRADES = ((Grade.GOOD, 1.2), (Grade.FAIR, 3.0), (Grade.POOR, 9.0), (None, 4.0))

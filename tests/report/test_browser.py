@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from scare.report.page import write_report
-from scare.scorecard.run import read_run
+from scare.scorecard.run_folder import read_run
 from tests.report.browser import Tab, browsing, find_browser
 from tests.report.small_run import NASTY, method, series, write_run
 

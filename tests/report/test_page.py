@@ -20,7 +20,7 @@ from scare.report.chart_data import ALL, ROWS
 from scare.report.page import CONTENTS, as_script_data, write_report
 from scare.report.sections import bounds
 from scare.scorecard.card import Card
-from scare.scorecard.run import read_run
+from scare.scorecard.run_folder import read_run
 from tests.calibrator.test_model_card import FACTS, SUMMARY
 from tests.report.small_run import NASTY, board, dataset, method, series, write_run
 from tests.report.test_chart_data import unpack
@@ -163,7 +163,7 @@ def test_a_page_opens_on_a_device_with_rows_scored_and_says_why_another_has_none
     assert '<option value="1" selected>box-02' in html
     assert "box-01 (not scored)" in html
     assert "too few averages" not in html
-    assert "Precision: agreement between devices" in html
+    assert "US EPA, base testing: agreement between units" in html
     assert re.search(r'scope="row">box-02, box-03, box-04</th>', html)
 
 
@@ -215,7 +215,7 @@ def test_the_time_chart_has_the_interval_where_there_is_one(page: Page, tmp_path
     step = np.ptp(calibrated[np.isfinite(calibrated)]) / 65000
     np.testing.assert_allclose(low, calibrated - 2.0, atol=2 * step)
     np.testing.assert_allclose(high, calibrated + 3.0, atol=2 * step)
-    assert "The band around it is its interval." in view["captions"]["time"]
+    assert "The band is the prediction interval." in view["captions"]["time"]
 
 
 def test_methods_are_ranked_with_ours_marked_and_the_failed_named(html: str) -> None:

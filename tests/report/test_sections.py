@@ -9,7 +9,7 @@ import pytest
 from scare.report.blocks import Banner, Note, ReportTable
 from scare.report.sections import comparison, coverage
 from scare.scorecard.requirements import Finding, RequirementTable
-from scare.scorecard.run import Run, make_run
+from scare.scorecard.run_folder import Run, make_run
 from tests.report.small_run import card, method, series
 
 
@@ -33,6 +33,7 @@ def test_tables_count_every_row_once_and_say_what_was_covered() -> None:
     assert f"{100 * share:.1f} % of {scored.height:,} rows" in banner.text
     assert "1.8 µg/m³ wide" in banner.text
     assert [one.caption for one in tables if isinstance(one, ReportTable)] == [
+        "By flag",
         "By concentration",
         "By device",
         "Over time",

@@ -93,7 +93,7 @@ def test_what_is_not_known_is_not_taken_for_good(numbers: dict[str, float | None
     assert card.grades() == {"compatibility": grade}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/2"}', '{"schema": "scare/scorecard/1"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other/2"}', '{"schema": "scare/scorecard/2"}'])
 def test_a_file_that_is_not_a_card_is_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "scorecard.json"
     path.write_text(text)

@@ -38,13 +38,13 @@ from scare.scorecard.cost import (
     complexity_findings,
     describe_board,
     fit_exponent,
+    make_timer,
     measure_latency,
     measure_utilisation,
     memory_findings,
     no_board,
     one_core,
     supported,
-    timing,
 )
 from scare.scorecard.requirements import Finding, Grade, RequirementTable, ScoreProtocol
 from tests.board.small_model import write_model
@@ -196,7 +196,7 @@ def test_the_three_numbers_are_of_the_round_with_the_median_maximum() -> None:
 def test_warm_ups_come_first_and_every_round_runs_every_window() -> None:
     seen: list[float] = []
     windows = np.arange(4.0)[:, None, None]
-    timed = measure_latency(timing(lambda window: seen.append(float(window[0, 0, 0]))), windows, PROTOCOL)
+    timed = measure_latency(make_timer(lambda window: seen.append(float(window[0, 0, 0]))), windows, PROTOCOL)
     assert seen == [0, 1, 2] + [0, 1, 2, 3] * 5
     assert timed.milliseconds.shape == (5, 4)
 
@@ -205,7 +205,7 @@ def test_a_slow_window_is_seen() -> None:
     def call(window: np.ndarray) -> None:
         time.sleep(0.02 * window[0, 0, 0])
 
-    timer = timing(call)
+    timer = make_timer(call)
     taken = np.min([timer(np.array([0.0, 1.0])[:, None, None]) for _ in range(3)], axis=0)
     assert taken[1] >= 20e6 > taken[0]
 

@@ -9,10 +9,11 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import Intervals
+from scare.data.flags import Flag
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import DataError
 from scare.scorecard.requirements import Finding
-from scare.scorecard.series import calibrate, successive_windows
+from scare.scorecard.series import calibrate, coverage_of, successive_windows
 from tests.calibrator.building import DUST, make_calibrator, make_readings, newest_plan
 
 START = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -77,7 +78,20 @@ def test_coverage_is_that_of_an_independent_computation() -> None:
     assert coverage.per == pytest.approx(80.0)
     assert coverage.detail["winkler"] == pytest.approx(np.mean(high - low + 2 / 0.2 * outside))
     assert coverage.detail["origin"] == "made at fit"
+    assert coverage.detail["not_flagged"]["rows"] == len(truth)
+    assert "flagged" not in coverage.detail
     assert found["interval_width"].value == pytest.approx(np.mean(high - low))
+
+
+def test_coverage_of_flagged_rows_is_counted_apart() -> None:
+    level, flags = 0.9, np.array([0, 0, Flag.SPIKE, Flag.OUTSIDE | Flag.GAP, Flag.GAP], np.uint32)
+    low, high, truth = np.zeros(5), np.ones(5), np.array([0.5, 2.0, 0.5, 3.0, np.nan])
+    table = pl.DataFrame({"low": low, "high": high, "flags": flags})
+    calibrator = replace(make_calibrator(), intervals=Intervals(level, (), (1.0,), (1.0,)))
+    found = coverage_of(calibrator, [table], [colocation(5, reference=truth)])
+    assert found is not None
+    assert (found["rows"], found["share"]) == (4, 0.5)
+    assert [(found[name]["rows"], found[name]["share"]) for name in ("not_flagged", "flagged")] == [(2, 0.5)] * 2
 
 
 def test_a_calibrator_without_intervals_has_no_coverage() -> None:

@@ -19,15 +19,17 @@ import polars as pl
 
 import scare
 from scare.calibrator.calibrator import Calibrator
-from scare.data.quantities import guess_unit, spell_unit
+from scare.data.quantities import find_quantity, guess_unit, quantity_of_unit, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
-from scare.data.tables import check_parquet
+from scare.data.tables import check_readable
 from scare.errors import DataError
 from scare.scorecard.accuracy import limits_of_agreement, measure, squared_correlation
-from scare.scorecard.agency_targets import assess
+from scare.scorecard.assessment import assess
+from scare.scorecard.averages import Averaging, uptime
 from scare.scorecard.card import Card, read_card
 from scare.scorecard.requirements import ScoreProtocol
 from scare.scorecard.series import DeviceSeries, device_series
+from scare.scorecard.targets import TargetSet, choose_sets
 
 NEEDED = {  # keys of a card that a report reads
     "target": ("name", "unit"),
@@ -37,6 +39,7 @@ NEEDED = {  # keys of a card that a report reads
     ),
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
+COMPLETE = 0.75  # share of its readings that an hour of data capture needs
 AGAIN = "write the folder again with scare score --out"  # the remedy at the end of error messages
 PACKAGES = ("numpy", "polars", "jax", "ziglang", "unicorn", "capstone")  # whose versions a card records
 
@@ -71,22 +74,24 @@ def read_run(folder: Path | str) -> Run:
         if missing:
             raise DataError(f"{folder / 'scorecard.json'}: its {part} has no {', '.join(missing)}; {AGAIN}")
     run = make_run(card, _read_series(folder / "series.parquet"))
-    if not any(len(one.scored) for one in run.series):
+    if not any(len(series.scored) for series in run.series):
         raise DataError(f"{folder / 'series.parquet'}: no row to score has a reference and a calibrated value; {AGAIN}")
     return run
 
 
 def make_run(card: Card, frame: pl.DataFrame) -> Run:
     """Build a run from a card and the frame of its series."""
-    raw, humidity = _channels(card.dataset, frame)
-    series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset)
+    channels = _channels(card.dataset, frame)
+    raw, humidity = channels[0], next((one for one in channels if spell_unit(one.unit) == "%"), None)
+    temperature = next((one for one in channels if is_temperature(one)), None)
+    series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset, temperature)
     return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
 
 
 def _read_series(path: Path) -> pl.DataFrame:
     """Read the series of all devices; raises a DataError that says how to write the file again."""
     try:
-        check_parquet(path)
+        check_readable(path)
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; {AGAIN}") from error
@@ -99,14 +104,20 @@ def _read_series(path: Path) -> pl.DataFrame:
     return frame.with_columns(pl.col(DEVICE).cast(pl.String).fill_null(""))
 
 
-def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> tuple[Channel, Channel | None]:
-    """Find the channel that was calibrated, and the humidity channel (the first in %) if there is one."""
-    units = {one["name"]: one["unit"] for one in dataset["channels"]}
+def is_temperature(channel: Channel) -> bool:
+    """Whether a channel is a temperature, by its unit or its name."""
+    found = quantity_of_unit(channel.unit) or find_quantity(channel.name)
+    return found is not None and found.device_class == "temperature"
+
+
+def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> list[Channel]:
+    """The channels that the series hold, the one that was calibrated first."""
+    units = {channel["name"]: channel["unit"] for channel in dataset["channels"]}
     names = dict.fromkeys([*dataset["inputs"], *units])
     channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]
     if not channels:
         raise DataError(f"the series hold none of the channels {', '.join(names)}; {AGAIN}")
-    return channels[0], next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
+    return channels
 
 
 def describe_provenance(
@@ -141,11 +152,13 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def summarize(run: Run) -> dict[str, Any]:
-    """Compute a card's `devices` (accuracy of each) and `targets` (US EPA's, if there are any)."""
-    assessment = assess(run.series, run.target)
-    devices = tuple(_device_summary(one, run.comparable) for one in run.series)
-    return {"devices": devices, "targets": asdict(assessment) if assessment else None}
+def summarize(run: Run, targets: Sequence[TargetSet] = (), reference_uncertainty: str = "") -> dict[str, Any]:
+    """Compute a card's `devices` (accuracy of each) and its `targets`: by default against all sets that apply."""
+    found = (
+        assess(run.series, run.target, target_set, reference_uncertainty) for target_set in targets or choose_sets("")
+    )
+    devices = tuple(_device_summary(device_series, run.comparable) for device_series in run.series)
+    return {"devices": devices, "targets": tuple(asdict(assessment) for assessment in found if assessment)}
 
 
 def _device_summary(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
@@ -161,4 +174,6 @@ def _device_summary(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
         "accuracy": {**accuracy, "r2_regression": squared_correlation(scored.calibrated, scored.reference)},
         "raw_accuracy": asdict(measure(raw.raw, raw.reference, raw.changes)) if len(raw) else None,
         "agreement": asdict(limits_of_agreement(scored.calibrated - scored.reference)),
+        "uptime": uptime(series),
+        "data_capture": Averaging(1, COMPLETE, through_hours=True).capture(series),
     }

@@ -9,7 +9,7 @@ import pytest
 
 from scare.data.flags import Flag
 from scare.errors import DataError
-from scare.scorecard.run import read_run
+from scare.scorecard.run_folder import read_run
 from scare.scorecard.series import pool
 from tests.report.small_run import card, dataset, series, write_files, write_run
 
@@ -85,7 +85,7 @@ def _write(name: str, content: str) -> Callable[[Path], None]:
         (_remove("series.parquet"), "there is no such file; write the folder again with scare score --out"),
         (_write("scorecard.json", "{"), "scorecard.json"),
         (_write("scorecard.json", "[]"), "scorecard.json"),
-        (_write("scorecard.json", '{"schema": "scare/scorecard/99"}'), "scare/scorecard/1"),
+        (_write("scorecard.json", '{"schema": "scare/scorecard/99"}'), "scare/scorecard/2"),
         (_write("series.parquet", "no parquet"), "not readable as Parquet"),
     ],
 )

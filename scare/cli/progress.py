@@ -1,0 +1,120 @@
+"""`scare progress`: how far a co-location is, what to expect if it stopped today, and whether to go on."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from scare.cli import options
+from scare.cli.config import read_config
+from scare.cli.console import STDOUT, emit, note, show_table
+from scare.cli.options import DATA, OUTPUT, option
+from scare.data.alignment import average
+from scare.data.colocation import read_colocation
+from scare.data.column_guess import find_time_and_device
+from scare.data.column_mapping import ColumnMapping, read_readings
+from scare.data.quantities import display_unit
+from scare.data.readings import Channel
+from scare.data.tables import open_table
+from scare.errors import DataError
+from scare.scorecard.averages import HOUR
+from scare.scorecard.progress import CoLocationProgress, assess_progress
+from scare.scorecard.targets import choose_sets
+
+
+def progress(
+    files: options.Files,
+    config: options.ConfigFile = None,
+    time: options.TimeColumns = "",
+    channels: options.Channels = "",
+    reference: options.Reference = "",
+    reference_file: options.ReferenceFile = "",
+    device_column: options.DeviceColumn = "",
+    deployment: Annotated[
+        list[Path] | None,
+        option(DATA, "--deployment", "Readings of the conditions to come: a climate file, last year, the archive."),
+    ] = None,
+    targets: Annotated[str, option(OUTPUT, "--targets", options.TARGETS_HELP)] = "",
+    reference_uncertainty: options.ReferenceUncertainty = "",
+    as_json: options.Json = False,
+) -> None:
+    """Say how far a co-location is, which error and class to expect if it stopped today, and whether to go on.
+
+    Run it again whenever you like while the box stands beside the reference.
+
+    Examples:
+      scare progress box.csv --reference-file station.csv
+      scare progress box*.csv --reference Ref.NO2 --deployment lastyear.csv --targets cen
+    """
+    given = read_config(config, data=options.columns(time, channels, reference, device_column, reference_file))
+    sets = choose_sets(targets) if targets else ()
+    readings = read_colocation(files, given.config.data, note)
+    conditions = _read_conditions(deployment or (), readings[0].channels)
+    found = assess_progress(readings, sets, conditions, reference_uncertainty)
+    if as_json:
+        emit(asdict(found))
+        return
+    target = readings[0].reference
+    _show(found, display_unit(target.unit) if target else "")
+
+
+def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict[str, np.ndarray]:
+    """Read hourly means of the channels that the files have, by channel."""
+    parts: dict[str, list[np.ndarray]] = {}
+    for file in files:
+        here = [channel for channel in channels if channel.name in open_table(file).columns]
+        if not here:
+            names = ", ".join(channel.name for channel in channels)
+            raise DataError(f"{file}: it has none of the columns {names}; call its columns as those of the sensor")
+        times, device = find_time_and_device(file)
+        mapping = ColumnMapping(times, tuple(here), None, device, sort=True)
+        for one in read_readings(file, mapping):
+            hourly = average(one, HOUR) if one.step_seconds < HOUR else one
+            for index, channel in enumerate(here):
+                parts.setdefault(channel.name, []).append(hourly.values[:, index])
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def _show(found: CoLocationProgress, unit: str) -> None:
+    """Print the advice first, then what is behind it."""
+    advice = "Stop" if found.stop else f"Go on for at least {found.go_on_days} days"
+    STDOUT.print(f"{advice}: {found.reason}.", markup=False)
+    rows: list[list[str]] = [
+        ["days", f"{found.days:.1f}"],
+        [
+            "hours with sensor and reference",
+            f"{found.hours:,} of {found.devices} devices ({100 * found.capture:.0f} %)",
+        ],
+    ]
+    if found.error is not None:
+        interval = f"{found.error:.3g} {unit} (80 %: {found.low:.3g} to {found.high:.3g})"
+        rows.append(["expected error of hourly means if stopped today", interval])
+        rows.append(["estimated with", found.family])
+    if found.in_a_week is not None:
+        rows.append(["after another week", f"{found.in_a_week:.3g} {unit}"])
+    if found.raw_error is not None:
+        rows.append(["error of the sensor as it reads", f"{found.raw_error:.3g} {unit}"])
+    rows += [[f"conditions seen: {one.name}", f"{100 * one.share:.0f} %"] for one in found.conditions]
+    rows += _class_rows(found)
+    show_table("The co-location so far", ["", ""], rows)
+    for line in found.missing:
+        note(f"Missing: {line}.")
+    for one in found.assessments:
+        if one.second_hand:
+            note(f"{one.title}: second-hand, {one.second_hand}.")
+
+
+def _class_rows(found: CoLocationProgress) -> list[list[str]]:
+    """A row for each device and set of targets: class, uncertainty and how sure."""
+    rows: list[list[Any]] = []
+    for one in found.assessments:
+        mark = " (second-hand)" if one.second_hand else ""
+        for device in one.devices:
+            value = device.values.get("uncertainty")
+            at = f", U {100 * value:.0f} % at {one.limit:.3g} {display_unit(one.unit)}" if value and one.limit else ""
+            beyond = ", extrapolated" if one.beyond(device) else ""
+            reached = f"{device.reached or 'not judged'}{mark}{at}{beyond}; {device.certainty or 'too few averages'}"
+            rows.append([f"{one.title}, {device.device}", reached])
+    return rows

@@ -1,0 +1,346 @@
+"""Devices graded against a set of targets: which class each reaches, and how sure that is.
+
+    averages (hours, days) → measures (regression, errors, expanded uncertainty, between units) → the class reached
+
+A device reaches the best class whose bounds all its measures are within. Resampled blocks of days say how often it
+would have reached another one. What a set asks for and could not be measured, such as units side by side, is named and
+not assumed. This is not a certification.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from scare.data.quantities import display_unit, spell_unit
+from scare.data.readings import Channel
+from scare.scorecard.averages import Averages, Averaging, common_periods
+from scare.scorecard.series import DeviceSeries
+from scare.scorecard.targets import MEASURES, Classes, Target, TargetSet
+from scare.scorecard.uncertainty import (
+    HETEROSCEDASTIC,
+    Regression,
+    Sample,
+    between_units,
+    breusch_pagan,
+    expand,
+    fit_line,
+    number_blocks,
+    reference_uncertainty,
+    share_of_draws,
+)
+
+LINE = ("slope", "intercept")  # measures that are shown in any case
+OF_SEVERAL = ("sd", "cv", "between_units")  # measures of units side by side
+SAME_PLACE = 0.05  # share of the mean by which references at one place may differ
+FEWEST = 3  # averages needed for a result
+BELOW_ALL = "none"  # the class of a device that reaches none
+CERTAIN = 0.95  # share of the resamples that reach the class of a result that is certain
+LEVEL = (2.5, 97.5)  # percentiles of a 95 % interval
+CURVE_POINTS, CURVE_END = 40, 1.05  # of the uncertainty over concentration, up to so many times limit or highest value
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Relative expanded uncertainty over the reference `x`, and its 95 % interval; shares, [k] each.
+
+    `random` and `bias` are the axes of a modified target diagram: two standard uncertainties of the random part, and
+    twice the bias, over x. `low` and `high` are empty with too few days.
+    """
+
+    x: tuple[float, ...]
+    uncertainty: tuple[float, ...]
+    random: tuple[float, ...]
+    bias: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class TargetResult:
+    """Measures of one device, or of several side by side, and the class they reach.
+
+    `met` says of each class which measures are within its bounds; `reached` is a class, `BELOW_ALL`, or empty if
+    nothing could be measured. `chances` are shares of the resamples by class; with too few days there are none.
+    """
+
+    device: str
+    averages: int
+    days: int
+    values: Mapping[str, float | None]
+    met: Mapping[str, Mapping[str, bool]]
+    reached: str
+    chances: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)  # 95 %, by measure
+    standard_uncertainties: Mapping[str, float] = field(default_factory=dict)  # of slope and intercept
+    spread_depends_on_level: bool | None = None
+    highest_reference: float | None = None
+    curve: Curve | None = None
+
+    @property
+    def certain(self) -> bool:
+        """Whether nearly all resamples reach the same class."""
+        return self.chances.get(self.reached, 0.0) >= CERTAIN
+
+    @property
+    def certainty(self) -> str:
+        """How sure the class is, in words.
+
+        >>> TargetResult("a", 90, 9, {}, {}, "class 2", {"class 2": 0.8, "class 3": 0.2}).certainty
+        'uncertain: class 2 80 %, class 3 20 %'
+        """
+        if not self.reached:
+            return ""
+        if not self.chances:
+            return "uncertain: few days"
+        shown = {name: f"{100 * share:.0f} %" for name, share in self.chances.items()}
+        if self.certain:
+            return f"sure: {shown[self.reached]}"
+        return f"uncertain: {', '.join(f'{name} {share}' for name, share in shown.items())}"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Results of all devices with the target of their pollutant, in the readings' unit, as in a card."""
+
+    name: str
+    title: str
+    pollutant: str
+    unit: str
+    average_hours: int
+    limit: float | None
+    regression: Regression
+    completeness: float
+    source: str
+    second_hand: str
+    as_of: str
+    remarks: tuple[str, ...]
+    classes: Classes
+    either: tuple[tuple[str, ...], ...]
+    units_needed: int
+    days_needed: int | None
+    converted: str
+    reference_uncertainty: float
+    reference_source: str
+    devices: tuple[TargetResult, ...]
+    together: TargetResult | None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures that some class bounds, in the order in which they are shown."""
+        bounded = {measure for bounds in self.classes.values() for measure in bounds}
+        return tuple(measure for measure in MEASURES if measure in bounded)
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """The measures with bounds that nothing has a value of."""
+        results = [*self.devices, *([self.together] if self.together else [])]
+        return tuple(name for name in self.measures if not any(name in result.values for result in results))
+
+    def beyond(self, result: TargetResult) -> bool:
+        """Whether the uncertainty of a device is judged at a concentration that it has not seen."""
+        highest = result.highest_reference
+        return self.limit is not None and highest is not None and highest < self.limit
+
+
+def assess(
+    series: Sequence[DeviceSeries], channel: Channel, targets: TargetSet, reference: str = ""
+) -> Assessment | None:
+    """Assess devices against a set of targets; None for another quantity, or a unit that cannot be converted.
+
+    `reference` is the uncertainty of the reference analyser or its name, as `reference_uncertainty` takes it.
+    """
+    found = targets.find(channel)
+    target = found and found.in_unit(spell_unit(channel.unit), targets.temperature)
+    if not found or not target:
+        return None
+    used, source = 0.0, ""
+    if reference:
+        used, source = reference_uncertainty(reference, target.name, target.unit, targets.temperature)
+    grader = _Grader(targets, target, used)
+    averages = {
+        device_series.device: grader.averaging.of_scored(device_series)
+        for device_series in series
+        if len(device_series.scored)
+    }
+    together = grader.side_by_side(averages)
+    u_between = (together.values.get("between_units") if together else None) or 0.0
+    converted = ""
+    if found.unit != target.unit:
+        units = " to ".join(display_unit(unit) for unit in (found.unit, target.unit))
+        converted = f"from {units} at {targets.temperature:g} °C and 1013 hPa"
+    return Assessment(
+        name=targets.name,
+        title=targets.title,
+        pollutant=target.name,
+        unit=target.unit,
+        average_hours=target.average_hours,
+        limit=target.limit,
+        regression=targets.regression,
+        completeness=targets.completeness,
+        source=target.source or targets.source,
+        second_hand=targets.second_hand,
+        as_of=str(targets.as_of),
+        remarks=targets.remarks,
+        classes=target.classes,
+        either=targets.either,
+        units_needed=targets.units,
+        days_needed=targets.days,
+        converted=converted,
+        reference_uncertainty=used,
+        reference_source=source,
+        devices=tuple(
+            grader.grade(device_series, averages[device_series.device], u_between)
+            for device_series in series
+            if device_series.device in averages
+        ),
+        together=together,
+    )
+
+
+@dataclass(frozen=True)
+class _Grader:
+    """A set's target in the unit of the readings, and u(bs,RM)."""
+
+    targets: TargetSet
+    target: Target
+    u_reference: float
+
+    @property
+    def averaging(self) -> Averaging:
+        """How the target's averages are made."""
+        return Averaging(self.target.average_hours, self.targets.completeness, self.targets.through_hours)
+
+    def side_by_side(self, averages: Mapping[str, Averages]) -> TargetResult | None:
+        """Measure the spread of units side by side, over the averages that all of them have.
+
+        None for too few units or averages, or if their references differ, so that they are not at one place.
+        """
+        found = {device: means for device, means in averages.items() if len(means) >= FEWEST}
+        wanted = [name for name in OF_SEVERAL if name in self.target.measures]
+        if not wanted or len(found) < max(2, self.targets.units):
+            return None
+        common = common_periods(list(found.values()))
+        kept = [means.select(common) for means in found.values()]
+        reference = np.array([means.reference for means in kept])
+        difference = np.abs(reference - reference[0]).mean() if len(common) else np.inf
+        if len(common) < FEWEST or difference > SAME_PLACE * np.abs(reference[0]).mean():
+            return None
+        values = np.array([means.calibrated for means in kept])
+        spread = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))
+        measures = {"sd": spread, "cv": spread / float(values.mean()), "between_units": between_units(values.T)}
+        return self.judge(", ".join(found), kept[0], {name: measures[name] for name in wanted})
+
+    def grade(self, series: DeviceSeries, averages: Averages, u_between: float) -> TargetResult:
+        """Measure and judge one device; u(bs,s) is that of the units beside it, 0 if unknown."""
+        if len(averages) < FEWEST or np.ptp(averages.reference) == 0 or np.ptp(averages.calibrated) == 0:
+            return self.judge(series.device, averages, {})
+        block = number_blocks(averages.days)
+        whole = np.zeros(len(averages), int)
+        sample = Sample.blocks(averages.reference, averages.calibrated, whole if block is None else block)
+        ratio = (u_between / self.u_reference) ** 2 if self.u_reference and u_between else 1.0
+        line = fit_line(sample.whole, self.targets.regression, ratio)
+        residuals = averages.calibrated - line.intercept - line.slope * averages.reference
+        by_level = breusch_pagan(averages.reference, residuals) < HETEROSCEDASTIC
+        end = CURVE_END * max(self.target.limit or 0.0, float(averages.reference.max()))
+        measurer = _Measurer(self, ratio, by_level, u_between, end)
+        known = {"data_capture": self.averaging.capture(series), "between_units": u_between or None}
+        fixed = {name: value for name, value in known.items() if name in self.target.measures and value is not None}
+        values, curve = measurer.measure(sample.whole)
+        result = replace(
+            self.judge(series.device, averages, {**values, **fixed}),
+            standard_uncertainties={
+                "slope": float(line.slope_uncertainty),
+                "intercept": float(line.intercept_uncertainty),
+            },
+            spread_depends_on_level=by_level,
+            highest_reference=float(averages.reference.max()),
+            curve=curve,
+        )
+        if block is None:
+            return result
+        draws, curves = measurer.measure(sample.resampled())
+        reached = np.broadcast_to(self.reach({**draws, **fixed}), len(draws["slope"]))
+        return replace(
+            result,
+            chances=share_of_draws(reached),
+            intervals={name: _interval(value) for name, value in draws.items()},
+            curve=curve and curves and replace(curve, low=curves.low, high=curves.high),
+        )
+
+    def judge(self, device: str, averages: Averages, values: Mapping[str, float | np.ndarray]) -> TargetResult:
+        """Return which measures are within the bounds of each class, and which class is reached."""
+        plain = {name: float(value) for name, value in values.items()}
+        met = {
+            name: {
+                measure: low <= plain[measure] <= high for measure, (low, high) in bounds.items() if measure in plain
+            }
+            for name, bounds in self.target.classes.items()
+        }
+        reached = str(self.reach(plain)) if plain else ""
+        return TargetResult(device, len(averages), len(np.unique(averages.days)), plain, met, reached)
+
+    def reach(self, values: Mapping[str, float | np.ndarray]) -> np.ndarray:
+        """Find the best class whose bounds all values [...] are within; of a pair in `either`, one is enough."""
+        reached = np.array(BELOW_ALL)
+        for name, bounds in reversed(list(self.target.classes.items())):
+            known = {
+                measure: (low, np.asarray(values[measure]), high)
+                for measure, (low, high) in bounds.items()
+                if measure in values
+            }
+            within = {measure: (low <= value) & (value <= high) for measure, (low, value, high) in known.items()}
+            met = np.array(bool(within))
+            for group in self._groups(within):
+                met = met & np.any([within[measure] for measure in group], axis=0)
+            reached = np.where(met, name, reached)
+        return reached
+
+    def _groups(self, names: Mapping[str, object]) -> Iterator[list[str]]:
+        """Yield measures of which one has to be within its bounds: pairs, and every other measure by itself."""
+        pairs = [[name for name in pair if name in names] for pair in self.targets.either]
+        yield from filter(None, pairs)
+        yield from ([name] for name in names if not any(name in pair for pair in pairs))
+
+
+@dataclass(frozen=True)
+class _Measurer:
+    """How measures are computed from a sample, or from all of its resamples at once; `end` is that of the curve."""
+
+    grader: _Grader
+    ratio: float
+    by_level: bool
+    u_between: float
+    end: float
+
+    def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
+        """Compute the measures [...], and the curve, for resamples only its interval."""
+        target, regression = self.grader.target, self.grader.targets.regression
+        n, x, y, xx, yy, xy = sample.moments
+        line = fit_line(sample, regression, self.ratio)
+        error = np.sqrt(np.maximum(0.0, (yy + xx - 2 * xy) / n + np.square(y - x)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = {"slope": line.slope, "intercept": line.intercept, "r2": xy * xy / (xx * yy), "rmse": error}
+            values["nrmse"] = error / x
+        curve = None
+        if "uncertainty" in target.measures and target.limit:
+            expanded = expand(sample, line, self.by_level, self.grader.u_reference, self.u_between)
+            values["uncertainty"] = expanded.relative(np.array([target.limit]))[..., 0]
+            grid = self.end * np.arange(1, CURVE_POINTS + 1) / CURVE_POINTS
+            parts = 2 * expanded.random(grid) / grid, 2 * expanded.bias(grid) / grid
+            curve = _curve(grid, expanded.relative(grid), *parts)
+        return {name: value for name, value in values.items() if name in (*LINE, *target.measures)}, curve
+
+
+def _curve(grid: np.ndarray, relative: np.ndarray, random: np.ndarray, bias: np.ndarray) -> Curve:
+    """Make the curve of a sample [k], or the interval of resamples [draws, k]."""
+    if relative.ndim == 1:
+        return Curve(*(tuple(numbers.tolist()) for numbers in (grid, relative, random, bias)))
+    low, high = np.nanpercentile(relative, LEVEL, axis=0).tolist()
+    return Curve((), (), (), (), tuple(low), tuple(high))
+
+
+def _interval(draws: np.ndarray) -> Interval:
+    low, high = np.nanpercentile(draws, LEVEL).tolist()
+    return low, high

@@ -1,0 +1,393 @@
+"""A co-location while it runs: what it has seen, the error to expect if it stopped today, and whether to go on.
+
+    hours of sensor and reference → families in closed form, fitted forward → expected error, class, advice
+
+Forward validation repeats what stopping means: fit to the first i days, score on the next i. The families are lines,
+linear regressions and interactions with the sensor itself, each device by itself, other channels clamped at the range
+of training; they are what can be fitted hundreds of times in a second. The error is that of hourly means, over as many
+days more as the co-location has lasted; what comes later is a question of the conditions that it has covered.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log, sqrt
+
+import numpy as np
+
+from scare.data.readings import Channel, Readings
+from scare.errors import DataError
+from scare.scorecard.assessment import Assessment, assess
+from scare.scorecard.averages import HOUR, Averaging
+from scare.scorecard.series import DeviceSeries
+from scare.scorecard.targets import TargetSet
+
+DAY = 86400.0  # s
+FIRST_ORIGIN, GROWTH = 2, 1.25  # days of the first fit, and how much longer each next one is
+RECENT = 3  # fits to less than this part of the days so far do not count
+SPREAD = 0.45  # standard deviation of log error between successive periods of one co-location (benchmarks/progress.py)
+NORMAL_80 = 1.2816  # of an 80 % interval
+PENALTY, OWN_PENALTY = 0.01, 1e-4  # of ridge, on standardised channels
+WEEK, FEWEST_DAYS = 7, 7
+UNKNOWN_DAYS = 28  # to stay if nothing is known about the deployment
+GAIN = 0.05  # a smaller relative gain by another week is not worth it
+COVERED, ENOUGH_HOURS = 0.9, 1.0  # share of the deployment's hours to be seen; hours that make a bin seen
+CAPTURED = 0.75  # share of hours with sensor and reference
+BINS, JOINT_BINS = 10, 4  # of each channel's range in deployment; with several channels jointly
+FEW_HOURS = 48  # of a device, below which nothing is fitted
+Predict = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Hours:
+    """A device's hours with all channels and a reference: times [s], values [n, channels], reference [n], days [n]."""
+
+    device: str
+    times: np.ndarray
+    values: np.ndarray
+    reference: np.ndarray
+    days: np.ndarray  # since the first hour
+
+    @staticmethod
+    def of(readings: Readings) -> "Hours":
+        """Average a device's readings to hours with three quarters of their readings; coarser ones stay as they are."""
+        columns = np.column_stack([readings.values, readings.targets]).T
+        known = np.isfinite(columns).all(axis=0)
+        times, step = readings.times[known], readings.step_seconds
+        if step < HOUR and known.any():
+            numbers, means = Averaging(1, CAPTURED, through_hours=False).average(times, columns[:, known], step)
+            times, columns = HOUR * numbers, means
+        else:
+            columns = columns[:, known]
+        days = np.floor((times - times[0]) / DAY).astype(int) if len(times) else np.empty(0, int)
+        return Hours(readings.device, times, columns[:-1].T, columns[-1], days)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How much of the deployment's hours a channel, or several jointly, has seen; `missing` are ranges it has not."""
+
+    name: str
+    share: float
+    missing: tuple[tuple[float, float, float], ...] = ()  # from, to, share of the deployment's hours
+
+
+@dataclass(frozen=True)
+class CoLocationProgress:
+    """The state of a co-location; errors are root mean squares of hourly means, in the reference's unit."""
+
+    days: float
+    capture: float
+    devices: int
+    hours: int
+    family: str
+    error: float | None
+    low: float | None
+    high: float | None
+    raw_error: float | None
+    curve: tuple[tuple[int, float], ...]  # days of training, error on the days that followed
+    in_a_week: float | None
+    conditions: tuple[Condition, ...]
+    assessments: tuple[Assessment, ...]
+    missing: tuple[str, ...]
+    stop: bool
+    go_on_days: int | None
+    reason: str
+
+
+def assess_progress(
+    readings: Sequence[Readings],
+    sets: Sequence[TargetSet] = (),
+    deployment: Mapping[str, np.ndarray] | None = None,
+    reference_uncertainty: str = "",
+) -> CoLocationProgress:
+    """Assess a co-location so far; `deployment` are hourly values by channel of the conditions to come."""
+    channels, reference = readings[0].channels, readings[0].reference
+    if reference is None:
+        raise DataError(
+            "no reference is among the columns; name it with --reference, or its file with --reference-file"
+        )
+    hours = [one for one in map(Hours.of, readings) if len(one.times) >= FEW_HOURS]
+    if not hours:
+        raise DataError(f"no device has {FEW_HOURS} hours with all channels and a reference yet")
+    first, last = min(one.times[0] for one in hours), max(one.times[-1] for one in hours)
+    days, total = (last - first + HOUR) / DAY, sum(len(one.times) for one in hours)
+    capture = total / sum((one.times[-1] - one.times[0]) / HOUR + 1 for one in hours)
+    runs = {
+        name: [run_forward(one, family) for one in hours]
+        for name, family in FAMILIES.items()
+        if is_usable(name, channels)
+    }
+    curves = {name: pool_devices(parts) for name, parts in runs.items()}
+    recent = {name: recent_error(curve, int(days)) for name, curve in curves.items()}
+    known = {name: error for name, error in recent.items() if error is not None}
+    family = min(known, key=lambda name: known[name]) if known else ""
+    curve = curves[family] if family else []
+    error = known.get(family)
+    half = NORMAL_80 * sqrt(SPREAD**2 + forward_scatter(curve, int(days)) ** 2)
+    ahead = error_in_a_week(curve, error, days)
+    conditions = _conditions(hours, channels, deployment or {})
+    found = _grade(runs.get(family, []), reference, sets, reference_uncertainty)
+    missing = (*_describe_missing(conditions), *_describe_limits(found))
+    stop, more, reason = _advise(days, min(1.0, capture), error, ahead, conditions)
+    raw = [one.values[:, 0] - one.reference for one in hours]
+    same = bool(channels[0].unit) and channels[0].unit == reference.unit
+    return CoLocationProgress(
+        days=days,
+        capture=min(1.0, capture),
+        devices=len(hours),
+        hours=total,
+        family=family,
+        error=error,
+        low=None if error is None else error * exp(-half),
+        high=None if error is None else error * exp(half),
+        raw_error=float(np.sqrt(np.mean(np.concatenate(raw) ** 2))) if same else None,
+        curve=tuple((origin, sqrt(squares / count)) for origin, squares, count in curve),
+        in_a_week=ahead,
+        conditions=conditions,
+        assessments=found,
+        missing=missing,
+        stop=stop,
+        go_on_days=more,
+        reason=reason,
+    )
+
+
+# --- Families in closed form, fitted forward ---
+
+
+def _own(scaled: np.ndarray) -> np.ndarray:
+    return scaled[:, :1]
+
+
+def _all(scaled: np.ndarray) -> np.ndarray:
+    return scaled
+
+
+def _products(scaled: np.ndarray) -> np.ndarray:
+    return np.hstack([scaled, scaled[:, :1] * scaled[:, 1:]])
+
+
+FAMILIES = {"line": _own, "linear regression": _all, "interactions": _products}
+
+
+def is_usable(family: str, channels: Sequence[Channel]) -> bool:
+    """Whether a family differs from a line with these channels."""
+    return family == "line" or len(channels) > 1
+
+
+def fit_family(values: np.ndarray, reference: np.ndarray, family: Callable[[np.ndarray], np.ndarray]) -> Predict:
+    """Fit a family by ridge regression; other channels than the first are clamped at their range in these rows.
+
+    >>> x = np.arange(20.0)[:, None]
+    >>> np.round(fit_family(x, 3 * x[:, 0] + 2, FAMILIES["line"])(np.array([[30.0]])), 1)
+    array([92.])
+    """
+    low, high = values.min(axis=0), values.max(axis=0)
+    low[0], high[0] = -np.inf, np.inf
+    center, scale = values.mean(axis=0), values.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+
+    def design(rows: np.ndarray) -> np.ndarray:
+        scaled = family((np.clip(rows, low, high) - center) / scale)
+        return np.hstack([np.ones((len(rows), 1)), scaled])
+
+    matrix = design(values)
+    penalty = np.full(matrix.shape[1], PENALTY)
+    penalty[:2] = 0.0, OWN_PENALTY
+    normal = matrix.T @ matrix + len(values) * np.diag(penalty)
+    solution = np.linalg.solve(normal, matrix.T @ reference)
+    return lambda rows: design(rows) @ solution
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Forward validation of one device and family: squares of errors and counts by origin, and estimates [n]."""
+
+    hours: Hours
+    errors: tuple[tuple[int, float, int], ...]  # days of training, sum of squares, hours
+    estimates: np.ndarray  # of each hour by the newest fit before its day, NaN before the first
+
+
+def _origins(days: int) -> list[int]:
+    """The days of training at which forward validation fits, for a co-location of so many days."""
+    steps = int(log(max(days, 2) / FIRST_ORIGIN) / log(GROWTH)) + 1 if days >= FIRST_ORIGIN else 0
+    origins = {round(FIRST_ORIGIN * GROWTH**step) for step in range(steps)}
+    return sorted(origin for origin in origins if origin < days)
+
+
+def run_forward(hours: Hours, family: Callable[[np.ndarray], np.ndarray]) -> _Run:
+    """Fit to the first i days, for growing i, and score on the next i."""
+    errors, estimates = [], np.full(len(hours.times), np.nan)
+    for origin in _origins(int(hours.days[-1]) + 1):
+        before = hours.days < origin
+        after = (hours.days >= origin) & (hours.days < 2 * origin)
+        if before.sum() < FEW_HOURS // 2 or not after.any():
+            continue
+        predict = fit_family(hours.values[before], hours.reference[before], family)
+        later = hours.days >= origin
+        estimates[later] = predict(hours.values[later])
+        squares = np.square(estimates[after] - hours.reference[after])
+        errors.append((origin, float(squares.sum()), int(after.sum())))
+    return _Run(hours, tuple(errors), estimates)
+
+
+def pool_devices(runs: Sequence[_Run]) -> list[tuple[int, float, int]]:
+    """Add up devices: days of training, sum of squares, hours, by origin."""
+    origins = sorted({origin for run in runs for origin, _, _ in run.errors})
+    pooled = []
+    for wanted in origins:
+        parts = [(squares, count) for run in runs for origin, squares, count in run.errors if origin == wanted]
+        pooled.append((wanted, sum(squares for squares, _ in parts), sum(count for _, count in parts)))
+    return pooled
+
+
+def _recent(curve: Sequence[tuple[int, float, int]], days: int) -> list[tuple[int, float, int]]:
+    return [one for one in curve if one[0] >= days / RECENT] or list(curve[-1:])
+
+
+def recent_error(curve: Sequence[tuple[int, float, int]], days: int) -> float | None:
+    """Pooled error of the fits to at least a third of the days so far."""
+    recent = _recent(curve, days)
+    count = sum(one[2] for one in recent)
+    return sqrt(sum(one[1] for one in recent) / count) if count else None
+
+
+def forward_scatter(curve: Sequence[tuple[int, float, int]], days: int) -> float:
+    """Standard deviation of the log errors of the recent fits."""
+    logs = [0.5 * log(max(squares / count, 1e-300)) for _, squares, count in _recent(curve, days)]
+    return float(np.std(logs)) if len(logs) > 1 else 0.0
+
+
+def error_in_a_week(curve: Sequence[tuple[int, float, int]], error: float | None, days: float) -> float | None:
+    """Expected error after another week, by the learning curve MSE = a + b / days, which never rises."""
+    if error is None or len(curve) < 3:
+        return None
+    origins = np.array([one[0] for one in curve], float)
+    squares = np.array([one[1] / one[2] for one in curve])
+    weights = np.sqrt(np.array([one[2] for one in curve], float))
+    inverse = 1 / origins
+    mean_x, mean_y = np.average(inverse, weights=weights), np.average(squares, weights=weights)
+    spread = np.average((inverse - mean_x) ** 2, weights=weights)
+    slope = max(0.0, float(np.average((inverse - mean_x) * (squares - mean_y), weights=weights) / spread))
+    slope = min(slope, mean_y / mean_x)
+    at = [mean_y + slope * (1 / day - mean_x) for day in (days, days + WEEK)]
+    return error * sqrt(at[1] / at[0]) if at[0] > 0 else error
+
+
+def _grade(
+    runs: Sequence[_Run], reference: Channel, sets: Sequence[TargetSet], reference_uncertainty: str
+) -> tuple[Assessment, ...]:
+    """Grade the forward estimates of each device against sets of targets."""
+    series = []
+    for run in runs:
+        known = np.isfinite(run.estimates)  # not the days before the first fit, which are not missing data
+        hours, nothing = run.hours, np.full(int(known.sum()), np.nan)
+        series.append(
+            DeviceSeries(
+                device=hours.device,
+                step_seconds=HOUR,
+                times=hours.times[known],
+                raw=hours.values[known, 0],
+                reference=hours.reference[known],
+                calibrated=run.estimates[known],
+                low=nothing,
+                high=nothing,
+                humidity=nothing,
+                temperature=nothing,
+                flags=np.zeros(len(nothing), np.uint32),
+                changes=nothing,
+                reference_changes=nothing,
+                trained=np.zeros(len(nothing), bool),
+            )
+        )
+    found = (assess(series, reference, one, reference_uncertainty) for one in sets)
+    return tuple(one for one in found if one)
+
+
+# --- Conditions, and what to do ---
+
+
+def _conditions(
+    hours: Sequence[Hours], channels: Sequence[Channel], deployment: Mapping[str, np.ndarray]
+) -> tuple[Condition, ...]:
+    """Compare the co-location's hours with those of the deployment, by channel and jointly."""
+    seen = np.concatenate([one.values for one in hours])
+    names = [channel.name for channel in channels if len(deployment.get(channel.name, ())) > 0]
+    column = {channel.name: index for index, channel in enumerate(channels)}
+    found, places = [], []
+    for name in names:
+        wanted, had = deployment[name], seen[:, column[name]]
+        known = wanted[np.isfinite(wanted)]
+        edges = np.linspace(known.min(), known.max(), BINS + 1)
+        share_of_bin = np.histogram(known, edges)[0] / len(known)
+        is_seen = np.histogram(had, edges)[0] / len(hours) >= ENOUGH_HOURS
+        gaps = zip(pairwise(edges.tolist()), share_of_bin.tolist(), is_seen.tolist(), strict=True)
+        missing = tuple((low, high, share) for (low, high), share, was in gaps if share > 0 and not was)
+        found.append(Condition(name, float(share_of_bin[is_seen].sum()), _merge(missing)))
+        inner = np.quantile(known, np.linspace(0, 1, JOINT_BINS + 1)[1:-1])
+        places.append((np.searchsorted(inner, wanted), np.searchsorted(inner, had), np.isfinite(wanted)))
+    if len(places) > 1 and len({len(one[0]) for one in places}) == 1:
+        powers = JOINT_BINS ** np.arange(len(places))
+        rows = np.all([one[2] for one in places], axis=0)
+        wanted_cells = sum(power * one[0] for power, one in zip(powers, places, strict=True))[rows]  # type: ignore[index]
+        cells, counts = np.unique(
+            sum(power * one[1] for power, one in zip(powers, places, strict=True)), return_counts=True
+        )
+        enough = cells[counts / len(hours) >= ENOUGH_HOURS]
+        found.append(Condition(f"{', '.join(names)} jointly", float(np.isin(wanted_cells, enough).mean())))
+    return tuple(found)
+
+
+def _merge(ranges: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, float, float], ...]:
+    """Join ranges that touch."""
+    merged: list[tuple[float, float, float]] = []
+    for low, high, share in ranges:
+        if merged and merged[-1][1] == low:
+            merged[-1] = merged[-1][0], high, merged[-1][2] + share
+        else:
+            merged.append((low, high, share))
+    return tuple(merged)
+
+
+def _describe_missing(conditions: Sequence[Condition]) -> list[str]:
+    return [
+        f"{one.name} between {low:.3g} and {high:.3g} was not seen for an hour ({100 * share:.0f} % of the deployment)"
+        for one in conditions
+        for low, high, share in one.missing
+        if share >= 0.01
+    ]
+
+
+def _describe_limits(assessments: Sequence[Assessment]) -> list[str]:
+    lines = []
+    for one in assessments:
+        highest = max((device.highest_reference or 0.0 for device in one.devices), default=0.0)
+        if one.limit is not None and one.devices and highest < one.limit:
+            lines.append(
+                f"the reference never came near the limit of {one.title} ({one.limit:.3g} {one.unit}): its highest"
+                f" {one.average_hours}-hour average is {highest:.3g}"
+            )
+    return lines
+
+
+def _advise(
+    days: float, capture: float, error: float | None, ahead: float | None, conditions: Sequence[Condition]
+) -> tuple[bool, int | None, str]:
+    """Say whether to stop, otherwise for how many days to go on at least, and why."""
+    if capture < CAPTURED:
+        return False, WEEK, f"only {100 * capture:.0f} % of the hours have sensor and reference: find out why"
+    if days < FEWEST_DAYS or error is None or ahead is None:
+        more = max(1, int(np.ceil(FEWEST_DAYS - days)))
+        return False, more, "there are too few days to tell what other days bring"
+    poor = [one for one in conditions if one.share < COVERED]
+    if poor:
+        least = min(poor, key=lambda one: one.share)
+        return False, WEEK, f"{least.name} has seen {100 * least.share:.0f} % of the deployment's conditions"
+    gain = 1 - ahead / error
+    if gain >= GAIN:
+        return False, WEEK, f"another week is expected to lower the error by {100 * gain:.0f} %"
+    if not conditions and days < UNKNOWN_DAYS:
+        more = int(np.ceil(UNKNOWN_DAYS - days))
+        return False, more, "what the deployment will bring is not known (--deployment), and weeks differ"
+    return True, None, f"another week is expected to lower the error by only {100 * max(0.0, gain):.0f} %"
