@@ -55,7 +55,8 @@ def test_what_fixed_point_loses_is_measured_where_a_model_has_it(tmp_path: Path)
     assert loss["rmse"] == {"float32": before, "fixed": after, "ratio": after / before}
     (line,) = table(benchmark.print_page([], [loss]), "model | N | channels")
     assert line[:4] == ["dlinear-default", "8", "1", "16"]
-    assert line[7] == ""
+    assert abs(float(line[7])) <= 0.1 * float(line[8]) < 0.01
+    assert line[9] == ""
 
 
 def test_equal_hash_bits_are_a_share_of_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +101,7 @@ def test_the_page_compares_and_says_what_does_not_fit() -> None:
     assert page.count("Not measured.") == 2
 
 
+@pytest.mark.slow
 def test_the_command_lines_of_both_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [line[2:] for page in (EXPORT, BOARD) for block in blocks(page, "console") for line in block.splitlines()]

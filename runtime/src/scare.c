@@ -1,9 +1,8 @@
 /* From readings to windows to calibrated values. The rules are those of scare/windowing/live_windows.py,
  * scare/windowing/training_range.py and scare/data/flags.py; tests compare both.
  * Gaps are handled only here and in the board's glue code (which readings it passes on); kernels keep no state. */
-#include "scare.h"
-
 #include "scare_port.h"
+#include "scare_window.h"
 
 #define WORD_BITS 32u
 #define LARGEST 3.4e38f                /* limit that no reading exceeds */
@@ -390,7 +389,7 @@ static scare_status compute(scare *self, float beyond, scare_answer *answer) {
         answer->flags |= SCARE_FLAG_UNSETTLED;
     }
 #endif
-    model->run(self->window, self->scratch, &self->choice, &scaled);
+    model->run(self->window, self->scratch, &self->choice, &scaled, model);
     scaled = (scaled < lowest ? lowest : scaled) + beyond * model->slope;
     value = scaled * model->target_scale + model->target_center;
     if (!is_finite(value)) {
@@ -543,6 +542,18 @@ scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, floa
     return status;
 }
 
+float scare_window_number(const scare *self, uint32_t channel, uint32_t row) {
+    const scare_model *model = self->model;
+    if (model->integer) {
+        return (float)((const int16_t *)self->window)[channel * model->window + row] / model->channel[channel].quantum;
+    }
+    return ((const float *)self->window)[row * model->channels + channel];
+}
+
+void scare_window_add(scare *self, const float *row) {
+    shift(self, 1u, row);
+}
+
 const char *scare_explain(scare_status status) {
     switch (status) {
     case SCARE_OK: return "calibrated";
@@ -553,6 +564,9 @@ const char *scare_explain(scare_status status) {
     case SCARE_NOT_FINITE: return "the result is not a number";
     case SCARE_MEMORY: return "the memory is too small or not aligned";
     case SCARE_ARGUMENT: return "a null pointer or not initialised";
+    case SCARE_DAMAGED: return "the blob is damaged or cut short";
+    case SCARE_FOREIGN: return "the blob is of another model or version";
+    case SCARE_WRONG: return "the self-test failed";
     }
     return "no such status";
 }

@@ -37,7 +37,10 @@ typedef enum {
     SCARE_EARLY = 4,      /* less than half a step after the last reading, or up to a window before it: not used */
     SCARE_NOT_FINITE = 5, /* the model's result is not a number */
     SCARE_MEMORY = 6,     /* the memory given is too small or not aligned to a word */
-    SCARE_ARGUMENT = 7    /* a null pointer, or not initialised */
+    SCARE_ARGUMENT = 7,   /* a null pointer, or not initialised */
+    SCARE_DAMAGED = 8,    /* the blob is damaged or cut short */
+    SCARE_FOREIGN = 9,    /* the blob is of another model, or of another version of this code */
+    SCARE_WRONG = 10      /* the self-test failed: a result differs from the one stored with the model */
 } scare_status;
 
 /* Row flags: bits of `flags`, the same as in Python (docs/flags.md). */
@@ -99,7 +102,7 @@ typedef struct {
     float high, low;
 } scare_pair;
 
-typedef struct {
+typedef struct scare_model {
     uint32_t window, channels;
     uint32_t step_ms;               /* milliseconds from one reading to the next */
     uint32_t checked, needed, hold; /* of the newest `checked` rows `needed` must be real; `hold`: longest gap filled */
@@ -114,7 +117,8 @@ typedef struct {
     float rising, lowest, slope; /* channel-0 value from which `lowest` applies; output per unit beyond the clamp */
     uint32_t integer;            /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
     uint32_t scratch_bytes;      /* memory that `run` needs, at least one row */
-    void (*run)(const void *window, void *scratch, scare_choice *choice, float *scaled);
+    void (*run)(const void *window, void *scratch, scare_choice *choice, float *scaled, const struct scare_model *self);
+    uint32_t identity; /* a checksum of the model: blobs of others are not restored */
 #if SCARE_PAST
     int32_t stuck_rows;        /* equal readings, after the first, that count as stuck */
     float spike_share;         /* weight of the newest change in the limit above which a change is a spike */
@@ -127,6 +131,18 @@ typedef struct {
 #endif
 } scare_model;
 
+/* What scare_self_test checks: seeds of windows, and the scaled result of each. */
+typedef struct {
+    uint32_t seed;
+    float result;
+} scare_vector;
+
+typedef struct {
+    const scare_vector *vector; /* [count] */
+    uint32_t count;
+    float tolerance; /* of scaled results */
+} scare_golden;
+
 /* State of a channel for SCARE_PAST, stored before the window in reverse order: channel 0 is next to the window. */
 typedef struct {
     int32_t left;            /* rows until the channel counts as stuck */
@@ -136,10 +152,7 @@ typedef struct {
 #define SCARE_PAST_BYTES(channels) (SCARE_PAST * (channels) * sizeof(scare_past))
 
 /* Settling begins the memory given to scare_init: the number of readings, a pair for each channel that moves (the sum of
- * differences, later the center), then these channels' readings in the window. To keep a settled device over a loss of
- * power, store the first SCARE_SETTLED_BYTES of that memory, and write them back after scare_init. */
-#define SCARE_SETTLED_BYTES(moving) (sizeof(uint32_t) + (moving) * sizeof(scare_pair))
-
+ * differences, later the center), then these channels' readings in the window. */
 /* One device's calibration. Its fields are private. */
 typedef struct {
     const scare_model *model;
@@ -176,6 +189,24 @@ scare_status scare_calibrate(scare *self, uint32_t now_ms, const float *reading,
 
 /* Like scare_calibrate, for the value alone. */
 scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, float *calibrated);
+
+/* Store the state in a blob, which the application keeps where it survives: window, gaps, settling, time of the last
+ * reading. `clock_ms` is now, on a clock that counts on while the device is off; its low 32 bits are scare_calibrate's
+ * `now_ms`. In MODEL_STORE_BYTES the blob is exact. In fewer, from MODEL_STORE_ROUNDED_BYTES on, all readings but the
+ * newest 8 are rounded to 8 bits if it does not fit otherwise. */
+scare_status scare_store(const scare *self, uint64_t clock_ms, void *blob, size_t bytes);
+
+/* Continue after scare_init with a stored state; `bytes` may be more than the blob has. If the last reading was more
+ * than 2^31 ms (24 days) before `clock_ms`, or after it, only what settling has found is restored. A blob that is
+ * damaged, cut short or foreign is not restored, and the state stays as it is. */
+scare_status scare_restore(scare *self, uint64_t clock_ms, const void *blob, size_t bytes);
+
+/* Whether the model computes on this board what it did when it was exported: SCARE_OK, or SCARE_WRONG. It takes a few
+ * runs and the memory of the window, so call it after scare_init, before scare_restore. */
+scare_status scare_self_test(scare *self, const scare_golden *golden);
+
+/* CRC-32, as zlib's. */
+uint32_t scare_checksum(const void *content, size_t bytes);
 
 /* A short English text for a status. */
 const char *scare_explain(scare_status status);

@@ -71,8 +71,8 @@ void scare_layer_norm_q(int32_t *out, const int32_t *x, const int32_t *scales, u
 void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
                           int32_t epsilon_bits);
 
-/* The word x as a float, in units of the scaled target. */
-void scare_result_q(float *out, const int32_t *x, float unit);
+/* The word x, plus an offset, as a float: `unit` is in units of the scaled target. */
+void scare_result_q(float *out, const int32_t *x, int32_t offset, float unit);
 
 /* ---- attention ---- */
 

@@ -2,11 +2,11 @@
 #include "scare_learn.h"
 
 #include "scare_port.h"
+#include "scare_window.h"
 
 #define WORD 4u
 #define HEAD_WORDS 2u
 #define BLOB_WORDS (SCARE_LEARN_BYTES / WORD)
-#define POLYNOMIAL 0xedb88320u
 
 static void clear(void *memory, size_t bytes) {
     unsigned char *at = memory;
@@ -22,16 +22,6 @@ static int is_finite(float number) {
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
-/* The scaled number of a channel in the newest row. */
-static float newest(const scare *calibration, uint32_t channel) {
-    const scare_model *model = calibration->model;
-    if (model->integer) {
-        const int16_t *window = calibration->window;
-        return (float)window[(channel + 1u) * model->window - 1u] / model->channel[channel].quantum;
-    }
-    return ((const float *)calibration->window)[(model->window - 1u) * model->channels + channel];
-}
-
 /* Fill in the features: value, inputs and 1; returns whether all are finite. */
 static int features_of(const scare_learner *self, const scare *calibration, float calibrated, float *features) {
     uint32_t last;
@@ -44,7 +34,7 @@ static int features_of(const scare_learner *self, const scare *calibration, floa
     finite = is_finite(features[0]);
     SCARE_ROLLED
     for (uint32_t i = 1u; i < last; i++) {
-        features[i] = newest(calibration, i - 1u);
+        features[i] = scare_window_number(calibration, i - 1u, calibration->model->window - 1u);
         finite &= is_finite(features[i]);
     }
     features[last] = 1.0f;
@@ -104,20 +94,6 @@ void scare_learn_revert(scare_learner *self) {
     }
 }
 
-/* CRC-32 as zlib's. */
-static uint32_t checksum(const unsigned char *content, size_t bytes) {
-    uint32_t crc = 0xffffffffu;
-    SCARE_ROLLED
-    for (size_t i = 0; i < bytes; i++) {
-        crc ^= content[i];
-        SCARE_ROLLED
-        for (uint32_t bit = 0u; bit < 8u; bit++) {
-            crc = (crc >> 1) ^ (POLYNOMIAL & (0u - (crc & 1u)));
-        }
-    }
-    return ~crc;
-}
-
 /* Copy the state to a blob or back, in the blob's order. */
 static void exchange(scare_learner *self, uint32_t *words, int store) {
     struct {
@@ -158,7 +134,7 @@ scare_status scare_learn_store(const scare_learner *self, void *blob, size_t byt
     words[0] = self->rules->arithmetic->mark;
     words[1] = self->rules->identity;
     exchange(&copy, words, 1);
-    words[BLOB_WORDS - 1u] = checksum((const unsigned char *)words, SCARE_LEARN_BYTES - WORD);
+    words[BLOB_WORDS - 1u] = scare_checksum(words, SCARE_LEARN_BYTES - WORD);
     __builtin_memcpy(blob, words, SCARE_LEARN_BYTES);
     return SCARE_OK;
 }
@@ -169,7 +145,7 @@ scare_status scare_learn_restore(scare_learner *self, const void *blob, size_t b
         return SCARE_ARGUMENT;
     }
     __builtin_memcpy(words, blob, SCARE_LEARN_BYTES);
-    if (words[BLOB_WORDS - 1u] != checksum((const unsigned char *)words, SCARE_LEARN_BYTES - WORD) ||
+    if (words[BLOB_WORDS - 1u] != scare_checksum(words, SCARE_LEARN_BYTES - WORD) ||
         words[0] != self->rules->arithmetic->mark || words[1] != self->rules->identity ||
         words[BLOB_WORDS - 3u] >= self->rules->round) {
         return SCARE_ARGUMENT;

@@ -13,11 +13,20 @@
 #define SCARE_VFP 0
 #endif
 
-#define SCARE_SQRT(x) __builtin_sqrtf(x)
 #define SCARE_ABS(x) __builtin_fabsf(x)
 
 /* A body that is specialised for each set of constant arguments. */
 #define SCARE_INLINE static inline __attribute__((always_inline))
+
+/* The instruction itself where there is one: without -fno-math-errno a compiler adds a call of the library's sqrtf. */
+SCARE_INLINE float scare_sqrt(float x) {
+#if SCARE_VFP
+    __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x));
+    return x;
+#else
+    return __builtin_sqrtf(x);
+#endif
+}
 
 /* A body that is rarely run, or short: optimised for size. */
 #if defined(__clang__)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from scare.errors import UsageError
-from scare.records import Amount, Count, convert, load_toml, with_names
+from scare.schema import Amount, Count, convert, load_toml, with_names
 from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("boards.toml")
@@ -68,7 +68,7 @@ class Board:
 
 @cache
 def boards() -> dict[str, Board]:
-    """All boards by name."""
+    """Return all boards by name."""
     return convert(with_names(load_toml(TABLE)), dict[str, Board], TABLE)
 
 

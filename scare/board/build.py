@@ -217,7 +217,7 @@ def compile_each(sources: Sequence[Path], flags: Sequence[str], includes: Sequen
 
 
 def library_name(stem: str) -> str:
-    """File name of a shared library on this system."""
+    """Return the file name of a shared library on this system."""
     return stem + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 

@@ -11,10 +11,10 @@ Three runtimes: `plan.run` in NumPy, `HostModel`, `VirtualModel`. Two comparison
   each reading are compared. C scales readings in float32, NumPy in double precision, so their windows may differ by a
   rounding: the windows are compared with a tolerance, and then NumPy computes the values from the windows of C.
 
-Rules: fixed point is equal in every bit everywhere. In float32, host and board are equal in every bit; NumPy adds in
-another order, so 99.99 % of its codes (of hashes and trees) must be equal, and its results within the tolerance of
-`calibrator/parity.py` wherever the codes are. A certificate has no date: the same calibrator always gets the same
-one. docs/certificate.md says how to read it; field names here are its JSON keys.
+Rules: fixed point is equal in every bit everywhere, and its mean is that of float32. In float32, host and board are
+equal in every bit; NumPy adds in another order, so 99.99 % of its codes (of hashes and trees) must be equal, and its
+results within the tolerance of `calibrator/parity_tolerance.py` wherever the codes are. A certificate has no date: the
+same calibrator always gets the same one. docs/certificate.md says how to read it; field names here are its JSON keys.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ from scare.board.vectors import (
 )
 from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.parity import (
+from scare.calibrator.parity_tolerance import (
     FLOAT32_TOLERANCE,
     READING_TOLERANCE,
     TOKENS,
@@ -63,6 +63,7 @@ from scare.errors import NotApplicableError
 from scare.export.descriptor import InputChannel
 from scare.export.lowering import Arithmetic
 from scare.export.package import Package, export_calibrator
+from scare.export.scare_json import FixedPointError
 from scare.kernels import CODES, Choice, window_q
 from scare.kernels.c_arguments import codes_name
 from scare.windowing.inputs import Inputs
@@ -73,6 +74,7 @@ CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and emulator, whose versions a certificate states
 # Flags that boards and NumPy both set.
 COMPARED_FLAGS = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.UNSETTLED | Flag.RESTART | Flag.OUTSIDE
+MEAN_OF_SD, MEAN_OF_TARGET = 0.1, 0.002  # bars on the mean of fixed point minus float32, as shares of two deviations
 LIMIT_ROUNDING = 1e-5  # relative distance to a limit of OUTSIDE within which float32 may decide either way
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
@@ -130,13 +132,14 @@ class ArithmeticResult:
     windows: Agreement | None = None
     streaming: StreamResult | None = None
     ties: float | None = None  # share of the bits of codes in golden and validation windows that are close to a tie
+    fixed_point: FixedPointError | None = None  # of the C on this computer, on golden and validation windows
     absent: str = ""
 
     @property
     def reasons(self) -> list[str]:
         """Why the arithmetic fails; empty if it passes."""
         streaming = [f"streaming: {reason}" for reason in self.streaming.reasons] if self.streaming else []
-        return [*(self.windows.reasons if self.windows else ()), *streaming]
+        return [*(self.windows.reasons if self.windows else ()), *_bias_reasons(self.fixed_point), *streaming]
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to JSON types."""
@@ -268,7 +271,8 @@ class ParityCheck:
         }
         reasons = list(self._bit_differences("the board", equal["host_board"]))
         reasons += self._bit_differences("Python", equal["host_python"]) if exact else self._distances(tolerance)
-        comparable, results = self._comparable, self.python.outputs.astype(float)
+        comparable = self._comparable
+        results = self.python.outputs.astype(float)
         near = comparable & tolerance.met(results, self.differences)
         strictly_near = comparable & tolerance.strict(results, self.differences)
         absolute = _finite_max(self.differences[comparable & np.isin(self.kinds, USUAL)])
@@ -316,7 +320,8 @@ class ParityCheck:
     def _distances(self, tolerance: Tolerance) -> Iterator[str]:
         """Report the rules of float32 that host and Python break: about codes, results, and finite numbers."""
         mismatches = self.code_mismatches
-        count, tokens = int(mismatches.sum()), int(self.defined.sum()) * mismatches.shape[1]
+        count = int(mismatches.sum())
+        tokens = int(self.defined.sum()) * mismatches.shape[1]
         if count > max_code_mismatches(tokens):
             yield (
                 f"codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {TOKENS:,};"
@@ -340,6 +345,7 @@ class _Verifier:
 
     def __init__(self, arithmetic: Arithmetic, package: Package, board: Board) -> None:
         calibrator = package.compiled.calibrator  # its plan includes what the device adds to the output
+        self.calibrator, self.compute_in_float32 = calibrator, package.compiled.compute_in_float32
         self.exact = arithmetic is Arithmetic.FIXED
         self.model, self.plan = package.compiled.c_model, package.compiled.plan
         self.device = package.compiled.device
@@ -374,7 +380,15 @@ class _Verifier:
         agreement = self._agree(check, vectors.windows, Tolerance(self.deviation, 1 / self.scale, 0.0, self.rounding))
         known = vectors.windows[np.isin(vectors.kinds, (GOLDEN, VALIDATION))]
         ties = None if self.exact else share_of_ties(self.plan, known, self.coded_steps.values())
-        return ArithmeticResult(agreement, self.verify_stream(), ties)
+        return ArithmeticResult(agreement, self.verify_stream(), ties, self._fixed_point_error(vectors, check))
+
+    def _fixed_point_error(self, vectors: Vectors, check: ParityCheck) -> FixedPointError | None:
+        """Compare C in fixed point with NumPy in float32 on the golden and validation windows."""
+        known = np.isin(vectors.kinds, (GOLDEN, VALIDATION))
+        if not self.exact or not known.any():
+            return None
+        results = check.host.outputs[known].astype(np.float64) * self.scale + self.center
+        return FixedPointError.of(self.calibrator, results - self.compute_in_float32(vectors.windows[known]))
 
     def _agree(self, check: ParityCheck, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
         """Apply the rules to the outputs for these windows, after finding how far from a tie mismatched codes are."""
@@ -384,7 +398,7 @@ class _Verifier:
         return check.agree(self.exact, tolerance, from_tie)
 
     def _farthest_flip(self, window: np.ndarray, flipped: np.ndarray) -> float:
-        """Largest distance from a tie of the bits that are set in `flipped` [tokens].
+        """Return the largest distance from a tie of the bits that are set in `flipped` [tokens].
 
         In a path through a tree only the highest bit counts: it led to another branch, and the others follow from it.
         """
@@ -399,9 +413,10 @@ class _Verifier:
         return farthest
 
     def _run_numpy(self, windows: np.ndarray) -> RuntimeOutput:
-        """Run windows, each by itself, with the reference plan.
+        """Run windows, each by itself: what C is compared with.
 
-        Where float32 overflows, the float32 result is taken, because double precision would not overflow as C does.
+        For fixed point these are the integers of the same plan. For float32 they are computed in double precision, so
+        that only the rounding of C counts; where float32 overflows, as C does, the float32 result is taken.
         """
         computed = self._compute(self.plan, windows)
         if self.exact:
@@ -456,8 +471,12 @@ class _Verifier:
     def _answer_differences(
         self, readings: Sequence[StreamRow], live: StreamAnswers, host: StreamAnswers, board: StreamAnswers
     ) -> Iterator[str]:
-        """Report flags and intervals that differ; NumPy looks intervals up for the values and flags of the host."""
-        # C also flags the reason for two statuses, which NumPy sets elsewhere.
+        """Report flags and intervals in which the host differs from the board or from Python.
+
+        Intervals are looked up by value and flags, so Python's are computed from those of the host: a difference is
+        then one of the interval itself.
+        """
+        # C sets a flag for these two statuses, too; `LiveWindows`, from which Python's flags are, sets neither.
         from_status = np.select([host.statuses == RANGE, host.statuses == NOT_FINITE], [Flag.RANGE, Flag.NOT_FINITE], 0)
         expected_flags = (live.flags & COMPARED_FLAGS) | from_status
         # A reading next to a limit of OUTSIDE may be on either side of it, so it is not compared.
@@ -470,7 +489,8 @@ class _Verifier:
             if rows.any():
                 first = f"the first is reading {np.argmax(rows)}"
                 yield f"host and {name} set different flags for {rows.sum():,} of {len(rows):,} readings; {first}"
-        table, none = self.model.descriptor.interval, np.full(len(readings), np.nan, np.float32)
+        table = self.model.descriptor.interval
+        none = np.full(len(readings), np.nan, np.float32)
         floor = self.model.descriptor.floor
         expected = table.around(host.values, host.flags, floor) if table else (none, none)
         for name, ends in (("the board", (board.low, board.high)), ("Python", expected)):
@@ -493,7 +513,8 @@ class _Verifier:
         windows, flags, centers = self._push_live(readings, self.inputs)
         pairs = zip(flags.tolist(), readings, strict=True)
         statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
-        ran, none = statuses == OK, np.full(len(readings), np.nan, np.float32)
+        ran = statuses == OK
+        none = np.full(len(readings), np.nan, np.float32)
         clamped = self.inputs.training_range.clamp(windows) if self.inputs.training_range else windows
         answers = none.copy()
         answers[ran] = self._stream_values(readings, ran, clamped, centers)
@@ -506,7 +527,10 @@ class _Verifier:
         Returns the m windows that may be used, before clamping [m, …]; flags [n]; and the center of channel 0 after
         each reading [n], which moves when a new device settles (NaN for a device whose scaling is known).
         """
-        windows, flags, centers, live = [], [], [], LiveWindows(inputs, [self.device])
+        windows = []
+        flags = []
+        centers = []
+        live = LiveWindows(inputs, [self.device])
         for reading in readings:
             if reading.restart:
                 live = LiveWindows(inputs, [self.device])
@@ -539,7 +563,8 @@ class _Verifier:
         `_value` updates `choice`, so a branch stays in use for its period, until a new history begins.
         """
         found: list[np.float32] = []
-        times, choice = np.array([reading.now_ms for reading in readings]) / 1000, Choice()
+        times = np.array([reading.now_ms for reading in readings]) / 1000
+        choice = Choice()
         starts = history_starts(times, self.inputs.step_seconds, self.inputs.window, np.nan)
         for index, (reading, has_window) in enumerate(zip(readings, ran.tolist(), strict=True)):
             choice = Choice() if reading.restart or index in starts else choice
@@ -549,8 +574,9 @@ class _Verifier:
         return np.array(found, np.float32)
 
     def _first_channel(self, center: float) -> InputChannel:
-        """How channel 0 is scaled, given its center after it moved (NaN: it did not move)."""
-        channel, near = self.model.descriptor.channels[0], float(np.float32(center))
+        """Return how channel 0 is scaled, given its center after it moved (NaN: it did not move)."""
+        channel = self.model.descriptor.channels[0]
+        near = float(np.float32(center))
         return channel if np.isnan(center) else channel._replace(center=near, rest=center - near)
 
     def _value(self, window: np.ndarray, choice: Choice, channel: InputChannel, newest: float) -> np.float32:
@@ -570,12 +596,31 @@ class _Verifier:
         return max(value, np.float32(facts.floor)) if np.isfinite(value) else np.float32(np.nan)
 
     def _window_difference(self, numpy: np.ndarray, c: np.ndarray) -> tuple[float, float]:
-        """Largest difference between windows of NumPy and of C, and the allowed one: in fixed point one step."""
+        """Compare windows of NumPy and of C: their largest difference, and the largest that is allowed.
+
+        Fixed point counts in steps of the int16 window; float32 is relative to the larger of NumPy's number and 1.
+        """
         if self.exact:
-            steps = window_q(numpy, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
-            return float(np.abs(steps.astype(int) - c).max(initial=0)), 1.0
-        shares = np.abs(c.astype(float) - numpy) / np.maximum(np.abs(numpy), 1)
-        return float(shares.max(initial=0.0)), READING_TOLERANCE
+            numpy_steps = window_q(numpy, {"quantum": np.array(self.model.program.quanta, np.float32)}, {})
+            return float(np.abs(numpy_steps.astype(int) - c).max(initial=0)), 1.0
+        relative = np.abs(c.astype(float) - numpy) / np.maximum(np.abs(numpy), 1)
+        return float(relative.max(initial=0.0)), READING_TOLERANCE
+
+
+def _bias_reasons(error: FixedPointError | None) -> Iterator[str]:
+    """Report that fixed point is off in the mean by more than its scatter, or the target's, makes negligible.
+
+    What is within the tolerance of float32 never counts.
+    """
+    if error is None:
+        return
+    limits = MEAN_OF_SD * error.sd, MEAN_OF_TARGET * error.deviation
+    if abs(error.mean) > max(min(limits), FLOAT32_TOLERANCE * error.deviation):
+        yield (
+            f"fixed point differs from float32 by {error.mean:.3g} in the mean of {error.windows:,} windows; allowed is"
+            f" {MEAN_OF_SD:g} of the difference's standard deviation ({limits[0]:.3g}), and {MEAN_OF_TARGET:g} of the"
+            f" target's ({limits[1]:.3g})"
+        )
 
 
 def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamAnswers) -> Iterator[str]:
@@ -595,6 +640,6 @@ def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamA
 
 
 def _finite_max(numbers: np.ndarray) -> float:
-    """The largest finite number; 0 if there is none."""
+    """Return the largest finite number; 0 if there is none."""
     finite = numbers[np.isfinite(numbers)]
     return float(finite.max(initial=0.0))

@@ -35,7 +35,7 @@ void host_run(const unsigned char *windows, unsigned char *scratch, float *scale
               size_t scratch_bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         scare_choice choice = {0, 0};
-        MODEL.run(windows + i * window_bytes, scratch + i * scratch_bytes, &choice, &scaled[i]);
+        MODEL.run(windows + i * window_bytes, scratch + i * scratch_bytes, &choice, &scaled[i], &MODEL);
     }
 }
 
@@ -59,7 +59,7 @@ void host_time(const unsigned char *windows, unsigned char *scratch, uint64_t *n
     float scaled;
     for (size_t i = 0; i < count; i++) {
         uint64_t begun = now_nanoseconds();
-        MODEL.run(windows + i * window_bytes, scratch, &choice, &scaled);
+        MODEL.run(windows + i * window_bytes, scratch, &choice, &scaled, &MODEL);
         nanoseconds[i] = now_nanoseconds() - begun;
     }
 }

@@ -200,7 +200,8 @@ class HostModel:
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
         """Push one reading [channels]: status, and bytes of the answer."""
-        reading, answer = np.ascontiguousarray(numbers, np.float32), np.empty(1, ANSWER_TYPE)
+        reading = np.ascontiguousarray(numbers, np.float32)
+        answer = np.empty(1, ANSWER_TYPE)
         pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, answer))
         status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
         return int(status), answer.tobytes()

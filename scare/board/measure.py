@@ -232,7 +232,7 @@ class BoardBudget:
         return {**counted, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
 
     def reasons(self, cost: Cost) -> list[str]:
-        """Say why a cost is over the budget; empty when it is not.
+        """Return why a cost is over the budget; empty when it is not.
 
         >>> BoardBudget.of("nano33ble", "fixed", 20_000, None, None).reasons(
         ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}
@@ -243,7 +243,7 @@ class BoardBudget:
         return [f"{cost[name]:,} {COST_UNITS[name]} of {most:,}" for name, most in over.items()]
 
     def share(self, cost: Cost) -> float:
-        """The largest share of a limit that a cost takes, above 1 if it is over the budget.
+        """Return the largest share of a limit that a cost takes, above 1 if it is over the budget.
 
         >>> BoardBudget.of("nano33ble", "fixed", None, None, 10_000).share({"ram_bytes": 2_600, "flash_bytes": 9_000})
         0.9

@@ -12,7 +12,7 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import LARGEST
 from scare.export.descriptor import Descriptor, InputChannel
-from scare.export.lowering import window_quanta
+from scare.export.quantise import window_quanta
 from scare.kernels import FULL
 
 # Scaled levels of edge cases by kind (a standard deviation is 1); those of kind "" are called by their shape instead.
@@ -82,10 +82,10 @@ def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
     rows = known.reshape(-1, channels)
     spread, mean = (rows.std(axis=0), rows.mean(axis=0)) if len(rows) else (np.zeros(channels), np.zeros(channels))
     level, size = np.where(spread > 0, mean, 0.0), np.where(spread > 0, spread, 1.0)
-    steps = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
-    walks = np.cumsum(steps, axis=1) / np.sqrt(window)
+    noise = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
+    walks = np.cumsum(noise, axis=1) / np.sqrt(window)
     kinds = np.where(random.random(count) < 0.5, WALK, NOISE)
-    shapes = np.where((kinds == WALK)[:, None, None], walks, steps)
+    shapes = np.where((kinds == WALK)[:, None, None], walks, noise)
     return Vectors((level + size * shapes).astype(np.float32), kinds)
 
 
@@ -138,7 +138,7 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     clean += settling
     times += (1 << 32) - times[clean + BAD // 2]  # in the middle of the bad readings the clock wraps around
     level = np.zeros(len(descriptor.channels))
-    level[[one.channel for one in descriptor.moving]] = UNLIKE_FLEET
+    level[[channel.channel for channel in descriptor.moving]] = UNLIKE_FLEET
     usual = [
         (channel.center + (random.normal(size=len(times)) + mean) / channel.inverse)
         .clip(*channel.valid)
@@ -163,7 +163,7 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
 
 def _joined(*parts: Vectors) -> Vectors:
     """Concatenate vectors."""
-    return Vectors(np.concatenate([one.windows for one in parts]), np.concatenate([one.kinds for one in parts]))
+    return Vectors(np.concatenate([part.windows for part in parts]), np.concatenate([part.kinds for part in parts]))
 
 
 def _valid_ends(calibrator: Calibrator) -> Iterator[np.ndarray]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from scare.board.build import read_c_export
 from scare.board.host import HostModel
-from scare.calibrator.parity import TOKENS, max_code_mismatches
+from scare.calibrator.parity_tolerance import TOKENS, max_code_mismatches
 from scare.errors import DataError, ExitCode, NotApplicableError, ScareError
 from scare.export.onnx import run_onnx
 from scare.export.package import TARGETS
@@ -56,7 +56,7 @@ class Runner:
 
 
 def _run_c(export: ExportFolder, windows: np.ndarray) -> np.ndarray:
-    """Run scaled windows [n, window, channels] in C on this computer: results [n] in the target's unit."""
+    """Run a model on scaled windows [n, window, channels] in C on this computer; returns results [n] in its unit."""
     model = HostModel(read_c_export(export))
     scaled, _ = model.run(windows)
     return scaled.astype(np.float64) * model.facts.target_scale + model.facts.target_center
@@ -137,7 +137,8 @@ def open_export(path: Path, trust: bool) -> Iterator[tuple[Path, list[ExportFold
 
 def _verify_model(export: ExportFolder) -> Iterator[Comparison]:
     """Compare one model in each runtime; a runtime that cannot run it is a failed comparison, not an error."""
-    name, expected = export.description.name, GoldenVectors.read(export.golden)
+    name = export.description.name
+    expected = GoldenVectors.read(export.golden)
     if not len(expected.windows):
         raise DataError(f"{export.golden.name} of {name} holds no windows: there is nothing to compare")
     for runner in _runners(export):
@@ -222,7 +223,10 @@ def verify_in_child(folder: Path) -> list[Comparison]:
         refused = ScareError(found["refused"])
         refused.exit_code = ExitCode(found["code"])
         raise refused
-    return [Comparison(**{**one, "ties": tuple(one["ties"]), "reasons": tuple(one["reasons"])}) for one in found]
+    return [
+        Comparison(**{**comparison, "ties": tuple(comparison["ties"]), "reasons": tuple(comparison["reasons"])})
+        for comparison in found
+    ]
 
 
 def _limit_resources() -> None:
@@ -265,6 +269,6 @@ def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarra
 if __name__ == "__main__":
     _limit_resources()
     try:
-        print(json.dumps([asdict(one) for one in verify_export(Path(sys.argv[1]), trust=True)]))
+        print(json.dumps([asdict(comparison) for comparison in verify_export(Path(sys.argv[1]), trust=True)]))
     except ScareError as error:
         print(json.dumps({"refused": str(error), "code": error.exit_code}))

@@ -81,7 +81,7 @@ class VirtualModel:
         self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
 
     def run(self, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Runs:
-        """Run scaled windows [n, window, channels] independently; `advance` is called after each."""
+        """Run a model on scaled windows [n, window, channels], each independently; `advance` is called after each."""
         self._begin(self._model)
         window, scratch = self._memory()
         kept = self.exported.kept
@@ -127,7 +127,8 @@ class VirtualModel:
             )
         # The first word of the struct `scare` is the model in use.
         self.machine.write(self._calibration, np.array([self._model], np.uint32))
-        complete, run_alone = self._push((row + 2) * step), self._run()
+        complete = self._push((row + 2) * step)
+        run_alone = self._run()
         self.machine.write(self._calibration, np.array([IDLE_MODEL], np.uint32))
         after_gap = self._push((row + 4) * step)  # row + 3 is missing
         return PushCost(
@@ -165,7 +166,7 @@ class VirtualModel:
     def _run(self) -> Trace:
         """Call `run` on the window in memory, with a new choice of branch."""
         self.machine.write(CHOICE, bytes(8))
-        return self.machine.call(self.facts.run, *self._memory(), CHOICE, SCALED)
+        return self.machine.call(self.facts.run, *self._memory(), CHOICE, SCALED, self._model)
 
     def _begin(self, model: int) -> None:
         """Call `scare_init` for the model at this address, which forgets all readings."""
@@ -288,15 +289,20 @@ class Machine:
     def decode(self, address: int, size: int) -> list[Instruction]:
         """Disassemble the instructions in a range of code."""
         found = []
-        for one in self._decoder.disasm(self.read(address, size), address):
-            reads, writes = one.regs_access() if one.id else ((), ())
-            read, written = (frozenset(map(one.reg_name, registers)) for registers in (reads, writes))
-            moved = 0
-            if one.id:
-                names = [one.reg_name(operand.reg) for operand in one.operands if operand.type == REGISTER]
-                has_address = one.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))  # in its first register
-                moved = sum(2 if name.startswith("d") else 1 for name in names[has_address:])
-            found.append(Instruction(one.address, one.size, one.mnemonic, read, written, moved))
+        for instruction in self._decoder.disasm(self.read(address, size), address):
+            read, written = frozenset[str](), frozenset[str]()
+            words = 0
+            if instruction.id:  # 0: bytes that are no instruction
+                read, written = (
+                    frozenset(map(instruction.reg_name, registers)) for registers in instruction.regs_access()
+                )
+                names = [
+                    instruction.reg_name(operand.reg) for operand in instruction.operands if operand.type == REGISTER
+                ]
+                has_address = instruction.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))  # in its first register
+                first = 1 if has_address else 0
+                words = sum(2 if name.startswith("d") else 1 for name in names[first:])
+            found.append(Instruction(instruction.address, instruction.size, instruction.mnemonic, read, written, words))
         return found
 
     def function_at(self, address: int) -> str:
@@ -327,16 +333,22 @@ class Machine:
         data = ctypes.cast(ctypes.pointer(self._record), ctypes.c_void_p)
 
         def add(kind: int, function: str, begin: int, end: int) -> None:
-            handle, target = ctypes.c_size_t(), ctypes.cast(getattr(self._hooks, function), ctypes.c_void_p)
+            handle = ctypes.c_size_t()
+            target = ctypes.cast(getattr(self._hooks, function), ctypes.c_void_p)
             places = ctypes.c_uint64(begin), ctypes.c_uint64(end)
             if uclib.uc_hook_add(self._engine._uch, ctypes.byref(handle), kind, target, data, *places):
                 raise MachineError("the emulator does not accept hooks")
 
         add(unicorn.UC_HOOK_BLOCK, "enter_block", 1, 0)
         for begin, end in code:
-            for one in self.decode(begin, end - begin):
-                if "sp" in one.writes and not one.name.startswith(("pop", "vpop", "ldm", "add")):
-                    add(unicorn.UC_HOOK_CODE, "lower_stack", one.address + one.size, one.address + one.size)
+            for instruction in self.decode(begin, end - begin):
+                if "sp" in instruction.writes and not instruction.name.startswith(("pop", "vpop", "ldm", "add")):
+                    add(
+                        unicorn.UC_HOOK_CODE,
+                        "lower_stack",
+                        instruction.address + instruction.size,
+                        instruction.address + instruction.size,
+                    )
 
     @cached_property
     def _decoder(self) -> Any:
@@ -374,7 +386,7 @@ class Machine:
         taken = np.flatnonzero(self._edges["count"])
         for place in taken[self._instructions[taken] == 0]:
             block = self.decode(int(self._edges["to"][place]), int(self._edges["to_size"][place]))
-            if any(one.name == UNKNOWN for one in block):
+            if any(instruction.name == UNKNOWN for instruction in block):
                 raise MachineError(f"an instruction cannot be decoded, in {self.function_at(block[0].address)}")
             self._instructions[place] = len(block)
         edges = self._edges[taken]
@@ -435,14 +447,14 @@ LOAD = re.compile(r"ldr(?!d)")  # one word
 FLOAT = re.compile(r"v(?!ldr|str|ldm|stm|push|pop|mrs)")  # compute with floats
 
 
-def cost(one: Instruction, before: Instruction | None) -> Cycles:
-    """Cycles of one instruction, which depend on the one `before` it (None after a branch)."""
-    if SEVERAL.match(one.name):
-        return Cycles(*[1 + one.words] * 3)
-    if LOAD.match(one.name):
+def cost(instruction: Instruction, before: Instruction | None) -> Cycles:
+    """Return the cycles of one instruction, which depend on the one `before` it (None after a branch)."""
+    if SEVERAL.match(instruction.name):
+        return Cycles(*[1 + instruction.words] * 3)
+    if LOAD.match(instruction.name):
         return NEXT_LOAD if before and LOAD.match(before.name) else FIRST_LOAD
-    found = next((cycles for pattern, cycles in COSTS if re.match(pattern, one.name)), ONE)
-    waits = before and FLOAT.match(before.name) and FLOAT.match(one.name) and before.writes & one.reads
+    found = next((cycles for pattern, cycles in COSTS if re.match(pattern, instruction.name)), ONE)
+    waits = before and FLOAT.match(before.name) and FLOAT.match(instruction.name) and before.writes & instruction.reads
     return found.plus(STALL) if waits else found
 
 
@@ -454,22 +466,25 @@ class CycleModel:
         self._known: dict[tuple[int, ...], Cycles] = {}
 
     def estimate(self, trace: Trace) -> Cycles:
-        """Cycles of one call, with a refill of the pipeline for its return."""
+        """Return the cycles of one call, with a refill of the pipeline for its return."""
         total = REFILL
         for *edge, count in trace.edges.tolist():  # fields of EDGE
-            total = total.plus(self._edge(*edge), count)
+            total = total.plus(self._edge_cycles(*edge), count)
         return total
 
-    def _edge(self, origin: int, origin_size: int, block: int, size: int) -> Cycles:
-        """Cycles of a block entered from another one, by falling through or by a branch."""
+    def _edge_cycles(self, origin: int, origin_size: int, block: int, size: int) -> Cycles:
+        """Return the cycles of a block entered from another one, by falling through or by a branch.
+
+        An `origin_size` of 0 means that the call began with this block.
+        """
         key = (origin, origin_size, block, size)
         if key not in self._known:
             falls = origin_size > 0 and origin + origin_size == block
             before = self._machine.decode(origin, origin_size)[-1] if falls else None
             total = Cycles(0, 0, 0) if falls or origin_size == 0 else REFILL
-            for one in self._machine.decode(block, size):
-                total = total.plus(cost(one, before))
-                before = one
+            for instruction in self._machine.decode(block, size):
+                total = total.plus(cost(instruction, before))
+                before = instruction
             self._known[key] = total
         return self._known[key]
 

@@ -18,7 +18,6 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import ALL_VERSIONS
 from scare.calibrator.plan import run
-from scare.data.flags import LARGEST
 from scare.data.quantities import Quantity, is_called, quantities, quantity
 from scare.data.readings import Channel
 from scare.errors import UsageError
@@ -31,7 +30,7 @@ from scare.export.c_source import (
     print_source,
     runtime_sources,
 )
-from scare.export.descriptor import InputChannel, encode_windows
+from scare.export.descriptor import LARGEST_READING, InputChannel, encode_windows
 from scare.export.lowering import Arithmetic, Compiled
 from scare.export.scare_json import KeptValue
 from scare.export.target import TEMPLATES, Artefact, Target, escape_markdown, fill_template, fill_templates, to_ascii
@@ -39,7 +38,8 @@ from scare.upkeep.learner import MAX_COEFFICIENTS, learner_settings
 from scare.upkeep.update import identity
 
 README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
-GOLDEN_WINDOWS, GOLDEN_NUMBERS = 16, 1 << 15  # in golden.h: most windows, and most numbers in all; at least one window
+GOLDEN_WINDOWS = 16  # most windows in golden.h
+MAIN_STACK = 2048  # bytes of stack that Zephyr's sample needs beside the calibration, printf of floats included
 NUMPY_TYPES = {"float": "float32"}  # NumPy's name of a C type; others are the C type without `_t`
 ANSWER = ("calibrated", "low", "high", "flags")  # columns of an answer that examples print
 LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}  # C name of the learner
@@ -57,12 +57,19 @@ $use
 
 ## Memory
 
+On a 32-bit board:
+
 | | bytes |
 |---|---|
 | window | $window_bytes |
 | scratch | $scratch_bytes |
-$settling| RAM in all, given to `scare_init` | $memory_bytes |
+$settling| memory in all, given to `scare_init` | $memory_bytes |
+| `scare` | $state_bytes |
+| stack of `scare_calibrate`, at most | $stack_bytes |
+| RAM: memory, `scare` and stack | $ram_bytes |
 | constants, in flash | $table_bytes |
+
+With `SCARE_RAM_MAX` defined, a model that needs more RAM than that does not compile.
 """)
 USE_IN_C = Template("""## Use
 
@@ -73,7 +80,8 @@ static uint32_t memory[SCARE_WORDS(${upper}_BYTES)];
 static scare calibration;
 
 scare_status begin(void) {
-    return scare_init(&calibration, &$name, memory, sizeof memory);
+    scare_status status = scare_init(&calibration, &$name, memory, sizeof memory);
+    return status == SCARE_OK ? scare_self_test(&calibration, &${name}_golden) : status;
 }
 
 scare_status calibrate(uint32_t now_ms, const float reading[${upper}_CHANNELS], scare_answer *answer) {
@@ -81,22 +89,23 @@ scare_status calibrate(uint32_t now_ms, const float reading[${upper}_CHANNELS], 
 }
 ```
 
-Call `begin` once and `calibrate` for each reading. `now_ms` is any clock that counts milliseconds, such as Arduino's
-`millis()`; it may wrap around. `answer->value` is in $unit, `low` and `high` are the ends of its interval (NaN if the
-model has none); all are NaN unless the status is `SCARE_OK`. `answer->flags` are bits: `SCARE_FLAG_OUTSIDE` is of a
-reading beyond what training had. `scare_push` gives the value alone.
+Call `begin` once, which also tests that the board computes what was exported, and `calibrate` for each reading.
+`now_ms` is any clock that counts milliseconds, such as Arduino's `millis()`; it may wrap around. `answer->value` is in
+$unit, `low` and `high` are the ends of its interval (NaN if the model has none); all are NaN unless the status is
+`SCARE_OK`. `answer->flags` are bits: `SCARE_FLAG_OUTSIDE` is of a reading beyond what training had. `scare_push` gives
+the value alone. `scare_store` and `scare_restore` keep the window over deep sleep and loss of power.
 $settling
 | status | meaning |
 |---|---|
 $statuses
 """)
 SETTLING = """
-A new device's first {settle:,} readings have `SCARE_FLAG_UNSETTLED`; then its scaling has settled. To keep that over a
-loss of power, store the first `{upper}_SETTLED_BYTES` of `memory`, and write them back after `scare_init`.
+A new device's first {settle:,} readings have `SCARE_FLAG_UNSETTLED`; then its scaling has settled.
 """
 COMPILE = """\
 `cc -c *.c src/*.c` compiles everything (C99); the linker drops what is not used (on a computer, link with `-lm`). With
-`-ffp-contract=off` every compiler gives the same bits. `golden.h` holds windows, and the results `run` must give."""
+`-ffp-contract=off` every compiler gives the same bits; `-fno-math-errno` keeps the C library's `errno` out of the
+program. `golden.h` holds windows, the results `run` must give, and how far a result may be off."""
 LEARNER_HEADER = """\
 /* How {name} learns from a co-location session. Made by scare: do not edit. */
 #ifndef {guard}
@@ -145,7 +154,7 @@ def make_c(compiled: Compiled) -> Artefact:
 
 
 def _no_extras(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Default of `Library.fields` and `Library.files`: nothing to add."""
+    """Return the default of `Library.fields` and `Library.files`: nothing to add."""
     return {}
 
 
@@ -169,7 +178,8 @@ class Library:
         """Make the files of the library."""
         model = replace(compiled.c_model, name=self.prefix + compiled.name)
         fields = {**_template_fields(compiled, model), **self.fields(compiled, model)}
-        filled, extras = fill_templates(self.templates, fields), f"{EXTRAS}/{compiled.name}"
+        filled = fill_templates(self.templates, fields)
+        extras = f"{EXTRAS}/{compiled.name}"
         sources = {
             f"{model.name}.h": print_header(model, runtime=""),
             f"{model.name}.c": print_source(model, runtime=""),
@@ -189,6 +199,28 @@ class Library:
 def library_target(about: str, examples: tuple[str, ...], library: Library) -> Target:
     """Make the target of a library; it is named after its folder of templates."""
     return Target(library.templates, about, examples, library.make, runner="c", in_c=True)
+
+
+def _rust_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
+    """Placeholders of the templates for Rust: sizes, and the statuses and flags of scare.h as constants."""
+    flags = re.findall(r"SCARE_FLAG_(\w+) = 1 << (\d+)", runtime_sources()["scare.h"])
+    reasons = list(enumerate(statuses().items()))[1:]
+    ends = (f"    [{np.float32(low)!s}, {np.float32(high)!s}]," for low, high in compiled.reading_ranges)
+    return {
+        "channels": ", ".join(map(to_ascii, model.labels)),
+        "channel_count": str(model.program.channels),
+        "window": str(model.program.window),
+        "step_ms": str(model.descriptor.step_ms),
+        "words": str(-(-model.memory_bytes // 4)),
+        "store_bytes": str(model.store_bytes(rounded=False)),
+        "store_rounded_bytes": str(model.store_bytes(rounded=True)),
+        "flags": "\n".join(f"    pub const {name}: u32 = 1 << {bit};" for name, bit in flags),
+        "statuses": "\n".join(
+            f"    /// {meaning.capitalize()}.\n    pub const {name.removeprefix('SCARE_')}: Status = Status({number});"
+            for number, (name, meaning) in reasons
+        ),
+        "ranges": "\n".join(ends),
+    }
 
 
 C = Target(
@@ -220,7 +252,12 @@ PLATFORMIO = library_target(
 ZEPHYR = library_target(
     "Write a Zephyr module with a sample.",
     ("no2.scare --out modules/no2", "barkjohn-2021 --name pm25 --out modules/pm25"),
-    Library("zephyr"),
+    Library("zephyr", fields=lambda _, model: {"main_stack": str(model.stack_bytes + MAIN_STACK)}),
+)
+RUST = library_target(
+    "Write a Rust crate without std, with an example that runs on this computer.",
+    ("no2.scare --out crates/no2", "barkjohn-2021 --name pm25 --out pm25"),
+    Library("rust", "c", fields=_rust_fields, in_c=False),
 )
 
 
@@ -272,16 +309,24 @@ def c_artefact(
 
 
 def golden_header(compiled: Compiled, model: CModel) -> str:
-    """Print the first golden windows, as `run` reads them, and their scaled results as C."""
-    plan = compiled.plan
-    most_windows = max(1, GOLDEN_NUMBERS // (plan.window * plan.channels))
-    windows = compiled.calibrator.golden.windows[: min(GOLDEN_WINDOWS, most_windows)]
-    return print_golden(model, encode_windows(windows, model.program.quanta), run(plan, windows))
+    """Print golden windows, as `run` reads them, with scaled results and tolerances, as C.
+
+    Windows with a tie are left out: rounding may decide it either way.
+    """
+    golden = compiled.golden
+    exact = compiled.arithmetic is Arithmetic.FIXED
+    chosen = np.flatnonzero(~golden.ties)[:GOLDEN_WINDOWS]
+    windows = golden.windows[chosen]
+    plan = compiled.plan if exact else compiled.plan.astype(np.float64)
+    results = run(plan, windows if exact else windows.astype(np.float64))
+    tolerances = 0.0 if exact else golden.tolerances[chosen] / compiled.calibrator.inputs.scaling.target.scale[0]
+    encoded = encode_windows(windows, model.program.quanta)
+    return print_golden(model, encoded, results, np.broadcast_to(tolerances, results.shape))
 
 
 def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: bool = True) -> str:
     """Print the README; `building` explains how to compile the folder and, unless `in_c`, how to use it."""
-    settling = SETTLING.format(settle=model.descriptor.settle, upper=model.name.upper()) if model.settles else ""
+    settling = SETTLING.format(settle=model.descriptor.settle) if model.settles else ""
     if in_c:
         use = USE_IN_C.substitute(
             name=model.name,
@@ -301,6 +346,9 @@ def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: 
         window_bytes=model.window_bytes,
         scratch_bytes=model.scratch_bytes,
         settling=f"| settling | {model.settling_bytes} |\n" if model.settles else "",
+        state_bytes=model.state_bytes,
+        stack_bytes=model.stack_bytes,
+        ram_bytes=model.memory_bytes + model.state_bytes + model.stack_bytes,
         table_bytes=model.table_bytes,
     )
 
@@ -309,7 +357,7 @@ def channel_rows(labels: Sequence[str], channels: Sequence[InputChannel]) -> str
     """Print a Markdown table row for each channel: its label and its valid range."""
 
     def limit(number: float) -> str:
-        return f"{number:g}" if abs(number) < np.float32(LARGEST) else "no limit"
+        return f"{number:g}" if abs(number) < LARGEST_READING else "no limit"
 
     return "\n".join(
         f"| {escape_markdown(label)} | {limit(channel.valid.low)} | {limit(channel.valid.high)} |"
@@ -375,7 +423,9 @@ def _measurable_quantity(name: str) -> Quantity | None:
     >>> [found.name if (found := _measurable_quantity(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
     ['T', 'PM2.5', None]
     """
-    return next((one for one in quantities().values() if one.esphome and is_called(name, one.name)), None)
+    return next(
+        (quantity for quantity in quantities().values() if quantity.esphome and is_called(name, quantity.name)), None
+    )
 
 
 def _sensor_field(found: Quantity | None, hint: str) -> SensorField:
@@ -397,7 +447,7 @@ def _sensor_field(found: Quantity | None, hint: str) -> SensorField:
 
 
 def _template_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Placeholders that every library's templates may use."""
+    """Return the placeholders that every library's templates may use."""
     labels = [to_ascii(label) for label in model.labels]
     ranges = compiled.reading_ranges
     return {

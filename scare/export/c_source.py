@@ -7,12 +7,13 @@ The same model always gives the same text; floats are printed in hexadecimal, so
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -20,22 +21,26 @@ from scare.errors import DataError
 from scare.export.descriptor import Descriptor, InputChannel, MovingChannel, Range
 from scare.export.memory_layout import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
-from scare.kernels.c_arguments import BYTES, Branch, CCall, CTable, CValue, Program
+from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program
 
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
 KERNEL_HEADERS = "scare_kernels.h", "scare_fixed.h"
-LEARNING = "scare_learn"  # prefix of the on-board learner's files, exported with --learn only
+LEARNING = ("scare_learn",)  # prefix of the on-board learner's files, exported with --learn only
+BLOBS = ("scare_blob", "scare_ed25519", "scare_slots")  # prefixes of the files that run a model from a file
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # a call inside a branch is indented by 8
 WORD_BITS = 32
 SETTLES = "#define SCARE_SETTLE "  # a line of scare.h, where 0 follows it
+STACK_BYTES = {"float": 640, "int16_t": 1024}  # by type of the window: more than any model takes on a Cortex-M
+BLOB_HEAD, EXACT_ROWS = 48, 8  # of scare_store.c: bytes before the blob's parts; newest rows, which are never rounded
 INDENT: dict[str, Any] = {"initial_indent": " " * 8, "subsequent_indent": " " * 8, "break_on_hyphens": False}
 KEYWORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
 """
-OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch whitening"  # in printed C
+# in printed C
+OUR_NAMES = "absent channels choice input interval main memory moving rows run scaled scratch self vectors whitening"
 WIDE_INT = """
 #include <limits.h>
 #if INT_MAX < 0x7fffffff
@@ -46,6 +51,9 @@ SETTLING = """
 #if !SCARE_SETTLE
 #error "this model settles on a new device: compile all sources with -DSCARE_SETTLE=1, or set that line of scare.h"
 #endif
+""".strip().splitlines()
+GOLDEN_COMMENT = """
+/* Windows as `run` reads them, the scaled result of each, and how far a board may be off: not at all in fixed point. */
 """.strip().splitlines()
 RESERVED = {*KEYWORDS.split(), *OUR_NAMES.split()}
 
@@ -59,7 +67,7 @@ def runtime_sources(settles: bool = False) -> dict[str, str]:
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
     """
-    found = {name: text for name, text in _all_sources().items() if not name.startswith(LEARNING)}
+    found = {name: text for name, text in _all_sources().items() if not name.startswith((*LEARNING, *BLOBS))}
     return {name: text.replace(f"{SETTLES}0", f"{SETTLES}{int(settles)}") for name, text in found.items()}
 
 
@@ -68,27 +76,65 @@ def learning_sources() -> dict[str, str]:
     return {name: text for name, text in _all_sources().items() if name.startswith(LEARNING)}
 
 
+def blob_sources() -> dict[str, str]:
+    """Like `runtime_sources`, with what runs blobs of any model."""
+    found = {name: text for name, text in _all_sources().items() if name.startswith(BLOBS)}
+    return {**runtime_sources(settles=True), **found}
+
+
 def _all_sources() -> dict[str, str]:
-    """Read every C file of the runtime: text by file name."""
-    paths = sorted(_runtime_folder().rglob("*.[ch]"), key=lambda path: path.name)
+    """Read every C file of the runtime, and its header for C++: text by file name."""
+    paths = sorted(_runtime_folder().rglob("*.[ch]*"), key=lambda path: path.name)
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
-def declared_functions() -> frozenset[str]:
-    """List the C functions that generated code may call: those declared in the kernel headers."""
+class Parameter(NamedTuple):
+    """A parameter of a kernel in C: its name, the type of its number or numbers, and whether it is a pointer.
+
+    Only an output is a pointer to numbers that are not `const`.
+    """
+
+    name: str
+    kind: str
+    is_pointer: bool
+    is_output: bool
+
+
+def declared_functions() -> Mapping[str, tuple[Parameter, ...]]:
+    """List the C functions that generated code may call, with their parameters: those in the kernel headers."""
     return _functions_declared_in(_runtime_folder())
 
 
 @cache
-def _functions_declared_in(folder: Path) -> frozenset[str]:
+def _functions_declared_in(folder: Path) -> Mapping[str, tuple[Parameter, ...]]:
     """Like `declared_functions`; cached by folder, so that tests may use a folder with more functions."""
     headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
-    return frozenset(re.findall(r"^void (scare_\w+)\(", headers, re.MULTILINE))
+    found = re.findall(r"^void (scare_\w+)\((.*?)\);", headers, re.MULTILINE | re.DOTALL)
+    return {name: tuple(map(_parameter, parameters.split(","))) for name, parameters in found}
+
+
+def _parameter(text: str) -> Parameter:
+    """Parse a parameter.
+
+    >>> _parameter("const int16_t *weights")
+    Parameter(name='weights', kind='int16_t', is_pointer=True, is_output=False)
+    """
+    *words, name = text.replace("*", " * ").split()
+    return Parameter(name, words[-2 if "*" in words else -1], "*" in words, "*" in words and words[0] != "const")
 
 
 def _runtime_folder() -> Path:
-    """The runtime's sources: as installed with the package, else those of the source tree."""
+    """Return the runtime's sources: as installed with the package, else those of the source tree."""
     return (INSTALLED if INSTALLED.is_dir() else IN_TREE) / "src"
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """What `scare_self_test` checks: seeds of windows, the scaled result of each, and how far off a result may be."""
+
+    seeds: tuple[int, ...]
+    results: tuple[float, ...]
+    tolerance: float
 
 
 @dataclass(frozen=True)
@@ -101,6 +147,7 @@ class CModel:
     program: Program
     layout: Layout
     descriptor: Descriptor
+    self_test: SelfTest
 
     @property
     def window_bytes(self) -> int:
@@ -112,6 +159,16 @@ class CModel:
     def scratch_bytes(self) -> int:
         """Bytes of scratch memory; at least one row, because the newest reading is scaled there."""
         return max(self.layout.bytes, WORD * self.program.channels)
+
+    @property
+    def state_bytes(self) -> int:
+        """`sizeof(scare)` on a 32-bit board."""
+        return WORD * (14 + 4 * self.settles)
+
+    @property
+    def stack_bytes(self) -> int:
+        """Upper bound of the stack of `scare_calibrate`; a test measures every model."""
+        return STACK_BYTES[self.program.kind]
 
     @property
     def settles(self) -> bool:
@@ -126,8 +183,27 @@ class CModel:
     @property
     def memory_bytes(self) -> int:
         """Bytes that the caller of `scare_init` provides: settling, window, one bit per checked row, scratch."""
-        real_bytes = -(-self.descriptor.checked // WORD_BITS) * WORD
-        return self.settling_bytes + self.window_bytes + real_bytes + self.scratch_bytes
+        return self.settling_bytes + self.window_bytes + self.real_bytes + self.scratch_bytes
+
+    @property
+    def real_bytes(self) -> int:
+        """Bytes of the bits that say which of the checked rows are real."""
+        return -(-self.descriptor.checked // WORD_BITS) * WORD
+
+    def store_bytes(self, rounded: bool) -> int:
+        """Bytes of the largest blob of `scare_store`, exact or rounded, without those of SCARE_PAST."""
+        moving = len(self.descriptor.moving) * self.settles  # they store readings until they have settled
+        widths = [WORD] * moving + [BYTES[self.program.kind]] * (self.program.channels - moving)
+        kept = min(self.program.window, EXACT_ROWS)
+        whole = sum(self.program.window * width for width in widths)
+        short = sum(kept * width + self.program.window - kept + 2 * WORD for width in widths)
+        return BLOB_HEAD + self.real_bytes + 2 * WORD * moving + (min(whole, short) if rounded else whole) + WORD
+
+    @cached_property
+    def identity(self) -> int:
+        """A checksum of what the model computes, so that no state of another one is restored."""
+        calls = [(call.function, [_described(one) for one in call.arguments]) for call in self.program.every_call()]
+        return crc32(repr((self.program.kind, self.program.window, self.descriptor, calls)).encode())
 
     @property
     def table_bytes(self) -> int:
@@ -158,7 +234,8 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
 
     `runtime` is the path from the header to the runtime's headers.
     """
-    guard = f"{model.name.upper()}_H"
+    upper = model.name.upper()
+    guard = f"{upper}_H"
     past = f"SCARE_PAST_BYTES({model.program.channels})"
     sizes: dict[str, int | str] = {
         "WINDOW": model.program.window,
@@ -166,9 +243,10 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
         "SCRATCH_BYTES": model.scratch_bytes,
         "BYTES": f"({model.memory_bytes} + {past}) /* what scare_init takes: past, window, real bits, scratch */",
     }
-    if model.settles:
-        settled = f"SCARE_SETTLED_BYTES({len(model.descriptor.moving)})"
-        sizes["SETTLED_BYTES"] = f"{settled} /* of that memory: store them to keep a settled device */"
+    sizes["STACK_BYTES"] = f"{model.stack_bytes} /* of scare_calibrate, at most */"
+    sizes["RAM_BYTES"] = f"({upper}_BYTES + sizeof(scare) + {upper}_STACK_BYTES)"
+    for name, rounded in {"STORE_BYTES": False, "STORE_ROUNDED_BYTES": True}.items():
+        sizes[name] = f"({model.store_bytes(rounded)} + {past})"
     for name, value in model.values.values():
         if value.kept:
             about = f"/* in scratch after a run: {value.kind} {_print_shape(value.shape)} */"
@@ -178,9 +256,13 @@ def print_header(model: CModel, runtime: str = "src/") -> str:
         [
             *_print_title(model),
             *(f"#ifndef {guard}", f"#define {guard}", "", f'#include "{runtime}scare.h"', ""),
-            *(f"#define {model.name.upper()}_{name} {number}" for name, number in sizes.items()),
+            *(f"#define {upper}_{name} {number}" for name, number in sizes.items()),
+            *("", "#ifdef SCARE_RAM_MAX /* a budget in bytes: a model that needs more does not compile */"),
+            f"typedef char {model.name}_needs_more_than_SCARE_RAM_MAX[{upper}_RAM_BYTES <= SCARE_RAM_MAX ? 1 : -1];",
+            "#endif",
             *("", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""),
             f"extern const scare_model {model.name};",
+            f"extern const scare_golden {model.name}_golden; /* for scare_self_test */",
             *("", "#ifdef __cplusplus", "}", "#endif", "", "#endif"),
         ]
     )
@@ -199,14 +281,14 @@ def print_source(model: CModel, runtime: str = "src/") -> str:
             f"/* {_escape_comment(table.about)} {_print_shape(table.values.shape)} */",
             *_print_table(name, table.values),
         ]
-    lines += ["", *_print_run(model), "", *_print_descriptor(model)]
+    lines += ["", *_print_run(model), "", *_print_descriptor(model), "", *_print_self_test(model)]
     return _join_lines(lines)
 
 
-def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str:
-    """Print encoded windows [n, …] with the scaled results [n] that `run` must give for them."""
+def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray, tolerances: np.ndarray) -> str:
+    """Print encoded windows [n, …], the scaled results [n] that `run` must give, and how far it may be off [n]."""
     prefix, name = model.name.upper(), f"{model.name}_golden"
-    lines = [*_print_title(model), "/* Windows as `run` reads them, and the scaled result of each. */"]
+    lines = [*_print_title(model), *GOLDEN_COMMENT]
     lines += [f"#ifndef {prefix}_GOLDEN_H", f"#define {prefix}_GOLDEN_H", "", "#include <stdint.h>", ""]
     lines += [f"#define {prefix}_GOLDEN {len(windows)}"]
     if len(windows):
@@ -214,7 +296,9 @@ def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray) -> str
         lines += ["", f"static const {model.program.kind} {name}_windows[{len(rows)}][{rows.shape[1]}] = {{"]
         for row in rows:
             lines += ["    {", *_print_numbers(row, "        "), "    },"]
-        lines += ["};", "", *_print_table(f"{name}_results", results.astype(np.float32))]
+        lines += ["};"]
+        for numbers, what in ((results, "results"), (tolerances, "tolerances")):
+            lines += ["", *_print_table(f"{name}_{what}", numbers.astype(np.float32))]
     return _join_lines([*lines, "", "#endif"])
 
 
@@ -294,7 +378,8 @@ def _print_run(model: CModel) -> list[str]:
     result, _ = model.values[model.program.result.name]
     in_window = any(model.layout.places[name].in_window for name in model.values)
     branches = any(isinstance(call, Branch) for call in model.program.calls)
-    lines = ["SCARE_COMPACT static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {"]
+    lines = ["SCARE_COMPACT static void run(const void *input, void *scratch, scare_choice *choice, float *scaled,"]
+    lines += [" " * 30 + "const scare_model *self) {", "    (void)self;"]
     lines += ["    const unsigned char *const rows = input;" if in_window else "    (void)input;"]
     lines += ["    unsigned char *const memory = scratch;"]
     codes = [call.codes for call in model.program.every_call()]  # nothing in `run` reads them
@@ -374,6 +459,7 @@ def _print_descriptor(model: CModel) -> list[str]:
         "integer": int(program.kind != "float"),
         "scratch_bytes": model.scratch_bytes,
         "run": "run",
+        "identity": f"{model.identity:#010x}u",
     }
     floors = ", ".join(map(print_number, descriptor.spike_floors))
     past = {
@@ -395,8 +481,25 @@ def _print_descriptor(model: CModel) -> list[str]:
     ]
 
 
+def _print_self_test(model: CModel) -> list[str]:
+    """Print the seeds and results of the self-test."""
+    test = model.self_test
+    pairs = [f"    {{{seed}u, {print_number(result)}}}," for seed, result in zip(test.seeds, test.results, strict=True)]
+    return [
+        *("static const scare_vector vectors[] = {", *pairs, "};"),
+        f"const scare_golden {model.name}_golden = {{vectors, {len(pairs)}, {print_number(test.tolerance)}}};",
+    ]
+
+
+def _described(argument: Argument) -> str | int | float:
+    """What distinguishes an argument of a call from another one."""
+    if isinstance(argument, CTable):
+        return f"{argument.values.dtype} {crc32(argument.values.tobytes()):08x}"
+    return argument.name if isinstance(argument, CValue) else argument
+
+
 def _content_key(table: CTable) -> bytes:
-    """Key by which equal tables are found: their type and their bytes."""
+    """Return the key by which equal tables are found: their type and their bytes."""
     return table.values.dtype.str.encode() + table.values.tobytes()
 
 

@@ -30,6 +30,7 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # The bits of a positive float32, read as an integer, are its rank among all float32 numbers.
 TOP_RANK = int(np.float32(LARGEST).view(np.int32))
 RANKS = range(-TOP_RANK, TOP_RANK + 1)  # ranks of all float32 numbers that are readings, in ascending order
+LARGEST_READING = float(np.nextafter(np.float32(LARGEST), np.float32(0)))  # the valid range of a channel without limits
 
 
 class Range(NamedTuple):
@@ -55,7 +56,7 @@ class InputChannel(NamedTuple):
 
     def scale(self, reading: float) -> np.float32:
         """Scale a reading with the rounding of a board, without clamping it."""
-        center, rest, inverse = (np.float32(one) for one in (self.center, self.rest, self.inverse))
+        center, rest, inverse = (np.float32(numbers) for numbers in (self.center, self.rest, self.inverse))
         return ((np.float32(reading) - center) - rest) * inverse
 
 
@@ -193,6 +194,8 @@ def scaling_of(scaling: Scaling, device: str) -> Affine:
 def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
     """Encode scaled windows [n, window, channels] for `run`: float32, or with `quanta` int16 [n, channels, window].
 
+    `quanta` are the int16 steps per scaled unit, by channel.
+
     >>> encode_windows(np.array([[[0.5], [-0.26], [9999.0]]]), [10.0])
     array([[[    5,    -3, 32767]]], dtype=int16)
     """
@@ -311,5 +314,5 @@ def _to_float32(number: float, what: str) -> float:
 
 
 def _ranked_float32(rank: int) -> float:
-    """The float32 number of a rank in `RANKS`: its bits are |rank|, its sign is that of the rank."""
+    """Return the float32 number of a rank in `RANKS`: its bits are |rank|, its sign is that of the rank."""
     return copysign(float(np.int32(abs(rank)).view(np.float32)), rank)

@@ -64,8 +64,9 @@ def _device_class(target: Channel) -> str:
 
 
 def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Placeholders of the ESPHome templates, in addition to those of every library."""
-    keys, step = _channel_keys(compiled), _duration(model.descriptor.step_ms)
+    """Return the placeholders of the ESPHome templates, in addition to those of every library."""
+    keys = _channel_keys(compiled)
+    step = _duration(model.descriptor.step_ms)
     labelled = zip(keys, map(to_ascii, model.labels), strict=True)
     platforms: dict[str, dict[str, str]] = {}  # channel key by platform and by what it measures, such as pm_2_5
     for key, field in zip(keys, sensor_fields(compiled.calibrator), strict=True):

@@ -17,22 +17,20 @@ import numpy as np
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import describe_first_value, selection_summary
-from scare.calibrator.passes import fuse
 from scare.calibrator.plan import INPUT, Plan, run
+from scare.calibrator.plan_passes import fuse
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_source import CModel, declared_functions
 from scare.export.descriptor import Descriptor, choose_device, make_descriptor, scaling_of
 from scare.export.memory_layout import plan_memory
-from scare.export.scare_json import GoldenVectors, golden_vectors, reference_rmse
+from scare.export.quantise import correct_bias, quantise, window_quanta
+from scare.export.scare_json import FixedPointError, GoldenVectors, golden_vectors, reference_rmse
+from scare.export.self_test import make_self_test
 from scare.kernels import (
     C_FIXED,
     C_FLOAT32,
-    FIXED_KERNELS,
-    FULL,
-    KERNELS,
     PERIODS,
-    QUANTISATION,
     KernelTable,
     Shape,
     Step,
@@ -51,13 +49,8 @@ from scare.kernels.c_arguments import (
     codes_name,
 )
 from scare.kernels.contract import FIXED_SUFFIX
-from scare.kernels.fixed_point import WINDOW, QuantisationState
 from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.windowing.scaling import NO_EFFECT
-
-# How far an int16 window reaches, as a multiple of the largest scaled value in the file's windows.
-HEADROOM = 8.0  # for a channel without a valid range
-FARTHEST = 64.0  # at most, for a channel with one
 
 
 class Arithmetic(StrEnum):
@@ -109,12 +102,17 @@ class Compiled:
         """The float32 plan regrouped for small memory."""
         return fuse(self.calibrator.plan)
 
+    @property
+    def windows(self) -> np.ndarray:
+        """All scaled windows [n, window, channels] that the file keeps."""
+        return np.concatenate([self.calibrator.golden.windows, self.calibrator.validation.windows])
+
     @cached_property
     def plan(self) -> Plan:
         """The plan that the program computes; `NotApplicableError` if it has no fixed-point version."""
         if self.arithmetic is Arithmetic.FLOAT32:
             return self.fused
-        return quantise(self.fused, window_quanta(self.calibrator))
+        return correct_bias(quantise(self.fused, window_quanta(self.calibrator)), self.fused, self.windows)
 
     @cached_property
     def program(self) -> Program:
@@ -130,7 +128,8 @@ class Compiled:
     @cached_property
     def c_model(self) -> CModel:
         """The model to be printed as C."""
-        return CModel(self.name, self.title, self.labels, self.program, plan_memory(self.program), self.descriptor)
+        layout, test = plan_memory(self.program), make_self_test(self.plan, self.program.quanta)
+        return CModel(self.name, self.title, self.labels, self.program, layout, self.descriptor, test)
 
     @cached_property
     def golden(self) -> GoldenVectors:
@@ -162,10 +161,8 @@ class Compiled:
 
         Examples simulate a sensor within these ranges.
         """
-        calibrator, scaling = self.calibrator, self.calibrator.inputs.scaling
-        affine = scaling_of(scaling, self.device)
-        windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-        values = affine.invert(windows.reshape(-1, windows.shape[-1]).astype(np.float64))
+        affine = scaling_of(self.calibrator.inputs.scaling, self.device)
+        values = affine.invert(self.windows.reshape(-1, self.windows.shape[-1]).astype(np.float64))
         ranges = []
         for column, channel in zip(values.T, self.descriptor.channels, strict=True):
             valid = np.clip(column[np.isfinite(column)], *channel.valid).astype(np.float32)
@@ -180,8 +177,15 @@ class Compiled:
         """Like `compute`, with the plan before quantisation."""
         return self._in_target_unit(run(self.fused, windows))
 
+    @cached_property
+    def fixed_point_error(self) -> FixedPointError | None:
+        """How far fixed point is from float32 on the file's windows; None in float32, or without windows."""
+        if self.arithmetic is Arithmetic.FLOAT32 or not len(self.windows):
+            return None
+        return FixedPointError.of(self.calibrator, self.compute(self.windows) - self.compute_in_float32(self.windows))
+
     def validation_rmse(self) -> float:
-        """RMSE to the reference on the file's validation windows, in the target's unit."""
+        """Return the RMSE to the reference on the file's validation windows, in the target's unit."""
         return reference_rmse(self.calibrator, self.compute(self.calibrator.validation.windows))
 
     def _in_target_unit(self, scaled: np.ndarray) -> np.ndarray:
@@ -204,7 +208,8 @@ def _with_effect(calibrator: Calibrator, device: str) -> Calibrator:
     offset, slope = effect = calibrator.inputs.scaling.effect(device)
     if effect == NO_EFFECT:
         return calibrator
-    sample, scale = calibrator.validation, calibrator.inputs.scaling.target.scale[0]
+    sample = calibrator.validation
+    scale = calibrator.inputs.scaling.target.scale[0]
     added = scale * (offset + slope * sample.windows[:, -1, 0].astype(np.float64))
     own = calibrator.for_device(device)
     return replace(own, validation=replace(sample, numbers=sample.numbers + added))
@@ -249,23 +254,6 @@ def lower_fixed(plan: Plan) -> Program:
     return Program("int16_t", plan.window, plan.channels, calls, result, quanta)
 
 
-def window_quanta(calibrator: Calibrator) -> np.ndarray:
-    """Choose the steps of an int16 window per scaled unit [channels].
-
-    The window must hold every clamped reading, and valid readings up to a multiple of those seen: a wider range would
-    make its steps coarse.
-    """
-    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
-    scaling, training_range = calibrator.inputs.scaling, calibrator.inputs.training_range
-    clamped = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
-    limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
-    ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
-    limit = np.max(ends, axis=0)  # magnitude of the largest valid reading, scaled for any device [channels]
-    reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
-    return FULL / np.maximum(reach, clamped)
-
-
 @dataclass(frozen=True)
 class Lowering:
     """Lowering to C in one arithmetic: the C forms of its kernels, the type of its values, its functions' suffix."""
@@ -288,11 +276,13 @@ class Lowering:
         return tuple(calls), values[last]
 
     def call(self, placed: PlacedStep) -> tuple[CCall | None, CValue]:
-        """Lower one step: its call (None if it is a view), and its value.
+        """Lower one step: its call (None if it is a view of its input), and its value.
 
-        A kernel that needs workspace writes to a longer value; the step's own value is a view of its beginning.
+        A kernel may overwrite an input of the same size (`over`). One that needs workspace, or space for codes, writes
+        to a longer value: the step's own numbers, then the workspace or the codes.
         """
-        form, name = self.forms[placed.step.kernel](placed), placed.step.output
+        form = self.forms[placed.step.kernel](placed)
+        name = placed.step.output
         if isinstance(form, CView):
             source = placed.inputs[0]
             start = source.start + form.start
@@ -302,8 +292,9 @@ class Lowering:
         over = tuple(value.name for value in inputs if value.name != WINDOW_NAME and prod(value.shape) == size)
         value = written = CValue(name, kind, placed.out, over=over, kept=form.kept)
         codes = None
-        if work := form.work + -(-form.codes // BYTES[kind]):
-            written = CValue(f"{name}.work", kind, (size + work,))
+        codes_words = -(-form.codes // BYTES[kind])  # codes are bytes; rounded up
+        if extra := form.work + codes_words:
+            written = CValue(f"{name}.work", kind, (size + extra,))
             value = CValue(name, kind, placed.out, view_of=written.name)
         if form.codes:
             start = size * BYTES[kind]
@@ -330,35 +321,3 @@ def _label(channel: Channel) -> str:
 
 FLOAT32_LOWERING = Lowering(C_FLOAT32, "float", "f32")
 FIXED_LOWERING = Lowering(C_FIXED, "int32_t", "q")
-
-
-def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
-    """Make the fixed-point version of a fused plan; `quanta` [channels] are steps of the int16 window per scaled unit.
-
-    The first pass over the steps finds bounds and units of all values, the second writes the integer steps.
-    """
-    lacking = {
-        QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
-    } - {""}
-    if lacking:
-        raise NotApplicableError(f"float32 only: there is no fixed-point form of {', '.join(sorted(lacking))}")
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            exact, quanta = plan.astype(np.float64), np.asarray(quanta, float)
-            window = np.broadcast_to(1 / quanta, exact.shapes[INPUT])
-            q = QuantisationState(exact.steps, exact.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
-            for step in exact.steps:
-                rule, shape = QUANTISATION[step.kernel], exact.shapes[step.output]
-                q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
-                q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
-            made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
-    except ArithmeticError as error:
-        raise NotApplicableError("float32 only: its numbers are too large or too small for fixed point") from error
-    last = plan.steps[-1].output
-    first = Step("window_q", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
-    result = Step("result_q", (last,), f"{last}.real", settings={"unit": q.unit(last)})
-    steps = (first, *(step for step in made if step is not None), result)
-    for step in steps:
-        if step.kernel not in KERNELS:
-            raise FIXED_KERNELS.missing(step.kernel)
-    return replace(plan, steps=steps)

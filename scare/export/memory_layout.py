@@ -106,7 +106,7 @@ def least_bytes(blocks: Sequence[Block]) -> int:
 
 
 def values_by_name(program: Program) -> dict[str, CValue]:
-    """All values of a program, views included."""
+    """Return all values of a program, views included."""
 
     def mentioned() -> Iterator[CValue]:
         for call in program.every_call():
@@ -144,7 +144,7 @@ def _reusable_inputs(call: CCall, index: int, alive: Mapping[str, list[int]], va
 
 
 def _best_offsets(blocks: Sequence[Block]) -> Offsets:
-    """The best of a few greedy placements, as the module's docstring describes; stops at the lower bound."""
+    """Return the best of a few greedy placements, as the module's docstring describes; stops at the lower bound."""
     order = sorted(blocks, key=lambda block: (-block.size, block.first, block.name))
     best = _place(order)
     least = least_bytes(blocks)
@@ -174,7 +174,7 @@ def _place(order: Sequence[Block]) -> Offsets:
 
 
 def _allowed_overlap(block: Block, other: Block) -> tuple[int, ...]:
-    """The offset from the start of `other` at which the block may overlap it; empty if it may not."""
+    """Return the offset from the start of `other` at which the block may overlap it; empty if it may not."""
     if other.name in block.over:
         return (block.over[other.name],)
     return (-other.over[block.name],) if block.name in other.over else ()
@@ -188,5 +188,5 @@ def _fits(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
 
 
 def _total_bytes(blocks: Sequence[Block], offsets: Offsets) -> int:
-    """Bytes of memory up to the end of the highest block."""
+    """Return the bytes of memory up to the end of the highest block."""
     return max((offsets[block.name] + block.size for block in blocks), default=0)

@@ -1,9 +1,9 @@
 """The target `micropython`: a model as a class in plain Python, with its runtime and an example.
 
-    Compiled (plan, descriptor) -> python_source.py prints `run`, or its three branches -> Module -> Artefact
+    Compiled (plan, descriptor) -> micropython_source.py prints `run`, or its three branches -> Module -> Artefact
 
-`scare_live.py` is copied to the board with the model: it turns readings into windows by the rules of scare.c. So is
-`scare_settle.py` for a device that was not in training.
+`scare_live.py` is copied to the board with the model: it turns readings into windows by the rules of scare.c. So are
+`scare_settle.py` for a device that was not in training, and `scare_store.py`, which keeps the state over deep sleep.
 """
 
 import re
@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
+from zlib import crc32
 
 from scare.calibrator.plan import Plan
-from scare.export import scare_live, scare_settle
+from scare.export import micropython_runtime
 from scare.export.c_package import ANSWER, channel_rows, statuses
 from scare.export.descriptor import Descriptor
 from scare.export.lowering import Arithmetic, Compiled
-from scare.export.python_source import Constants, print_function
+from scare.export.micropython_runtime import scare_live, scare_settle, scare_store
+from scare.export.micropython_source import Constants, print_function
 from scare.export.target import Artefact, Target, check_module_name, fill_templates, to_ascii
 from scare.export.tensor_graph import lower_to_tensors
 from scare.kernels import PERIODS
@@ -27,8 +29,7 @@ COLUMNS = 120
 # Fields of a `Descriptor` that a model's class has under the same names.
 COPIED = ["step_ms", "checked", "needed", "hold", "absent", "floor", "stuck_rows", "spike_share", "spike_floors"]
 SETTLING = """
-A new device's first {settle:,} readings have the flag 2048; then its scaling has settled. `calibration.settled` and
-`calibration.pairs` hold what it found: store them, and set them again after a loss of power.
+A new device's first {settle:,} readings have the flag 2048; then its scaling has settled. `store` keeps what it found.
 """
 # Functions that the printed code may call, by the module that they are imported from.
 IN_MATH, IN_SCARE_LIVE = ("log", "sqrt", "tanh"), ("exp", "later_sum", "lstm", "sigmoid", "softmax", "zeros")
@@ -73,9 +74,9 @@ def make_micropython(compiled: Compiled) -> Artefact:
 
 def runtime_modules(descriptor: Descriptor) -> dict[str, str]:
     """Read the modules that a model imports: text by file name. On a board they are in one folder."""
-    modules = (scare_live, scare_settle) if descriptor.settle else (scare_live,)
+    modules = (scare_live, *([scare_settle] if descriptor.settle else []), scare_store)
     texts = {Path(str(one.__file__)).name: Path(str(one.__file__)).read_text(encoding="utf-8") for one in modules}
-    return {name: text.replace(f"from {__package__}.", "from ") for name, text in texts.items()}
+    return {name: text.replace(f"from {micropython_runtime.__name__}.", "from ") for name, text in texts.items()}
 
 
 MICROPYTHON = Target(
@@ -105,9 +106,11 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
         }
     functions = {name: print_function(graph, constants) for name, graph in graphs.items()}
     base = scare_settle.SettlingStream if descriptor.settle else scare_live.Stream
-    lines = [f"class Calibration({base.__name__}):", *_indent(_class_attributes(plan, descriptor))]
+    lines = _indent(_class_attributes(plan, descriptor))
     for name, function in functions.items():
         lines += ["", *_indent([f"def {name}(self, x):", *_indent(function.lines)])]
+    identity = crc32("\n".join([*constants.lines, *lines]).encode())
+    lines = [f"class Calibration({base.__name__}):", f"    identity = {identity:#010x}", *lines]
     called = set(re.findall(r"\b(\w+)\(", "\n".join(lines)))
     text = [*wrap(title, COLUMNS, initial_indent="# ", subsequent_indent="# "), "from array import array"]
     own = base.__module__.rpartition(".")[2]
@@ -161,6 +164,7 @@ def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
     return {
         "modules": ", ".join([f"`{compiled.name}.py`", *others[:-1]]) + f" and {others[-1]}",
         "settling": SETTLING.format(settle=settle) if settle else "",
+        "store_bytes": str(_store_bytes(compiled.plan, compiled.descriptor)),
         "name": compiled.name,
         "title": to_ascii(compiled.title),
         "target": to_ascii(target.name) or "a sensor",
@@ -175,3 +179,10 @@ def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
         "scratch_bytes": str(module.scratch_bytes),
         "constant_bytes": str(module.constant_bytes),
     }
+
+
+def _store_bytes(plan: Plan, descriptor: Descriptor) -> int:
+    """Bytes that `scare_store.store` makes: head, checksum, doubles, a byte for each checked row, window, readings."""
+    moving = len(descriptor.moving)
+    doubles = 1 + 3 * plan.channels + 2 * moving
+    return scare_store.HEAD + 4 + 8 * doubles + descriptor.checked + 4 * plan.window * (plan.channels + moving)

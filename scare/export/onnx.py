@@ -81,7 +81,7 @@ def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) ->
 
 
 def run_onnx(content: bytes, windows: np.ndarray) -> np.ndarray:
-    """Run scaled windows [n, window, channels] in ONNX Runtime: results [n]."""
+    """Run a model on scaled windows [n, window, channels] in ONNX Runtime; returns results [n]."""
     from onnxruntime import InferenceSession
 
     session = InferenceSession(content, providers=["CPUExecutionProvider"])

@@ -15,7 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import NotApplicableError, UsageError
-from scare.export.c_package import ARDUINO, GOLDEN_HEADER, PLATFORMIO, ZEPHYR, C, learner_files
+from scare.export.c_package import ARDUINO, GOLDEN_HEADER, PLATFORMIO, RUST, ZEPHYR, C, learner_files
 from scare.export.c_source import SETTLES, runtime_sources
 from scare.export.esphome import ESPHOME
 from scare.export.lowering import Compiled, compile_calibrator
@@ -28,7 +28,7 @@ from scare.files import replacing, temporary_path
 from scare.words import suggestion
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (C, ARDUINO, PLATFORMIO, ZEPHYR, ESPHOME, MICROPYTHON, TFLITE, ONNX)
+    target.name: target for target in (C, ARDUINO, PLATFORMIO, ZEPHYR, ESPHOME, RUST, MICROPYTHON, TFLITE, ONNX)
 }
 ZIP = ".zip"
 SETTLING = f"{SETTLES}1"  # this line of scare.h in the export of a model that settles
@@ -141,6 +141,7 @@ def describe_export(target: Target, compiled: Compiled, artefact: Artefact) -> D
         intervals=calibrator.intervals,
         training_range=calibrator.inputs.training_range,
         floor=calibrator.floor,
+        fixed_point=compiled.fixed_point_error if target.in_c else None,
     )
 
 
@@ -155,7 +156,8 @@ def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
     with replacing(out) as temporary, ZipFile(temporary, "w") as archive:
         for path, content in sorted(files.items()):
             entry = ZipInfo(f"{out.stem}/{path}")
-            entry.compress_type, entry.external_attr = ZIP_DEFLATED, READABLE
+            entry.compress_type = ZIP_DEFLATED
+            entry.external_attr = READABLE
             archive.writestr(entry, content)
 
 
@@ -203,5 +205,5 @@ def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, 
 
 
 def _path_to_root(artefact: Artefact) -> str:
-    """Relative path from the folder of `scare.json` to the root of the export, such as ../../."""
+    """Return the relative path from the folder of `scare.json` to the root of the export, such as ../../."""
     return "../" * len(PurePosixPath(artefact.extras).parts)

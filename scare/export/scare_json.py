@@ -3,7 +3,7 @@
     package.py -> scare.json, golden.safetensors -> board/build.py, board/verify_export.py
 
 Golden vectors are windows with their results in double precision and a tolerance each, by the rules of
-`calibrator/parity.py`.
+`calibrator/parity_tolerance.py`.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from safetensors.numpy import save
 from scare.calibrator.bundle import with_current_keys
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import Intervals
-from scare.calibrator.parity import (
+from scare.calibrator.parity_tolerance import (
     FLOAT32_TOLERANCE,
     INTEGER_TOLERANCE,
     INTEGER_WEIGHTS_TOLERANCE,
@@ -37,7 +37,7 @@ from scare.calibrator.plan import Plan, run
 from scare.data.readings import Channel
 from scare.errors import DataError
 from scare.export.descriptor import scaling_of
-from scare.records import convert, load_json
+from scare.schema import convert, load_json
 from scare.windowing.training_range import TrainingRange
 
 SCARE_JSON, GOLDEN = "scare.json", "golden.safetensors"
@@ -75,12 +75,36 @@ class ScaledChannel:
 
 
 @dataclass(frozen=True)
+class FixedPointError:
+    """Results of fixed point minus those of float32 on the windows that a file keeps, in the target's unit.
+
+    `deviation` is the target's standard deviation, with which mean and sd compare.
+    """
+
+    windows: int
+    mean: float
+    sd: float
+    deviation: float
+
+    @staticmethod
+    def of(calibrator: Calibrator, differences: np.ndarray) -> "FixedPointError":
+        """Summarise differences [n] in the target's unit."""
+        target_sd = deviation(calibrator) * float(calibrator.inputs.scaling.target.scale[0])
+        return FixedPointError(len(differences), float(differences.mean()), float(differences.std()), target_sd)
+
+    def __str__(self) -> str:
+        """Mean and sd in the target's unit, and as shares of the target's sd."""
+        shares = (f"{100 * number / self.deviation:.2g} %" for number in (abs(self.mean), self.sd))
+        return f"mean {self.mean:+.2g}, sd {self.sd:.2g} ({' and '.join(shares)} of the target's standard deviation)"
+
+
+@dataclass(frozen=True)
 class Description:
     """The content of `scare.json`; paths are relative to its folder.
 
     `scare` is the version that wrote it, `device` the device whose scaling it has (empty: the fleet), `sha256` has the
     digests of the files that are run. `intervals`, `training_range` and `floor` are for callers of a model file, which
-    does not apply them itself.
+    does not apply them itself. `fixed_point` is missing in float32, and without windows.
     """
 
     scare: str
@@ -102,6 +126,7 @@ class Description:
     intervals: Intervals | None = None
     training_range: TrainingRange | None = None
     floor: float | None = None
+    fixed_point: FixedPointError | None = None
 
     def as_text(self) -> str:
         """Encode as JSON, the text of `scare.json`."""
@@ -201,7 +226,8 @@ class GoldenVectors:
             with safe_open(path, "numpy") as file:
                 parts = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             windows, results, tolerances = (parts[name] for name in ("windows", "results", "allowed"))
-            ties, tokens = parts["ties"].astype(bool), int(parts["tokens"][0])
+            ties = parts["ties"].astype(bool)
+            tokens = int(parts["tokens"][0])
             return GoldenVectors(windows, results, tolerances, ties, tokens)
         except (OSError, SafetensorError, KeyError) as error:
             raise DataError(f"{path}: golden vectors cannot be read; export again ({error})") from error
@@ -218,12 +244,15 @@ def golden_vectors(
     plan = calibrator.plan
     most_windows = max(1, MOST_NUMBERS // (plan.window * plan.channels))
     windows = calibrator.golden.windows[:most_windows].astype(np.float32)
-    tokens = outputs_and_codes(plan, windows, steps)[1].size if (steps := coded_steps(plan)) else 0
+    coded = coded_steps(plan)
+    tokens = outputs_and_codes(plan, windows, coded)[1].size if coded else 0  # hash codes in all windows together
     exact = run(integer_plan or plan.astype(np.float64), windows if integer_plan else windows.astype(np.float64))
     target = calibrator.inputs.scaling.target
-    results, scale = target.invert(exact.astype(np.float64)[:, None])[:, 0], float(target.scale[0])
+    results = target.invert(exact.astype(np.float64)[:, None])[:, 0]
+    scale = float(target.scale[0])
     spread = deviation(calibrator) * scale
     sizes = magnitudes(results, np.abs(exact) * scale, spread)
+    # A tolerance grows with the numbers that are added up, of which the result may be a small difference.
     if integer_plan:
         return GoldenVectors(windows, results, INTEGER_TOLERANCE * sizes, np.zeros(len(windows), bool), tokens)
     tolerances = np.maximum(FLOAT32_TOLERANCE * sizes, ROUNDINGS * rounding(calibrator) * scale)
@@ -232,7 +261,7 @@ def golden_vectors(
 
 
 def reference_rmse(calibrator: Calibrator, values: np.ndarray) -> float:
-    """RMSE of the values [n] of the file's validation windows to the reference; NaN without windows."""
+    """Return the RMSE of the values [n] of the file's validation windows to the reference; NaN without windows."""
     return float(np.sqrt(np.mean((values - calibrator.validation.numbers) ** 2))) if len(values) else float("nan")
 
 

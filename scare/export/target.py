@@ -132,7 +132,8 @@ def model_file_artefact(
 
     `form` is the file's extension; `run` computes windows with its content; `integers` counts its int8 weights.
     """
-    model, facts = f"{compiled.name}.{form}", describe_inputs(compiled, form)
+    model = f"{compiled.name}.{form}"
+    facts = describe_inputs(compiled, form)
     counted = dict(sorted(Counter(operators).items()))
     listed = ", ".join(f"{name} {count}" for name, count in counted.items())
     files: dict[str, str | bytes] = {
@@ -152,7 +153,7 @@ def model_file_artefact(
 
 
 def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
-    """Describe the input and output of a model file as JSON types."""
+    """Return the facts of a model file for scare.json: its format (`form`), arithmetic, input and output."""
     inputs, target = compiled.calibrator.inputs, compiled.calibrator.target
     return {
         "format": form,
@@ -170,7 +171,7 @@ def describe_inputs(compiled: Compiled, form: str) -> dict[str, Any]:
 
 
 def readme_fields(name: str, facts: Mapping[str, Any], size: int, operators: str) -> dict[str, str]:
-    """Placeholders of the README of a model file, with names and units escaped for Markdown."""
+    """Return the placeholders of the README of a model file, with names and units escaped for Markdown."""
 
     def row(channel: Mapping[str, Any]) -> str:
         texts = (escape_markdown(channel[key]) for key in ("name", "unit"))

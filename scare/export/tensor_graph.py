@@ -1,6 +1,6 @@
 """Tensor graph: a plan as tensor operations, and passes that make the graph smaller for a FlatBuffer.
 
-    Plan -> lower_to_tensors (kernel by kernel) -> Tensor -> tflite.py, onnx.py, python_source.py
+    Plan -> lower_to_tensors (kernel by kernel) -> Tensor -> tflite.py, onnx.py, micropython_source.py
 
 Hash codes are signs here, ±1 for each bit, because the formats have no bit operations.
 
@@ -118,7 +118,9 @@ def find_spans(matrix: np.ndarray | None) -> Spans | None:
     count = int(nonzero.sum(axis=1).max())  # layers: as many as columns that are nonzero in one row
     if rows * (columns - count) < SAVED:
         return None
-    start, end, layer = nonzero.argmax(axis=0), rows - nonzero[::-1].argmax(axis=0), np.arange(columns) % count
+    start = nonzero.argmax(axis=0)
+    end = rows - nonzero[::-1].argmax(axis=0)
+    layer = np.arange(columns) % count
     layers, owners = np.zeros((count, rows), matrix.dtype), np.zeros((count, rows), int)
     for column in range(columns):
         span = slice(start[column], end[column])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scare.calibrator.parity import INTEGER_WEIGHTS_TOLERANCE, deviation
+from scare.calibrator.parity_tolerance import INTEGER_WEIGHTS_TOLERANCE, deviation
 from scare.errors import NotApplicableError
 from scare.export.lowering import Arithmetic, Compiled
 from scare.export.target import NAMES, Artefact, Target, check_file_name, model_file_artefact
@@ -83,7 +83,8 @@ def make_flatbuffer(compiled: Compiled) -> FlatBuffer:
     examples = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])[:EXAMPLES]
     if not len(examples):
         raise NotApplicableError("the file holds no windows to fit int8 weights to: export it in float32")
-    share, scale = MARGIN * INTEGER_WEIGHTS_TOLERANCE, float(calibrator.inputs.scaling.target.scale[0])
+    share = MARGIN * INTEGER_WEIGHTS_TOLERANCE
+    scale = float(calibrator.inputs.scaling.target.scale[0])
     found = quantise_matrices(content, examples, share * deviation(calibrator) * abs(scale))
     if not found.integer_weights:
         raise NotApplicableError(
@@ -174,7 +175,7 @@ def flatbuffer_operators(content: bytes) -> list[str]:
 
     names = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
     model = read_flatbuffer(content)
-    codes = [model.operatorCodes[one.opcodeIndex].builtinCode for one in model.subgraphs[0].operators]
+    codes = [model.operatorCodes[operator.opcodeIndex].builtinCode for operator in model.subgraphs[0].operators]
     return [names[code] for code in codes]
 
 
@@ -323,7 +324,7 @@ def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Calla
         "concatenate": lambda *inputs: tf.concat(inputs[:-1], _axis(inputs[-1], inputs[-1].settings["axis"])),
         "later_sum": lambda x, tensor: tf.cumsum(x, _axis(tensor, 0), exclusive=True, reverse=True),
         "after_zeros": lambda x, tensor: tf.pad(x, [[tensor.settings["rows"], 0], *[[0, 0]] * (len(tensor.shape) - 1)]),
-        "sign": lambda x, tensor: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),
+        "sign": lambda x, tensor: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),  # 1 for 0
         MEMBER: lambda x, tensor: tf.unstack(x)[tensor.settings["at"]],
         "choose": lambda test, a, b, tensor: tf.reshape(tf.where(test[None], a, b), _as_row_shape(tensor.shape)),
         "lstm": lambda x, *others: tf.reshape(layers[id(others[-1])](x[None]), _as_row_shape(others[-1].shape)),
@@ -331,12 +332,12 @@ def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Calla
 
 
 def _as_row_shape(shape: Shape) -> Shape:
-    """The shape of a tensor in TensorFlow, where a vector is one row, because matrix products need two axes."""
+    """Return the shape of a tensor in TensorFlow, where a vector is one row, because matrix products need two axes."""
     return (1, *shape) if len(shape) == 1 else shape
 
 
 def _axis(tensor: Tensor, axis: int) -> int:
-    """The position of an axis of a tensor in its `_as_row_shape`."""
+    """Return the position of an axis of a tensor in its `_as_row_shape`."""
     return axis + len(_as_row_shape(tensor.shape)) - len(tensor.shape)
 
 
@@ -382,7 +383,8 @@ class _Matrices:
         model = read_flatbuffer(content)
         kind, limited = schema.BuiltinOperator.FULLY_CONNECTED, schema.ActivationFunctionType.RELU_N1_TO_1
         self.weights: dict[int, np.ndarray] = {}
-        self._signs, around = set[int](), set[int]()  # matrices before a sign; inputs and outputs of all matrices
+        self._signs = set[int]()  # matrices before a sign
+        around = set[int]()  # inputs and outputs of all matrices
         for index, operator in enumerate(model.subgraphs[0].operators):
             if model.operatorCodes[operator.opcodeIndex].builtinCode == kind:
                 weights = _floats(model, operator.inputs[1])

@@ -5,6 +5,7 @@
       hash_codes_q               fixed-point body, bit for bit as in C    FIXED_KERNELS
       _quantise_hash             from the float to the fixed-point step   QUANTISATION
       _c_hash_codes_f32, …_q     arguments of the C functions             C_FLOAT32, C_FIXED
+      hash_codes_f32, …_q        how far their pointers reach             C_EXTENTS
       _tensor_hash_codes         TensorFlow Lite, ONNX, MicroPython       TENSOR_FORMS
 
 Each file goes kernel by kernel in this order and ends in the dicts. Bodies work on a batch in front of the shapes given
@@ -32,6 +33,7 @@ from scare.kernels import (
 )
 from scare.kernels.attention import ACTIVATIONS, bitwise_attention, hash_activations
 from scare.kernels.c_arguments import MakeForm
+from scare.kernels.c_extents import Extents
 from scare.kernels.choice import PERIODS, THRESHOLD, BatchChoice, Choice, choose
 from scare.kernels.contract import INPUT, Codes, Kernel, KernelTable, Operations, Shape, Step, expect
 from scare.kernels.fixed_point import FULL, QuantisationRule
@@ -67,6 +69,7 @@ QUANTISATION: KernelTable[QuantisationRule] = KernelTable(
 )
 C_FLOAT32: KernelTable[MakeForm] = KernelTable("float32 C form", _family_tables("C_FLOAT32"), FLOAT_KERNELS)
 C_FIXED: KernelTable[MakeForm] = KernelTable("fixed-point C form", _family_tables("C_FIXED"), FIXED_KERNELS)
+C_EXTENTS: Mapping[str, Extents] = ChainMap(*_family_tables("C_EXTENTS").values())
 TENSOR_FORMS: KernelTable[MakeTensor] = KernelTable("tensor form", _family_tables("TENSOR_FORMS"), FLOAT_KERNELS)
 CODES: KernelTable[Codes] = KernelTable("codes", _family_tables("CODES"), FLOAT_KERNELS)
 KERNELS: Mapping[str, Kernel] = ChainMap(*FLOAT_KERNELS.maps, *FIXED_KERNELS.maps)
@@ -74,6 +77,7 @@ KERNELS: Mapping[str, Kernel] = ChainMap(*FLOAT_KERNELS.maps, *FIXED_KERNELS.map
 __all__ = [
     "ACTIVATIONS",
     "CODES",
+    "C_EXTENTS",
     "C_FIXED",
     "C_FLOAT32",
     "FIXED_KERNELS",

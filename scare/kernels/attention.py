@@ -10,6 +10,7 @@ from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
     BLOCK,
     CHUNK,
+    LARGEST_SIZES,
     CForm,
     MakeForm,
     PlacedStep,
@@ -20,6 +21,7 @@ from scare.kernels.c_arguments import (
     table_f32,
     table_q,
 )
+from scare.kernels.c_extents import extents, near
 from scare.kernels.contract import (
     BITS,
     Codes,
@@ -54,7 +56,7 @@ from scare.kernels.fixed_point import (
 )
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor
-from scare.records import Count, Positive
+from scare.schema import Count, Positive
 
 BIAS = Annotated[int, Ge(1), Le(1 << 20)]  # added to the similarity of two codes, so that all weights are positive
 SCORES = 1 << 20  # scores that softmax attention computes at once, so that they stay in a CPU cache
@@ -203,7 +205,9 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
 
 def _largest_partial(powers: np.ndarray) -> float:
     """Find the largest intermediate magnitude of Horner's scheme for these coefficients of t¹, t², … with |t| ≤ ¼."""
-    grid, partial, largest = np.linspace(-0.25, 0.25, 201), np.zeros(201), 0.0
+    grid = np.linspace(-0.25, 0.25, 201)
+    partial = np.zeros(201)
+    largest = 0.0
     for coefficient in (*powers[::-1], 0.0):
         partial = partial * grid + coefficient
         largest = max(largest, float(np.abs(partial).max()))
@@ -234,6 +238,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     for what, size in (("width", width), ("supports", supports)):
         checked_size(what, size)  # raises if it is too large
     tables = (
+        # Padded with zeros, because C reads them in fours of pairs without a remainder.
         table_q(pad_axis(pad_axis(weights["supports"], -1, 8), 0, 8), "supports"),
         table_q(weights["coefficients"], "kernel polynomial"),
         # In reverse, because C shifts a code left by one for each bit: the highest bit comes first.
@@ -246,7 +251,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Codes as signs ±1 instead of packed words: [L, bits]."""
+    """Return the codes as signs ±1 instead of packed words: [L, bits]."""
     unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
     supports = weights["supports"]
     kernel = tensor_mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
@@ -275,7 +280,7 @@ def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Attention of codes q [L] over codes k [M] and values v [M, D]: [L, D].
+    """Return the attention of codes q [L] over codes k [M] and values v [M, D]: [L, D].
 
     The signs h = ±1 of a token are packed as the bits of one word, so a weight bias + h(q)·h(k), which is positive, is
     bias + bits − 2·popcount(q XOR k).
@@ -314,10 +319,11 @@ def bitwise_attention_q(
 def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, headroom: int) -> np.ndarray:
     """Compute sums / total of values that were shifted to `bits` bits by `to_top`, and shift back to their unit.
 
-    `headroom` bits of the sums are unused: shifting by them first makes the multiplication by 2^31 / total precise.
+    The shift dropped half a step of each value in the mean, so half of `total` is added. `headroom` bits of the sums
+    are unused: shifting by them first makes the multiplication by 2^31 / total precise.
     """
     reciprocal = 0x7FFFFFFF // total  # 2^31 / total
-    mean = multiply_wide(sums << headroom, reciprocal)  # sums / total · 2^(headroom − 1)
+    mean = multiply_wide((sums + (total >> 1)) << headroom, reciprocal)  # sums / total · 2^(headroom − 1)
     return to_word((mean << (32 - bits - headroom)) >> spare)
 
 
@@ -327,7 +333,7 @@ def value_bits(keys: int, largest: int) -> int:
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """Bits of a word that a weighted sum of values of `value_bits` bits leaves unused."""
+    """Return the bits of a word that a weighted sum of values of `value_bits` bits leaves unused."""
     return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
 
 
@@ -337,7 +343,7 @@ def _value_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _value_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Unit of an attention's output: that of its values (input 2)."""
+    """Return the unit of an attention's output: that of its values (input 2)."""
     return np.asarray(q.unit(step.inputs[2]))
 
 
@@ -347,9 +353,10 @@ def _quantise_bitwise(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_bitwise_attention_f32(out, q, k, v, queries, keys, width, bits, bias)`, or `memory_attention`.
+    """C call: `scare_bitwise_attention_f32(out, q, k, v, queries, keys, width, bits, bias)`.
 
-    C computes memory attention pair by pair too, which costs less than a memory for the single query of our models.
+    With the setting `own` it is `scare_memory_attention_f32`, with the same arguments. Both add pair by pair in C: for
+    the single query of our models that costs less than building the associative memory.
     """
     (keys, width), settings = placed.shapes[2], placed.step.settings
     sizes = prod(placed.shapes[0]), keys, width, int(settings["bits"]), int(settings["bias"])
@@ -457,26 +464,31 @@ def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 def softmax_attention_q(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """Fixed-point version of `softmax_attention` for words q, k [L, heads·width] and v [L, heads·values].
+    """Fixed-point version of `softmax_attention` for words q, k [n, L, heads·width] and v [n, L, heads·values].
 
-    The result [L, heads·values] is in the unit of v. A weight is 2^−power; multiplying a score's distance to the
+    The result [n, L, heads·values] is in the unit of v. A weight is 2^−power; multiplying a score's distance to the
     largest score by `sharpness` · 2^(`bits` − 32 − spare bits of q and k) gives its power in Q16.
     """
     count = settings["heads"]
-    bits, keys, largest = score_bits(q.shape[2] // count), k.shape[1], 1 << POWER_BITS  # largest weight
-    spares, heads = [], []  # for queries, keys and values
-    for x, top in ((q, bits), (k, bits), (v, value_bits(keys, largest))):
+    bits = score_bits(q.shape[2] // count)
+    length = k.shape[1]
+    largest = 1 << POWER_BITS  # largest weight
+    spares, by_head = [], []  # of queries, keys and values; each becomes [n, heads, L, its width]
+    for x, top in ((q, bits), (k, bits), (v, value_bits(length, largest))):
         spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
         rows = to_top(x.astype(np.int64), spares[-1], top)
-        heads.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
-    scores = heads[0] @ heads[1].swapaxes(2, 3)
+        by_head.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
+    queries, keys, values = by_head
+    scores = queries @ keys.swapaxes(2, 3)
     below = multiply_wide(scores.max(axis=-1, keepdims=True) - scores, settings["sharpness"])
-    down = (spares[0] + spares[1] - settings["bits"])[:, None]  # right shift to Q16; if negative, a shift left, `up`
+    # Shift to Q16: `down` bits to the right or, where that is negative, `up` bits to the left. The minimum keeps the
+    # result at MOST_HALVINGS, beyond which a weight is zero; shifts of 20 and 31 bits are as good as longer ones.
+    down = (spares[0] + spares[1] - settings["bits"])[:, None]
     up = np.clip(-down, 0, 20)
     power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
     shares = power_of_two(power)  # the weights before they are divided by their sum
-    sums, total, spare = shares @ heads[2], shares.sum(axis=-1, keepdims=True), spares[2][:, None]
-    mixed = _average(sums, total, spare, value_bits(keys, largest), headroom_bits(keys, largest))
+    sums, total, spare = shares @ values, shares.sum(axis=-1, keepdims=True), spares[2][:, None]
+    mixed = _average(sums, total, spare, value_bits(length, largest), headroom_bits(length, largest))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
@@ -522,7 +534,9 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
     Its arguments are (out, queries, keys, values, rows, heads, width, value_width, sharpness, bits, score_bits,
     value_bits, headroom).
     """
-    settings, rows, largest = placed.step.settings, placed.out[0], 1 << POWER_BITS
+    settings = placed.step.settings
+    rows = placed.out[0]
+    largest = 1 << POWER_BITS
     width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
     sizes = checked_size("tokens", rows), settings["heads"], width, values
     bits = settings["bits"], score_bits(width), value_bits(rows, largest), headroom_bits(rows, largest)
@@ -661,6 +675,67 @@ C_FIXED: dict[str, MakeForm] = {
     "hash_codes_q": _c_hash_codes_q,
     "bitwise_attention_q": _c_bitwise_attention_q,
     "softmax_attention_q": _c_softmax_attention_q,
+}
+_ON_BITS = {"q": "queries", "k": "keys", "v": "keys * width", "out": "queries * width + keys"}
+C_EXTENTS = {
+    "hash_codes_f32": extents(
+        codes="rows",
+        x="rows * width",
+        table="bits + supports * (width + bits)",
+        where="supports % 16 == 0, bits % 4 == 0, bits <= 32",
+    ),
+    "bitwise_attention_f32": extents(**_ON_BITS, where="keys * (bits + bias) < 2 ** 31", words="bias"),
+    "memory_attention_f32": extents(**_ON_BITS, where="keys * (bits + bias) < 2 ** 31, queries <= keys", words="bias"),
+    "softmax_attention_f32": extents(
+        q="queries * heads * width",
+        k="keys * heads * width",
+        v="keys * heads * values",
+        out="queries * heads * values + keys",
+        where="keys >= 1",
+    ),
+    "attention_scores_f32": extents(
+        q="queries * heads * width", k="keys * heads * width", out="heads * queries * keys"
+    ),
+    "softmax_mix_f32": extents(
+        score="heads * queries * keys",
+        v="keys * heads * values",
+        out="queries * heads * values + keys",
+        where="keys >= 1",
+    ),
+    "hash_codes_q": extents(
+        codes="rows",
+        x="rows * width",
+        support="up(supports, 8) * up(width, 8)",
+        coefficients="degree + 1",
+        projection="bits * (2 + up(supports, 8))",
+        where=f"1 <= width <= {LARGEST_SIZES['width']}, 1 <= supports <= {LARGEST_SIZES['supports']}, 1 <= bits <= 32,"
+        f" degree <= {HIGHEST_DEGREE}",
+    ),
+    "hash_codes_8_16_q": extents(
+        codes="rows",
+        x="rows * 8",
+        support="128",
+        coefficients="5",
+        projection="bits * 18",
+        where="1 <= bits <= 32",
+    ),
+    "bitwise_attention_q": extents(
+        queries="rows",
+        keys="rows",
+        values="rows * width",
+        out="rows * width",
+        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, width % 4 == 0,"
+        f" (rows + 1) // 2 * width <= {LARGEST_SIZES['value pairs']}, rows * most <= 65536, headroom <= 17",
+    ),
+    "softmax_attention_q": extents(
+        queries="rows * heads * width",
+        keys="rows * heads * width",
+        values="rows * heads * value_width",
+        out="rows * heads * value_width",
+        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, 0 <= sharpness, {near('bits')},"
+        " width * 2 ** (2 * score_bits) <= 2 ** 30, rows * 2 ** (13 + value_bits) < 2 ** 31,"
+        " 1 <= value_bits + headroom <= 32",
+    ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "hash_codes": _tensor_hash_codes,

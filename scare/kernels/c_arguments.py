@@ -22,7 +22,7 @@ CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a tim
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
 # Largest sizes that the fixed-point kernels take, checked by `checked_size`: the lengths of their arrays in
 # scare_fixed.h.
-LARGEST = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}
+LARGEST_SIZES = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}
 # Size of a number by C type.
 BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}
 
@@ -135,11 +135,11 @@ class PlacedStep:
         return prod(self.shapes[0][:-1]), self.shapes[0][-1]
 
     def weight(self, name: str) -> np.ndarray:
-        """A weight in double precision."""
+        """Return a weight in double precision."""
         return self.step.weights[name].astype(np.float64)
 
     def bias(self, *shape: int) -> np.ndarray:
-        """The bias in double precision, broadcast to this shape; zeros if the step has none."""
+        """Return the bias in double precision, broadcast to this shape; zeros if the step has none."""
         return np.broadcast_to(self.weight("bias") if "bias" in self.step.weights else 0.0, shape)
 
 
@@ -197,9 +197,9 @@ def table_q(array: np.ndarray, about: str, kind: type[np.integer] | None = None)
 
 def checked_size(what: str, size: int) -> int:
     """Return the size; raise NotApplicableError if it is too large for the fixed-point kernels."""
-    if size > LARGEST[what]:
+    if size > LARGEST_SIZES[what]:
         raise NotApplicableError(
-            f"float32 only: {what} of {size}; the fixed-point kernels have room for {LARGEST[what]}"
+            f"float32 only: {what} of {size}; the fixed-point kernels have room for {LARGEST_SIZES[what]}"
         )
     return size
 

@@ -10,9 +10,10 @@ from math import prod
 import numpy as np
 
 from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free, per_number
 from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
-from scare.records import Count, Positive
+from scare.schema import Count, Positive
 
 THRESHOLD = 0.5  # a decision above it chooses the deep branch
 PERIODS = ("simple_period", "deep_period")  # settings: windows for which a decision holds; index 1 is the deep branch
@@ -66,7 +67,8 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
     if choice is None:
         return decisions > THRESHOLD
     if isinstance(choice, BatchChoice):
-        expired, periods = choice.left == 0, np.array([settings[name] for name in PERIODS])
+        expired = choice.left == 0
+        periods = np.array([settings[name] for name in PERIODS])
         choice.deep = np.where(expired, decisions > THRESHOLD, choice.deep)
         choice.left = np.where(expired, periods[choice.deep.astype(int)], choice.left) - 1
         return choice.deep
@@ -101,7 +103,7 @@ def _tensor_leaky_relu(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 
 
 def sigmoid_mean(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mean over time of the sigmoid of x [T, C]: [C]."""
+    """Return the mean over time of the sigmoid of x [T, C]: [C]."""
     return sigmoid(x).mean(axis=1)
 
 
@@ -139,6 +141,10 @@ FLOAT_KERNELS = {
 C_FLOAT32: dict[str, MakeForm] = {
     "leaky_relu": _c_leaky_relu_f32,
     "sigmoid_mean": _c_sigmoid_mean_f32,
+}
+C_EXTENTS = {
+    "leaky_relu_f32": extents(out="count", x="count", over="x"),
+    "sigmoid_mean_f32": extents(out="width", x="rows * width"),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "leaky_relu": _tensor_leaky_relu,

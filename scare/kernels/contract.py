@@ -92,7 +92,7 @@ def expect(condition: bool, what: str) -> None:
 
 
 def same_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """Shape function of kernels whose output has the shape of their input."""
+    """Return the shape function of kernels whose output has the shape of their input."""
     return x
 
 
@@ -107,7 +107,7 @@ def equal_shapes(kernel: str) -> Callable[..., Shape]:
 
 
 def free(*_: Any) -> Operations:
-    """Cost function of kernels that only move or compare data."""
+    """Return the cost function of kernels that only move or compare data."""
     return Operations()
 
 

@@ -8,7 +8,7 @@ overflow. Weights that read the window are int8 (int16 for the newest rows), all
 half-words, a row is first shifted left by its spare bits, so that it uses all bits whatever its magnitude.
 
 NumPy computes in int64; in C every result fits a word (32 bits) unless stated otherwise. Each family of `kernels` has
-its quantisation rules beside its fixed-point kernels; `quantise` in `export/lowering.py` applies them. The int8
+its quantisation rules beside its fixed-point kernels; `export/quantise.py` applies them. The int8
 matrices of TensorFlow Lite are rounded by a rule of their own, in `export/tflite.py`.
 """
 
@@ -25,6 +25,7 @@ ROOT = (716907464, -1763628704, 1759230083)  # 1/√x ≈ c₀ + c₁x + c₂x²
 FULL = 32767  # the largest magnitude of an int16 that is symmetric about zero
 FULL_INT8 = 127  # likewise of an int8
 LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum of two fits as well
+MOST_OFFSET = 1 << 24  # the largest magnitude of the offset that is added to the last word
 LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
 MOST_SUM = 65000  # largest sum of |weights| whose products with 16-bit numbers add up to a word
 TINY = 1e-30  # replaces zero in a divisor: weights that are all zero get some scale
@@ -72,7 +73,7 @@ def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
 
 
 def row_bits(width: int) -> int:
-    """Bits to which `to_top` may shift a row of this width, so that the sum of its squares fits a word."""
+    """Return the bits to which `to_top` may shift a row of this width, so that the sum of its squares fits a word."""
     return (32 - int(width).bit_length()) // 2
 
 
@@ -127,7 +128,7 @@ class QuantisationState:
         return self.shapes[INPUT][1]
 
     def readers(self, name: str) -> list[Step]:
-        """The steps that read a value."""
+        """Return the steps that read a value."""
         return [step for step in self.steps if name in step.inputs]
 
     def is_window(self, name: str) -> bool:
@@ -142,7 +143,7 @@ class QuantisationState:
         return float(unit.flat[0])
 
     def feature_units(self, name: str) -> np.ndarray:
-        """The unit of each feature (last axis), equal in every row; NotApplicableError if rows differ."""
+        """Return the unit of each feature (last axis), equal in every row; NotApplicableError if rows differ."""
         rows = self.units[name].reshape(-1, self.shapes[name][-1])
         _expect_common_unit((rows == rows[0]).all(), name)
         return rows[0]
@@ -183,7 +184,7 @@ VIEW = QuantisationRule(  # for kernels that read the same numbers in another sh
 
 
 def product_bound(x: np.ndarray, weights: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
-    """The largest magnitude of x · weights + bias for |x| up to this bound."""
+    """Return the largest magnitude of x · weights + bias for |x| up to this bound."""
     return x @ np.abs(weights) + np.abs(bias)
 
 
@@ -193,7 +194,7 @@ def power_of_two_above(number: np.ndarray | float) -> np.ndarray:
 
 
 def word_unit(bound: np.ndarray) -> np.ndarray:
-    """The smallest units, powers of two, in which numbers up to these bounds are at most `LARGEST`."""
+    """Return the smallest units, powers of two, in which numbers up to these bounds are at most `LARGEST`."""
     return power_of_two_above(bound / LARGEST)
 
 
@@ -203,7 +204,7 @@ def output_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def finest_unit(weight: np.ndarray) -> np.ndarray:
-    """The smallest units of the outputs [O] for which `to_q16(weight / unit)` fits an int16.
+    """Return the smallest units of the outputs [O] for which `to_q16(weight / unit)` fits an int16.
 
     `weight` [I, O] is the change of each output for one step of each input.
     """
@@ -211,7 +212,7 @@ def finest_unit(weight: np.ndarray) -> np.ndarray:
 
 
 def bits_between(coarse: np.ndarray | float, fine: np.ndarray | float) -> np.ndarray:
-    """Bits by which a word in the fine unit is shifted right to get it in the coarse one."""
+    """Return the bits by which a word in the fine unit is shifted right to get it in the coarse one."""
     return np.rint(np.log2(coarse / fine)).astype(np.int32)
 
 
@@ -226,6 +227,11 @@ def checked_round(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarr
 def to_q16(weight: np.ndarray) -> np.ndarray:
     """Quantise to Q16, for products that drop their low 16 bits (`multiply_half`)."""
     return checked_round(weight * 65536, np.int16)
+
+
+def floor_loss(weight: np.ndarray) -> np.ndarray:
+    """Mean loss of sums with int16 weights [I, O] whose products drop their low 16 bits: half a step for each [O]."""
+    return np.count_nonzero(weight, axis=0) / 2
 
 
 def to_int32(bias: np.ndarray, unit: np.ndarray | float) -> np.ndarray:

@@ -10,6 +10,7 @@ from annotated_types import MaxLen
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, elementwise_form, table_f32, table_q
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import (
     Kernel,
     Operations,
@@ -26,7 +27,7 @@ from scare.kernels.contract import (
 from scare.kernels.fixed_point import QuantisationRule, QuantisationState, checked_round, rounding_shift, to_word
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor, concatenate
-from scare.records import Positive
+from scare.schema import Positive
 
 TERMS = 4096  # most terms of a polynomial
 MOST_FACTOR = 28000  # largest factor of a fixed-point product: half of its square is below 2^29 (`fixed_point.LARGEST`)
@@ -76,7 +77,7 @@ def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 
 
 def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """All products of two numbers of x [C], squares among them, each number clamped at ±limit: [C(C+1)/2].
+    """Return all products of two numbers of x [C], squares among them, each number clamped at ±limit: [C(C+1)/2].
 
     In the order of `np.triu_indices`: 0·0, 0·1, … 1·1, 1·2 …
     """
@@ -114,7 +115,7 @@ def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _products_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The square of the limit at which both factors are clamped."""
+    """Return the square of the limit at which both factors are clamped."""
     return np.asarray(step.settings["limit"] ** 2)
 
 
@@ -131,7 +132,7 @@ def _factor_bits(step: Step) -> int:
 def _quantise_products(q: QuantisationState, step: Step) -> Step:
     """Make `products_q`, whose `factor` converts each word to a 16-bit number with `_factor_bits` fractional bits."""
     limit, bits = step.settings["limit"], _factor_bits(step)
-    factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))
+    factor = np.rint(q.feature_units(step.inputs[0]) * 2.0 ** (bits + 32))  # of the product, C takes the upper 32 bits
     if factor.max() >= 2.0**31:  # too large for an int32
         raise NotApplicableError(
             f"float32 only: the steps of a reading are too coarse for products of readings up to ±{limit:g}"
@@ -229,6 +230,13 @@ C_FLOAT32: dict[str, MakeForm] = {
     "divide": elementwise_form,
 }
 C_FIXED: dict[str, MakeForm] = {"products_q": _c_products_q}
+C_EXTENTS = {
+    "polynomial_f32": extents(out="outputs", x="inputs", powers="terms * inputs", weight="(1 + terms) * outputs"),
+    "products_f32": extents(out="count * (count + 1) // 2", x="count"),
+    "blend_f32": extents(out="1", formulas="count + 1", x="1", passages="4 * count"),
+    "divide_f32": extents(out="count", a="count", b="count", over="a b"),
+    "products_q": extents(out="count * (count + 1) // 2", x="count", factors="count", where="0 <= top <= 32767"),
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "polynomial": _tensor_polynomial,
     "products": _tensor_products,

@@ -1,6 +1,6 @@
 """Fused kernels: several steps in one, so that their intermediate values need no memory.
 
-`fuse` of `calibrator/passes.py` puts them into a plan before it is exported.
+`fuse` of `calibrator/plan_passes.py` puts them into a plan before it is exported.
 """
 
 from math import floor, log2, prod
@@ -12,6 +12,7 @@ from annotated_types import MinLen
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
     CHUNK,
+    LARGEST_SIZES,
     SPECIALISED_WIDTH,
     CForm,
     MakeForm,
@@ -27,6 +28,7 @@ from scare.kernels.c_arguments import (
     tables_f32,
     view_form,
 )
+from scare.kernels.c_extents import extents, near
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, free, one_product
 from scare.kernels.fixed_point import (
     FULL,
@@ -38,6 +40,7 @@ from scare.kernels.fixed_point import (
     bits_between,
     checked_round,
     finest_unit,
+    floor_loss,
     matmul_half,
     multiply_half,
     output_unit,
@@ -54,7 +57,7 @@ from scare.kernels.linear import tensor_mix_features
 from scare.kernels.pointwise import FLOAT_KERNELS as POINTWISE
 from scare.kernels.pointwise import TENSOR_FORMS as POINTWISE_TENSORS
 from scare.kernels.tensor import MakeTensor, Tensor
-from scare.records import Count, Whole
+from scare.schema import Count, Whole
 
 ACTIVATIONS = ("relu", "gelu")
 HIDDEN_BITS = 16  # right shift of the hidden layer's sums
@@ -97,26 +100,26 @@ def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, setting
 
 
 def _tokens_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Largest magnitude of each output for inputs within their bounds: [L, O]."""
+    """Return the largest magnitude of each output for inputs within their bounds: [L, O]."""
     rows = product_bound(q.bounds[step.inputs[0]], step.weights["local"], step.weights["bias"])
     return rows + np.abs(step.weights["share"])[:, None] * _mixed_bound(q, step)
 
 
 def _mixed_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The bound of the shared vector after its product with `mix` [O]; without `mix`, before."""
+    """Return the bound of the shared vector after its product with `mix` [O]; without `mix`, before."""
     shared = q.bounds[step.inputs[1]]
     return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
 
 
 def _tokens_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """One unit for all tokens: the smallest in which they fit a word, and `local` and `share` fit int16."""
+    """Return one unit for all tokens: the smallest in which they fit a word, and `local` and `share` fit int16."""
     local = step.weights["local"] * q.feature_units(step.inputs[0])[:, None]
     share = step.weights["share"] * _mixed_unit(q, step)
     return np.max([word_unit(q.bounds[step.output].max()), finest_unit(local).max(), *finest_unit(share[:, None])])
 
 
 def _mixed_unit(q: QuantisationState, step: Step) -> float:
-    """The unit of the shared vector after its product with `mix`; without `mix`, its own."""
+    """Return the unit of the shared vector after its product with `mix`; without `mix`, its own."""
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit
@@ -126,13 +129,14 @@ def _mixed_unit(q: QuantisationState, step: Step) -> float:
 def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
     """Make `token_rows_q`: each weight is multiplied by the unit of what it reads and divided by that of its result."""
     unit, mixed = q.unit(step.output), _mixed_unit(q, step)
-    weights = {
-        "local": to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit),
-        "share": to_q16(step.weights["share"] * mixed / unit),
-        "bias": to_int32(step.weights["bias"], unit),
-    }
+    local = to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit)
+    share = to_q16(step.weights["share"] * mixed / unit)
+    loss = floor_loss(local) + floor_loss(share[None])[:, None]  # [L, O]
+    weights = {"local": local, "share": share}
     if "mix" in step.weights:
         weights["mix"] = to_q16(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
+        loss = loss + np.multiply.outer(share / 65536, floor_loss(weights["mix"]))
+    weights["bias"] = to_int32(step.weights["bias"] / unit + loss, 1.0)
     return Step("token_rows_q", step.inputs, step.output, weights)
 
 
@@ -146,7 +150,9 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
     """C call: `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`."""
-    weights, name, (rows, channels) = placed.step.weights, placed.step.output, placed.shapes[0]
+    weights = placed.step.weights
+    name = placed.step.output
+    (rows, channels) = placed.shapes[0]
     local, outputs = weights["local"], placed.out[1]
     if outputs % 4:
         raise NotApplicableError(f"float32 only: tokens have {outputs} numbers; fixed point needs a multiple of four")
@@ -170,7 +176,7 @@ def _tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings:
 
 
 def feed_forward(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Two dense steps with an activation between them, row by row of x [..., D]: [..., O].
+    """Return two dense steps with an activation between them, row by row of x [..., D]: [..., O].
 
     Weights `inner` [D, H], `inner_bias` [H], `outer` [H, O], `outer_bias` [O].
     """
@@ -277,7 +283,10 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     """C call: `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`."""
-    weights, settings, name, (rows, width) = placed.step.weights, placed.step.settings, placed.step.output, placed.out
+    weights = placed.step.weights
+    settings = placed.step.settings
+    name = placed.step.output
+    (rows, width) = placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
     outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, F]
     tables = (
@@ -347,6 +356,59 @@ C_FIXED: dict[str, MakeForm] = {
     "token_rows_q": _c_token_rows_q,
     "feed_forward_q": _c_feed_forward_q,
     "part": view_form,
+}
+_FEED = {"out": "rows * outputs", "x": "rows * width", "table": "outputs + hidden * (1 + width + outputs)"}
+_FEED_Q = {
+    "out": "rows * width",
+    "x": "rows * width",
+    "inner": "up(hidden, 8) * (2 + up(width, 8))",
+    "outer": "up(width, 4) * up(hidden, 8)",
+    "outer_bias": "up(width, 4)",
+}
+C_EXTENTS = {
+    "token_rows_f32": extents(
+        out="rows * outputs",
+        seen="rows * channels",
+        shared="max(inputs, (inputs == 0) * outputs)",
+        share="rows",
+        table="outputs * (inputs + channels + rows)",
+        where="channels >= 1",
+    ),
+    "feed_forward_f32": extents(**_FEED, where="hidden % 16 == 0"),
+    "feed_forward_8_f32": extents(
+        out="rows * outputs", x="rows * 8", table="outputs + hidden * (9 + outputs)", where="hidden % 16 == 0"
+    ),
+    "feed_forward_gelu_f32": extents(**_FEED, where="hidden % 16 == 0"),
+    "token_rows_q": extents(
+        out="rows * outputs",
+        seen="rows * channels",
+        shared="max(width, (width == 0) * outputs)",
+        local="outputs * channels",
+        mix="outputs * up(width, 2)",
+        rest="outputs // 4 * rows * 5",
+        where="channels >= 1, outputs % 4 == 0",
+    ),
+    "token_rows_1_8_q": extents(
+        out="rows * 8",
+        seen="rows",
+        shared="max(width, (width == 0) * 8)",
+        local="8",
+        mix="8 * up(width, 2)",
+        rest="rows * 10",
+    ),
+    "feed_forward_q": extents(
+        **_FEED_Q,
+        where=f"1 <= width <= {LARGEST_SIZES['width']}, hidden <= {LARGEST_SIZES['hidden']}, most <= 31,"
+        f" -31 <= bits, {near('bits')}",
+    ),
+    "feed_forward_8_q": extents(
+        out="rows * 8",
+        x="rows * 8",
+        inner="up(hidden, 8) * 10",
+        outer="8 * up(hidden, 8)",
+        outer_bias="8",
+        where=f"hidden <= {LARGEST_SIZES['hidden']}, most <= 31, -31 <= bits, {near('bits')}",
+    ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "token_rows": _tensor_token_rows,

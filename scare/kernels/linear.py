@@ -17,6 +17,7 @@ from scare.kernels.c_arguments import (
     table_q,
     tables_f32,
 )
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import (
     INPUT,
     Kernel,
@@ -35,6 +36,7 @@ from scare.kernels.fixed_point import (
     QuantisationState,
     bits_between,
     finest_unit,
+    floor_loss,
     matmul_half,
     product_bound,
     to_int32,
@@ -82,7 +84,7 @@ def _dense_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Largest magnitude of each output for inputs within their bounds: [..., O]."""
+    """Return the largest magnitude of each output for inputs within their bounds: [..., O]."""
     if step.inputs[0] == INPUT:
         raise NotApplicableError("float32 only: a token for each reading has no fixed-point form")
     if step.weights.get("bias", np.empty(0)).ndim > 1:
@@ -103,7 +105,7 @@ def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _sum_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """The unit of each output's sum, before it is shifted to the unit of the output: [O]."""
+    """Return the unit of each output's sum, before it is shifted to the unit of the output: [O]."""
     bound = q.bounds[step.output]
     units = word_unit(bound.reshape(-1, bound.shape[-1]).max(axis=0))
     if q.is_window(step.inputs[0]):
@@ -122,12 +124,9 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
         matrix = weight.reshape(q.window, q.channels, -1) / q.quanta[:, None]
         return quantise_projection(q, step, matrix / units, bias / units, per_channel=False)
     fine = _sum_units(q, step)
-    shift = bits_between(units, fine)
-    weights = {
-        "weight": to_q16(weight * q.feature_units(step.inputs[0])[:, None] / fine),
-        "bias": to_int32(bias, fine) + (1 << shift >> 1),  # half a step more, so that the shift rounds
-        "shift": shift,
-    }
+    shift, rounded = bits_between(units, fine), to_q16(weight * q.feature_units(step.inputs[0])[:, None] / fine)
+    more = floor_loss(rounded) + (1 << shift >> 1)  # half a step, so that the shift rounds
+    weights = {"weight": rounded, "bias": to_int32(bias / fine + more, 1.0), "shift": shift}
     return Step("dense_q", step.inputs, step.output, weights)
 
 
@@ -145,7 +144,9 @@ def _c_dense_f32(placed: PlacedStep) -> CForm:
 def _c_dense_q(placed: PlacedStep) -> CForm:
     """C call: `scare_dense_q(out, x, weights, bias, shifts, rows, inputs, outputs)`."""
     weight, bias, shift = (placed.step.weights[name] for name in ("weight", "bias", "shift"))
-    (rows, inputs), outputs, name = placed.rows_and_width, placed.out[-1], placed.step.output
+    (rows, inputs) = placed.rows_and_width
+    outputs = placed.out[-1]
+    name = placed.step.output
     if rows == outputs == 1:
         dot = table_q(pad_axis(weight.T, -1, 2), f"{name} weights")
         return CForm((dot, inputs, int(bias[0]), int(shift[0])), function="dense_1")
@@ -200,6 +201,25 @@ C_FLOAT32: dict[str, MakeForm] = {
 }
 C_FIXED: dict[str, MakeForm] = {
     "dense_q": _c_dense_q,
+}
+C_EXTENTS = {
+    "dense_f32": extents(
+        out="rows * outputs",
+        x="rows * inputs",
+        weight="inputs * outputs",
+        bias="outputs + (rows - 1) * step",
+        where="rows >= 1",
+    ),
+    "add_outer_f32": extents(out="rows * width", z="rows * width", g="width", share="rows", over="z"),
+    "dense_q": extents(
+        out="rows * outputs",
+        x="rows * inputs",
+        weights="up(outputs, 4) * up(inputs, 2)",
+        bias="up(outputs, 4)",
+        shifts="outputs",
+        where="inputs >= 1, largest(shifts) <= 31",
+    ),
+    "dense_1_q": extents(out="1", x="inputs", weights="up(inputs, 2)", where="shift <= 31"),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "dense": _tensor_dense,

@@ -5,9 +5,10 @@ from math import prod
 import numpy as np
 
 from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, tables_f32
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect, free, per_number
 from scare.kernels.tensor import MakeTensor, Tensor, concatenate
-from scare.records import Count, Positive
+from scare.schema import Count, Positive
 
 
 def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -43,7 +44,9 @@ def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 def _c_patches_f32(placed: PlacedStep) -> CForm:
     """C call: `scare_patches_f32(out, x, rows, channels, count, patch, stride)`."""
-    rows, patch, stride = placed.shapes[0][0], placed.step.settings["patch"], placed.step.settings["stride"]
+    rows = placed.shapes[0][0]
+    patch = placed.step.settings["patch"]
+    stride = placed.step.settings["stride"]
     return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
 
 
@@ -73,7 +76,7 @@ def _tensor_affine(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def window_moments(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Mean and standard deviation √(variance + epsilon) of each channel of x [T, C]: [2, C]."""
+    """Return the mean and standard deviation √(variance + epsilon) of each channel of x [T, C]: [2, C]."""
     mean = x.mean(axis=1, keepdims=True)
     variance = np.square(x - mean).mean(axis=1, keepdims=True)
     return np.concatenate([mean, np.sqrt(variance + x.dtype.type(settings["epsilon"]))], axis=1)
@@ -162,6 +165,13 @@ C_FLOAT32: dict[str, MakeForm] = {
     "window_moments": _c_window_moments_f32,
     "standardize": _c_standardize_f32,
     "restore": _c_restore_f32,
+}
+C_EXTENTS = {
+    "patches_f32": extents(out="count * patch * channels", x="rows * channels", where="rows >= 1"),
+    "affine_f32": extents(out="rows * width", x="rows * width", scale="width", shift="width", over="x"),
+    "window_moments_f32": extents(moments="2 * channels", x="rows * channels"),
+    "standardize_f32": extents(out="rows * channels", x="rows * channels", moments="2 * channels", over="x"),
+    "restore_f32": extents(out="1", y="1", moments="2 * channels", where="channels >= 1", over="y"),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "patches": _tensor_patches,

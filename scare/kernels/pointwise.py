@@ -10,6 +10,7 @@ import numpy as np
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import (
+    LARGEST_SIZES,
     SPECIALISED_WIDTH,
     WINDOW_NAME,
     CForm,
@@ -23,6 +24,7 @@ from scare.kernels.c_arguments import (
     tables_f32,
     view_form,
 )
+from scare.kernels.c_extents import extents, near
 from scare.kernels.contract import (
     INPUT,
     Kernel,
@@ -42,6 +44,7 @@ from scare.kernels.contract import (
 from scare.kernels.fixed_point import (
     FULL,
     LEAST_SQUARE,
+    MOST_OFFSET,
     VIEW,
     WINDOW,
     QuantisationRule,
@@ -57,7 +60,7 @@ from scare.kernels.fixed_point import (
     to_word,
 )
 from scare.kernels.tensor import MakeTensor, Tensor
-from scare.records import Positive
+from scare.schema import Positive
 
 # GELU as C computes it, x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division.
 GELU_COST = per_number(multiply_adds=3, additions=1, exponentials=1, divisions=1)
@@ -89,7 +92,7 @@ def _add_unit(q: QuantisationState, step: Step) -> np.ndarray:
     Each number is at most `LARGEST` (2²⁹), so the sum of three fits a word of 32 bits, but that of four may not.
     """
     unit = max(q.unit(name) for name in step.inputs)
-    if q.bounds[step.output].max() / unit >= 2.0**31:
+    if q.bounds[step.output].max() / unit >= 2.0**31 - MOST_OFFSET:
         raise NotApplicableError("float32 only: a sum of more than three values has no fixed-point form")
     return np.asarray(unit)
 
@@ -132,7 +135,7 @@ def _tensor_flatten(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The newest row of x [T, C]: [C]."""
+    """Return the newest row of x [T, C]: [C]."""
     return x[:, -1]
 
 
@@ -142,12 +145,12 @@ def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _newest_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The bounds of the window's newest row [C]."""
+    """Return the bounds of the window's newest row [C]."""
     return q.bounds[INPUT][-1]
 
 
 def _newest_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """The unit of a reading, 1 / quantum of its channel, after the left shift by `NEWEST_BITS`: [C]."""
+    """Return the unit of a reading, 1 / quantum of its channel, after the left shift by `NEWEST_BITS`: [C]."""
     return 2.0**-NEWEST_BITS / q.quanta
 
 
@@ -247,7 +250,9 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
     """C call: `scare_layer_norm_q(out, x, scales, rows, width, epsilon, epsilon_bits)`."""
-    weights, settings, (rows, width) = placed.step.weights, placed.step.settings, placed.out
+    weights = placed.step.weights
+    settings = placed.step.settings
+    (rows, width) = placed.out
     pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
     scales = table_q(pairs, f"{placed.step.output} gain and bias")
     numbers = settings["epsilon"], settings["epsilon_bits"]
@@ -269,13 +274,13 @@ def window_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Convert the word x [1] to float32 by multiplying it by its unit: [1]."""
-    return x.astype(np.float32) * np.float32(settings["unit"])
+    """Add an offset to the word x [1], then convert it to float32 by multiplying it by its unit: [1]."""
+    return (x + settings["offset"]).astype(np.float32) * np.float32(settings["unit"])
 
 
 def _c_result_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_result_q(out, x, unit)`."""
-    return CForm((float(placed.step.settings["unit"]),), kind="float")
+    """C call: `scare_result_q(out, x, offset, unit)`."""
+    return CForm((placed.step.settings["offset"], float(placed.step.settings["unit"])), kind="float")
 
 
 FLOAT_KERNELS = {
@@ -313,6 +318,32 @@ C_FIXED: dict[str, MakeForm] = {
     "layer_norm_q": _c_layer_norm_q,
     "result_q": _c_result_q,
     "flatten": view_form,
+}
+C_EXTENTS = {
+    "add_f32": extents(out="count", a="count", b="count", over="a b"),
+    "relu_f32": extents(out="count", x="count", over="x"),
+    "gelu_f32": extents(out="count", x="count", over="x"),
+    "layer_norm_f32": extents(out="rows * width", x="rows * width", gain="width", bias="width", over="x"),
+    "layer_norm_8_f32": extents(out="rows * 8", x="rows * 8", gain="8", bias="8", over="x"),
+    "add_q": extents(out="count", a="count", b="count", where="shift <= 31", over="a b"),
+    "newest_q": extents(out="channels", window="(channels - 1) * stride + rows", where="rows >= 1, channels >= 1"),
+    "layer_norm_q": extents(
+        out="rows * width",
+        x="rows * width",
+        scales="2 * up(width, 2)",
+        where=f"1 <= width <= {LARGEST_SIZES['width']}, {near('epsilon_bits')}",
+        over="x",
+        words="epsilon",
+    ),
+    "layer_norm_8_q": extents(
+        out="rows * 8",
+        x="rows * 8",
+        scales="16",
+        where=near("epsilon_bits"),
+        over="x",
+        words="epsilon",
+    ),
+    "result_q": extents(out="1", x="1"),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "add": lambda a, b, weights, settings: a + b,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, table_f32
+from scare.kernels.c_extents import extents
 from scare.kernels.choice import sigmoid
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Weights, expect
 from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
@@ -59,7 +60,7 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """One operation of the graph, which each format writes in its own way."""
+    """Return one operation of the graph, which each format writes in its own way."""
     size = weights["hidden"].shape[0]
     return Tensor("lstm", (x, *(as_tensor(weights[name]) for name in ("input", "hidden", "bias"))), (size,))
 
@@ -67,6 +68,9 @@ def _tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 FLOAT_KERNELS = {"lstm": Kernel(lstm, _lstm_shape, _lstm_cost)}
 C_FLOAT32: dict[str, MakeForm] = {
     "lstm": _c_lstm_f32,
+}
+C_EXTENTS = {
+    "lstm_f32": extents(out="3 * size", x="rows * channels", table="4 * size * (1 + channels + size)"),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "lstm": _tensor_lstm,

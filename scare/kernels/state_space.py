@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 
 from scare.kernels.c_arguments import CForm, MakeForm, PlacedStep, elementwise_form, tables_f32
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import (
     Kernel,
     Operations,
@@ -21,7 +22,7 @@ from scare.kernels.contract import (
 )
 from scare.kernels.pointwise import c_newest_f32
 from scare.kernels.tensor import MakeTensor, Tensor
-from scare.records import Count, Positive
+from scare.schema import Count, Positive
 
 
 def rms_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -56,7 +57,7 @@ def multiply(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings)
 
 
 def newest_rows(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """The newest `rows` rows of x [T, C], oldest first: [rows, C]."""
+    """Return the newest `rows` rows of x [T, C], oldest first: [rows, C]."""
     return x[:, x.shape[1] - settings["rows"] :]
 
 
@@ -172,6 +173,25 @@ C_FLOAT32: dict[str, MakeForm] = {
     "newest_rows": c_newest_f32,
     "causal_convolution": _c_causal_convolution_f32,
     "state_space": _c_state_space_f32,
+}
+C_EXTENTS = {
+    "rms_norm_f32": extents(out="rows * width", x="rows * width", over="x"),
+    "silu_f32": extents(out="count", x="count", over="x"),
+    "multiply_f32": extents(out="count", a="count", b="count", over="a b"),
+    "newest_rows_f32": extents(out="kept * width", x="rows * width", where="kept <= rows"),
+    "causal_convolution_f32": extents(
+        out="rows * features", x="rows * features", taps="lags * features", bias="features", over="x"
+    ),
+    "state_space_f32": extents(
+        out="heads * width + heads",
+        x="rows * heads * width",
+        b="rows * states",
+        c="states",
+        dt="rows * heads",
+        decay="heads",
+        direct="heads",
+        where="rows >= 1",
+    ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "rms_norm": _tensor_rms_norm,

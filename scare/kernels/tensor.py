@@ -1,7 +1,7 @@
 """Tensor expressions: the graph that a plan becomes before it is written as TensorFlow Lite, ONNX or MicroPython.
 
 Shapes are known and leave out the batch; constants have no batch. There are few operations, so that each format needs
-only a short table. Comes from the tensor forms of the kernels, goes to `export/tensor_graph.py`.
+only a short table. Input: the tensor forms of the kernels; output: what `export/tensor_graph.py` simplifies.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Tensor:
         return Tensor("sum", (self,), (*self.shape[:axis], 1, *self.shape[axis + 1 :]), {"axis": axis})
 
     def mean(self, axis: int = -1) -> Tensor:
-        """Mean along an axis, which stays with length 1."""
+        """Return the mean along an axis, which stays with length 1."""
         return self.sum(axis) * (1 / self.shape[axis])
 
     def apply(self, function: str) -> Tensor:
@@ -155,7 +155,7 @@ def in_order(result: Tensor) -> list[Tensor]:
 
 
 def size(tensor: Tensor) -> int:
-    """Number of elements."""
+    """Return the number of elements."""
     return prod(tensor.shape)
 
 

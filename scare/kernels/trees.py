@@ -16,6 +16,7 @@ import numpy as np
 
 from scare.errors import NotApplicableError
 from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, table_f32, table_q
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import Codes, Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect
 from scare.kernels.fixed_point import (
     FULL,
@@ -78,7 +79,7 @@ def _codes(x: np.ndarray, feature: np.ndarray, threshold: np.ndarray, low: np.nd
 
 
 def _depth(feature: Shape) -> int:
-    """Depth d of trees whose weight `feature` has this shape, [T, 2^d − 1]."""
+    """Return the depth d of trees whose weight `feature` has this shape, [T, 2^d − 1]."""
     return feature[1].bit_length()
 
 
@@ -88,7 +89,8 @@ def tree_margins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
     Distances are relative to the threshold if that is beyond ±1. The guard's bit has the distance to the nearest limit.
     """
     feature, threshold, low, high = (weights[name] for name in ("feature", "threshold", "low", "high"))
-    codes, depth = tree_codes(x, weights, settings).astype(np.intp), _depth(feature.shape)
+    codes = tree_codes(x, weights, settings).astype(np.intp)
+    depth = _depth(feature.shape)
     rows, tree = np.arange(len(x))[:, None], np.arange(len(feature))
     margins = np.full((*codes.shape, depth), np.inf)
     for bit in range(depth):
@@ -121,7 +123,7 @@ def _check_trees(inputs: int, weights: Shapes) -> Shape:
 
 
 def _trees_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """An addition per tree; comparisons count as additions, too: d in each tree, two for each guarded number."""
+    """Count an addition per tree; comparisons count as additions, too: d in each tree, two for each guarded number."""
     count, depth = weights["feature"][0], _depth(weights["feature"])
     return Operations(additions=count * (depth + 1) + 2 * weights["low"][0])
 
@@ -154,12 +156,12 @@ def _trees_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _trees_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The sum over all trees of the largest |leaf|."""
+    """Return the sum over all trees of the largest |leaf|."""
     return np.abs(step.weights["leaf"]).max(axis=1).sum()
 
 
 def _leaf_unit(step: Step) -> np.ndarray:
-    """The smallest unit in which all leaves fit int16.
+    """Return the smallest unit in which all leaves fit int16.
 
     It is never finer than the unit of the output, because that fits a sum of up to `MOST_TREES` leaves into a word.
     """
@@ -168,7 +170,8 @@ def _leaf_unit(step: Step) -> np.ndarray:
 
 def _quantise_trees(q: QuantisationState, step: Step) -> Step:
     """Thresholds and limits become words in the units of their inputs, leaves int16 in a unit of their own."""
-    source, feature = step.inputs[0], step.weights["feature"].astype(np.int64)
+    source = step.inputs[0]
+    feature = step.weights["feature"].astype(np.int64)
     units, reach = q.units[source], np.rint(q.bounds[source] / q.units[source])
     if reach.max() >= MOST_WORD or len(feature) > MOST_TREES:
         raise NotApplicableError(
@@ -234,8 +237,12 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
 
     `trees_window` reads the window itself, `trees_wide` more than 256 inputs, `trees_3` is for trees of depth 3.
     """
-    weights, settings, shape = placed.step.weights, placed.step.settings, placed.shapes[0]
-    feature, count, depth = weights["feature"], len(weights["feature"]), _depth(weights["feature"].shape)
+    weights = placed.step.weights
+    settings = placed.step.settings
+    shape = placed.shapes[0]
+    feature = weights["feature"]
+    count = len(weights["feature"])
+    depth = _depth(weights["feature"].shape)
     guard = np.stack([weights["low"], weights["high"]], axis=1)
     tables = (
         table_q(_one_based(weights["threshold"], weights["leaf"]), "thresholds and leaves"),
@@ -274,6 +281,7 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
     The nodes of a level are in the order of their reversed bits, so that the first children of the level above are the
     first half of them and the second children the other. Tensors have no `>`: x > threshold is x ≥ the next float32.
+    If one of the numbers with limits is outside [low, high], or NaN, the result is 0.
     """
     feature, threshold, leaf, low, high = (weights[name] for name in ("feature", "threshold", "leaf", "low", "high"))
     depth, count = _depth(feature.shape), len(feature)
@@ -287,13 +295,13 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     summed = total.reshape(count).sum()
     if not len(low):
         return summed
-    guarded = x.rows(0, len(low))
-    outside = guarded.at_least(low).choose(as_tensor(high).at_least(guarded).choose(0.0, 1.0), 1.0).sum()
-    return as_tensor(0.5).at_least(outside).choose(summed, 0.0)
+    limited = x.rows(0, len(low))
+    outside = limited.at_least(low).choose(as_tensor(high).at_least(limited).choose(0.0, 1.0), 1.0).sum()
+    return as_tensor(0.5).at_least(outside).choose(summed, 0.0)  # none is outside
 
 
 def _reversed_bits(bits: int) -> np.ndarray:
-    """All numbers of this length in bits, in the order of their reversed bits.
+    """Return all numbers of this length in bits, in the order of their reversed bits.
 
     >>> _reversed_bits(3).tolist()
     [0, 4, 2, 6, 1, 5, 3, 7]
@@ -322,6 +330,36 @@ FIXED_KERNELS = {"trees_q": Kernel(trees_q, _trees_shape_q, _trees_cost)}
 QUANTISATION = {"trees": QuantisationRule(_trees_bound, output_unit, _quantise_trees)}
 C_FLOAT32: dict[str, MakeForm] = {"trees": _c_trees_f32}
 C_FIXED: dict[str, MakeForm] = {"trees_q": _c_trees_q}
+_TREES = {
+    "features": "1 + trees * (2 ** depth - 1)",
+    "table": "1 + trees * (2 ** (depth + 1) - 1)",
+    "guard": "2 * guarded",
+    "x": "max(largest(features) + 1, guarded)",
+    "out": "1 + (trees + 4) // 4",  # and a byte for each path and for the guard
+}
+_TREES_Q = f"1 <= depth <= {DEEPEST}, trees <= {MOST_TREES}, shift <= 31, up <= 31"
+C_EXTENTS = {
+    "trees_f32": extents(**_TREES, where=f"1 <= depth <= {DEEPEST}"),
+    "trees_wide_f32": extents(**_TREES, where=f"1 <= depth <= {DEEPEST}"),
+    "trees_q": extents(**_TREES, where=_TREES_Q),
+    "trees_3_q": extents(
+        features="1 + trees * 7",
+        table="1 + trees * 15",
+        guard="2 * guarded",
+        x="max(largest(features) + 1, guarded)",
+        out="1 + (trees + 4) // 4",
+        where=f"trees <= {MOST_TREES}, shift <= 31, up <= 31",
+    ),
+    "trees_wide_q": extents(**_TREES, where=_TREES_Q),
+    "trees_window_q": extents(
+        features="1 + trees * (2 ** depth - 1)",
+        table="1 + trees * (2 ** (depth + 1) - 1)",
+        guard="2 * guarded",
+        window="max(largest(features) + 1, rows * channels)",
+        out="1 + (trees + 4) // 4",
+        where=f"{_TREES_Q}, guarded <= rows * channels",
+    ),
+}
 TENSOR_FORMS: dict[str, MakeTensor] = {"trees": _tensor_trees}
 CODES = {
     "trees": Codes(tree_codes, tree_margins, path=True),

@@ -23,6 +23,7 @@ from scare.kernels.c_arguments import (
     table_q,
     tables_f32,
 )
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import INPUT, Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, per_number
 from scare.kernels.fixed_point import (
     FULL,
@@ -118,7 +119,7 @@ def _hat_sums(step: Step) -> np.ndarray:
 
 
 def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Units of each hat, a power of two, divided by each channel's quantum: [knots, C]."""
+    """Return the units of each hat, a power of two, divided by each channel's quantum: [knots, C]."""
     return word_unit(_hat_sums(step) * FULL)[:, None] / q.quanta
 
 
@@ -191,19 +192,21 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Fixed-point version of `lens`, without bias, for words x [T, C] and weight [T, L]: [L, C]."""
-    return to_word(matmul_half(x.swapaxes(1, 2), weights["weight"])).swapaxes(1, 2)
+    loss = x.shape[1] >> 1  # half a step for each product, which drops its low bits
+    return to_word(matmul_half(x.swapaxes(1, 2), weights["weight"]) + loss).swapaxes(1, 2)
 
 
 def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Largest magnitude of each output for inputs within their bounds: [L, C]."""
+    """Return the largest magnitude of each output for inputs within their bounds: [L, C]."""
     bias = np.asarray(step.weights.get("bias", 0.0))
     return np.abs(step.weights["weight"]).T @ q.bounds[step.inputs[0]] + np.abs(bias)[..., None]
 
 
 def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """Units of a step's output [.., C]: the smallest common power of two, divided by each channel's quantum: [C].
+    """Return the unit of each channel of a step's output: [C].
 
-    Multiplied by its quantum, a value of any channel is in steps of the int16 window, so one power of two fits all.
+    Multiplied by its channel's quantum, a value is in steps of the int16 window. There one power of two, the smallest
+    that fits a word, serves all channels; it is divided by each quantum.
     """
     return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
@@ -217,7 +220,7 @@ def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _row_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """Unit of each input row of a lens, without the channels' quanta: [rows, 1]."""
+    """Return the unit of each input row of a lens, without the channels' quanta: [rows, 1]."""
     return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 
@@ -316,7 +319,9 @@ def _c_project_q(placed: PlacedStep) -> CForm:
     Its arguments are (out, window, older_weights, newer_weights, scales, stride, channels, per_channel, older, newer,
     rows, shift), where `stride` is the length of a channel and `rows` the number of projections.
     """
-    weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
+    weights = placed.step.weights
+    settings = placed.step.settings
+    name = placed.step.output
     older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, rows]
     newer = pad_axis(newer, -1, 2)
     swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]  # the order in which C unpacks four int8
@@ -365,7 +370,7 @@ def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _bins_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The sum over each bin of |weight| times the bound of a reading: [L, C]."""
+    """Return the sum over each bin of |weight| times the bound of a reading: [L, C]."""
     return np.add.reduceat(np.abs(step.weights["weight"])[:, None] * q.bounds[INPUT], step.weights["start"], axis=0)
 
 
@@ -377,7 +382,7 @@ def _quantise_bins(q: QuantisationState, step: Step) -> Step:
     sums = np.add.reduceat(np.abs(weight), start)
     scale = np.maximum(np.maximum(sums / MOST_SUM, np.maximum.reduceat(np.abs(weight), start) / FULL), TINY)
     row_scale = np.repeat(scale, np.diff([*start, len(weight)]))
-    shift = int(min(30 - ceil(log2((scale / unit).max())), 62))
+    shift = int(min(30 - ceil(log2((scale / unit).max())), 62))  # scales fit int32, and C shifts an int64
     weights = {
         "weight": checked_round(weight / row_scale, np.int16),
         "start": start,
@@ -451,6 +456,42 @@ C_FIXED: dict[str, MakeForm] = {
     "project_q": _c_project_q,
     "bins_q": _c_bins_q,
     "lens_q": _c_lens_q,
+}
+C_EXTENTS = {
+    "hat_basis_f32": extents(
+        run="2 * runs",
+        fraction="total(run[1::2])",
+        x="total(run[1::2]) * channels",
+        hats="knots * channels",
+        where="largest(run[::2]) + 2 <= knots",
+    ),
+    "lens_f32": extents(out="lenses * channels", x="rows * channels", weight="(rows + 1) * lenses"),
+    "bins_f32": extents(length="bins", weight="total(length)", x="total(length) * channels", out="bins * channels"),
+    "hat_basis_q": extents(
+        segments="2 * (knots - 1)",
+        shares="4 * total(segments[1::2])",
+        window="(channels - 1) * stride + 2 * last(segments)",
+        out="knots * channels",
+        where="knots >= 2, channels >= 1",
+    ),
+    "project_q": extents(
+        out="rows * max(1, per_channel * channels)",
+        window="(channels - 1) * stride + older + newer",
+        older_weights="(rows + (rows % 4 == 3)) * max(1, (1 - per_channel) * channels) * older",
+        newer_weights="(rows + (rows % 4 == 3)) * max(1, (1 - per_channel) * channels) * newer",
+        scales="3 * rows",
+        where="per_channel <= 1, channels >= 1, older % 8 == 0, newer % 2 == 0, 1 <= shift <= 62,"
+        " older == 0 or channels == 1 or stride % 2 == 0",
+    ),
+    "bins_q": extents(
+        starts="bins",
+        weights="rows",
+        scales="bins",
+        window="(channels - 1) * stride + rows",
+        out="bins * channels",
+        where="channels >= 1, largest(starts) <= rows, 1 <= shift <= 62",
+    ),
+    "lens_q": extents(out="lenses * channels", x="rows * channels", weights="lenses * rows"),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "hat_basis": _tensor_hat_basis,

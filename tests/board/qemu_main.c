@@ -19,7 +19,7 @@ int main(void) {
             uint32_t bits;
         } scaled;
         char text[10];
-        MODEL.run(windows[i], scratch, &choice, &scaled.number);
+        MODEL.run(windows[i], scratch, &choice, &scaled.number, &MODEL);
         for (int digit = 0; digit < 8; digit++) text[digit] = "0123456789abcdef"[(scaled.bits >> (28 - 4 * digit)) & 15u];
         text[8] = '\n';
         text[9] = 0;

@@ -26,11 +26,13 @@ SOURCE = """
 static const scare_channel channels[] = {{ {channel} }};
 static const {kind} weights[] = {{ {weights} }};
 {statics}
-static void run(const void *input, void *scratch, scare_choice *choice, float *scaled) {{
+static void run(const void *input, void *scratch, scare_choice *choice, float *scaled,
+                const scare_model *self) {{
     const {kind} *window = input;
     uint32_t *memory = scratch;
     {total} sum = 0;
     (void)choice;
+    (void)self;
     for (int i = 0; i < MODEL_WINDOW * MODEL_CHANNELS; i++) sum += ({total})(weights[i] * window[i]);
     memory[2] = (uint32_t)(window[0] > 0);
     memory[3] = 77u;

@@ -16,12 +16,14 @@ from scare.board.certificate import Certificate, ParityCheck, RuntimeOutput, ver
 from scare.board.vectors import all_vectors, edge_case_vectors, stream_rows
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.calibrator.parity import Tolerance, coded_steps
-from scare.calibrator.passes import fold
+from scare.calibrator.parity_tolerance import Tolerance, coded_steps
 from scare.calibrator.plan import Plan
+from scare.calibrator.plan_passes import fold
 from scare.errors import NotApplicableError
+from scare.export import lowering
 from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
+from scare.export.scare_json import FixedPointError
 from scare.models import Architecture
 from tests.calibrator.building import attention_plan, curve_plan, make_calibrator, newest_plan, tree_plan, with_edges
 from tests.contract.test_models import CASES, random_network
@@ -227,6 +229,44 @@ def test_a_board_that_differs_from_the_host_is_found(monkeypatch: pytest.MonkeyP
     found = certify(make_calibrator(newest_plan(6)), Arithmetic.FLOAT32)
     assert any("host and the board differ" in reason for reason in found.reasons)
     assert any("streaming: host and the board differ" in reason for reason in found.reasons)
+
+
+def test_fixed_point_that_is_off_in_the_mean_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrator = make_calibrator(fold(random_network(CASES["scare-default"], 15, 2).plan()).astype(np.float32))
+    correct_bias = lowering.correct_bias
+
+    def shifted(integer: Plan, exact: Plan, windows: np.ndarray) -> Plan:
+        """Add 0.003 standard deviations of the target."""
+        corrected = correct_bias(integer, exact, windows)
+        *steps, last = corrected.steps
+        offset = last.settings["offset"] + round(0.003 / last.settings["unit"])
+        return replace(corrected, steps=(*steps, replace(last, settings={**last.settings, "offset": offset})))
+
+    good = certify(calibrator, Arithmetic.FIXED).results["fixed"]
+    monkeypatch.setattr(lowering, "correct_bias", shifted)
+    bad = certify(calibrator, Arithmetic.FIXED).results["fixed"]
+    assert good.fixed_point
+    assert bad.fixed_point
+    assert abs(good.fixed_point.mean) <= 0.02 * good.fixed_point.sd
+    assert bad.fixed_point.mean - good.fixed_point.mean == pytest.approx(0.003 * bad.fixed_point.deviation, rel=0.1)
+    assert good.reasons == []
+    (reason,) = bad.reasons
+    assert reason.startswith("fixed point differs from float32 by")
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd", "passes"),
+    [
+        (0.0019, 0.1, True),
+        (0.0021, 0.1, False),  # 0.002 of the target's deviation
+        (-0.0009, 0.01, True),
+        (-0.0011, 0.01, False),  # 0.1 of the difference's own
+        (9e-6, 1e-7, True),  # within the tolerance of float32
+    ],
+)
+def test_the_bar_on_the_mean_is_the_lower_of_two(mean: float, sd: float, passes: bool) -> None:
+    result = certificate.ArithmeticResult(fixed_point=FixedPointError(500, 8.0 * mean, 8.0 * sd, 8.0))
+    assert (not result.reasons) == passes
 
 
 def computed(*outputs: float, codes: np.ndarray | None = None) -> RuntimeOutput:

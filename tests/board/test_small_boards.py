@@ -16,6 +16,7 @@ NETWORK = make_calibrator(attention_plan())
 AVR = ("-target", "avr-freestanding", "-mcpu=atmega328p", "-Wno-avr-rtlib-linking-quirks", "-c")
 
 
+@pytest.mark.slow
 def test_constants_take_ram_where_c_cannot_read_flash() -> None:
     pico, uno = (measure_once(compile_calibrator(NETWORK, "float32"), board(name)) for name in ("rp2040", "uno"))
     constants = uno.ram_bytes - pico.ram_bytes

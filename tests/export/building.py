@@ -14,7 +14,7 @@ import pytest
 from scare.board.build import STANDARD, STRICT, compile_c, library_name
 from scare.board.host import ANSWER_TYPE
 from scare.calibrator.calibrator import Calibrator
-from scare.export.c_source import CModel, print_header, print_source
+from scare.export.c_source import CModel, SelfTest, print_header, print_source
 from scare.export.descriptor import make_descriptor
 from scare.export.memory_layout import plan_memory
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
@@ -26,6 +26,7 @@ COUNT = ROWS * CHANNELS
 NUMBERS = np.random.default_rng(3).normal(size=COUNT).astype(np.float32)
 WINDOW_VALUE = CValue(WINDOW_NAME, "float", (ROWS, CHANNELS))
 Y = CValue("y", "float", (1,))
+PAST, SETTLE, PAST_BYTES = "-DSCARE_PAST=1", "-DSCARE_SETTLE=1", 16  # of each channel
 
 KERNELS = """#ifndef SCARE_KERNELS_H
 #define SCARE_KERNELS_H
@@ -61,16 +62,22 @@ static inline void test_count(const uint32_t *codes, float *y, int count) {
 
 ACCESS = """#include "scare.h"
 extern const scare_model {names};
+extern const scare_golden {golden};
 const scare_model *get_model(int index);
+const scare_golden *get_golden(int index);
 unsigned size_of_calibration(void);
 void run_model(const scare_model *one, const void *window, void *scratch, scare_choice *choice, float *scaled);
 const scare_model *get_model(int index) {{
     static const scare_model *const models[] = {{{pointers}}};
     return models[index];
 }}
+const scare_golden *get_golden(int index) {{
+    static const scare_golden *const vectors[] = {{{vectors}}};
+    return vectors[index];
+}}
 unsigned size_of_calibration(void) {{ return sizeof(scare); }}
 void run_model(const scare_model *one, const void *window, void *scratch, scare_choice *choice, float *scaled) {{
-    one->run(window, scratch, choice, scaled);
+    one->run(window, scratch, choice, scaled, one);
 }}
 """
 
@@ -123,7 +130,7 @@ def make_model(program: Program, calibrator: Calibrator | None = None, name: str
     calibrator = calibrator or make_calibrator(newest_plan(ROWS))
     labels = tuple(channel.name for channel in calibrator.inputs.channels)
     descriptor = make_descriptor(calibrator, "box-1", program.quanta)
-    return CModel(name, "made by hand", labels, program, plan_memory(program), descriptor)
+    return CModel(name, "made by hand", labels, program, plan_memory(program), descriptor, SelfTest((1,), (0.0,), 1e9))
 
 
 def write_model(model: CModel, folder: Path) -> Path:
@@ -132,7 +139,7 @@ def write_model(model: CModel, folder: Path) -> Path:
     (folder / f"{model.name}.h").write_text(print_header(model), encoding="utf-8")
     (folder / f"{model.name}.c").write_text(print_source(model), encoding="utf-8")
     (folder / "src" / "scare_kernels.h").write_text(KERNELS)
-    for name in ("scare.h", "scare_port.h", "scare.c"):
+    for name in ("scare.h", "scare_port.h", "scare_window.h", "scare.c"):
         shutil.copy(RUNTIME / name, folder / "src")
     return folder
 
@@ -157,15 +164,38 @@ def strict_gcc(files: Sequence[Path], out: Path, *flags: str) -> Path:
 class LoadedModel:
     """An exported model in a shared library: readings in, statuses and values out."""
 
-    def __init__(self, library: ctypes.CDLL, index: int, source: Path) -> None:
-        constants = _constants(source)
-        self.source = source
+    def __init__(self, library: ctypes.CDLL, index: int, source: Path, past: bool = False) -> None:
+        self.source, self.constants = source, _constants(source)
+        more = PAST_BYTES * self.constants["CHANNELS"] * past
+        self.store_bytes, self.rounded_bytes = (
+            self.constants[f"STORE{word}_BYTES"] + more for word in ("", "_ROUNDED")
+        )
         self._library, self._model = library, ctypes.c_void_p(library.get_model(index))
-        self._memory = np.zeros(constants["BYTES"] // 4, np.uint32)
-        self._scratch = self._memory[-(constants["SCRATCH_BYTES"] // 4) :]
+        self._golden = ctypes.c_void_p(library.get_golden(index))
+        self._memory = np.zeros((self.constants["BYTES"] + more) // 4, np.uint32)
+        self._scratch = self._memory[-(self.constants["SCRATCH_BYTES"] // 4) :]
         self._calibration = np.zeros(library.size_of_calibration(), np.uint8)
+        self.power_on()
+
+    def power_on(self) -> None:
+        """Begin with memory that holds anything."""
+        self._memory[:] = 0xA5A5A5A5
+        self._calibration[:] = 0x5A
         arguments = (_pointer(self._calibration), self._model, _pointer(self._memory))
-        assert library.scare_init(*arguments, ctypes.c_size_t(self._memory.nbytes)) == 0
+        assert self._library.scare_init(*arguments, ctypes.c_size_t(self._memory.nbytes)) == 0
+
+    def store(self, clock_ms: int, size: int) -> tuple[int, bytes]:
+        """Status, and all of the memory given."""
+        blob = ctypes.create_string_buffer(b"\xee" * size, size)
+        clock, length = ctypes.c_uint64(clock_ms), ctypes.c_size_t(size)
+        return self._library.scare_store(_pointer(self._calibration), clock, blob, length), blob.raw
+
+    def restore(self, clock_ms: int, blob: bytes) -> int:
+        clock, length = ctypes.c_uint64(clock_ms), ctypes.c_size_t(len(blob))
+        return self._library.scare_restore(_pointer(self._calibration), clock, blob, length)
+
+    def self_test(self) -> int:
+        return self._library.scare_self_test(_pointer(self._calibration), self._golden)
 
     def reset(self) -> None:
         assert self._library.scare_reset(_pointer(self._calibration)) == 0
@@ -200,16 +230,19 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def compile_models(folders: Mapping[str, Path], scratch: Path) -> dict[str, LoadedModel]:
+def compile_models(folders: Mapping[str, Path], scratch: Path, *flags: str) -> dict[str, LoadedModel]:
     """Exported models, each called as in C, in one library with one runtime."""
-    access = scratch / "access.c"
-    access.write_text(ACCESS.format(names=", ".join(folders), pointers=", ".join(f"&{name}" for name in folders)))
+    access, golden = scratch / "access.c", [f"{name}_golden" for name in folders]
+    pointers, vectors = (", ".join(f"&{name}" for name in names) for names in (folders, golden))
+    named = ACCESS.format(names=", ".join(folders), golden=", ".join(golden), pointers=pointers, vectors=vectors)
+    access.write_text(named)
     models = {name: folder / f"{name}.c" for name, folder in folders.items()}
-    flags = ("-shared", *([] if sys.platform == "win32" else ["-fPIC"]), *STRICT)
-    built = compile_c([*models.values(), access, *sources(RUNTIME)], scratch / library_name("models"), flags, [RUNTIME])
-    library = ctypes.CDLL(str(built))
-    library.get_model.restype = ctypes.c_void_p
-    return {name: LoadedModel(library, index, source) for index, (name, source) in enumerate(models.items())}
+    shared = ("-shared", *([] if sys.platform == "win32" else ["-fPIC"]), *STRICT, *flags)
+    files = [*models.values(), access, *sources(RUNTIME)]
+    library = ctypes.CDLL(str(compile_c(files, scratch / library_name("models"), shared, [RUNTIME])))
+    library.get_model.restype = library.get_golden.restype = ctypes.c_void_p
+    past = PAST in flags
+    return {name: LoadedModel(library, index, source, past) for index, (name, source) in enumerate(models.items())}
 
 
 def _constants(source: Path) -> dict[str, int]:

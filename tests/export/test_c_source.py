@@ -140,6 +140,9 @@ def test_the_sizes_are_in_the_header() -> None:
         "CHANNELS": "2",
         "SCRATCH_BYTES": "44",
         "BYTES": str(40 + 4 + 44),
+        "STACK_BYTES": "640",
+        "STORE_BYTES": str(48 + 4 + 40 + 4),  # head, real bits, window, checksum
+        "STORE_ROUNDED_BYTES": str(48 + 4 + 40 + 4),  # a window of five rows cannot be rounded
         "KEPT_HASH_CODES_OFFSET": str(model.layout.places["hash codes"].offset),
         "KEPT_HASH_CODES_BYTES": "40",
     }
@@ -211,24 +214,25 @@ def test_a_branch_is_chosen_and_stays_chosen_as_in_a_stream(compiled: dict[str, 
 def test_golden_windows_give_the_results_beside_them(make: type, tmp_path: Path) -> None:
     program = make()
     model = make_model(program)
-    read, results = encode_windows(windows(3), program.quanta), np.array([0.5, -1.25, 3.0])
+    read = encode_windows(windows(3), program.quanta)
+    results, tolerances = np.array([0.5, -1.25, 3.0]), np.array([0.0, 0.25, 2.0])
     folder = write_model(model, tmp_path / "model")
-    (folder / "golden.h").write_text(print_golden(model, read, results))
+    (folder / "golden.h").write_text(print_golden(model, read, results, tolerances))
     check = tmp_path / "check.c"
     check.write_text(
         '#include "model.h"\n#include "golden.h"\n'
-        "const void *window(int at);\nfloat result(int at);\n"
+        "const void *window(int at);\nfloat farthest(int at);\n"
         "const void *window(int at) { return model_golden_windows[at % MODEL_GOLDEN]; }\n"
-        "float result(int at) { return model_golden_results[at]; }\n"
+        "float farthest(int at) { return model_golden_results[at] + model_golden_tolerances[at]; }\n"
     )
     compile_c([check], tmp_path / "check.o", ["-c", *STRICT], [folder])
     text = (folder / "golden.h").read_text()
     numbers = re.findall(r"[-x0-9a-fp.+]+(?=,)", text.split("_windows[")[1])
     printed = [float.fromhex(one.rstrip("f")) if "x" in one else float(one) for one in numbers]
-    assert_array_equal(printed, [*read.ravel(), *results])
+    assert_array_equal(printed, [*read.ravel(), *results, *tolerances])
 
 
 def test_no_golden_window_is_no_array() -> None:
-    text = print_golden(make_model(dot_program()), np.empty((0, ROWS, CHANNELS), np.float32), np.empty(0))
+    text = print_golden(make_model(dot_program()), np.empty((0, ROWS, CHANNELS), np.float32), np.empty(0), np.empty(0))
     assert "#define MODEL_GOLDEN 0" in text
     assert "static" not in text

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from scare.board.boards import board
+from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.export.c_source import CModel
 from scare.export.descriptor import encode_windows
 from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
-from tests.calibrator.building import make_calibrator
+from tests.calibrator.building import make_calibrator, with_edges
 from tests.contract.test_models import CASES, random_network
 from tests.export.building import LoadedModel, compile_models
 
@@ -56,3 +58,22 @@ def test_what_is_compiled_computes_the_plan(
         assert_array_equal(results, expected)
     else:
         assert (np.abs(results - expected) <= 1e-5 * np.maximum(np.abs(expected), 1.0)).all()  # scaled: sd is 1
+
+
+@pytest.mark.parametrize(("name", "arithmetic"), EXPORTS)
+def test_its_self_test_passes(built: Built, name: str, arithmetic: str) -> None:
+    model, compiled = built[name, arithmetic]
+    assert len(model.self_test.seeds) == 4
+    assert compiled.self_test() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nano33ble", "rp2040"])
+@pytest.mark.parametrize(("model", "arithmetic"), EXPORTS, ids=map("-".join, EXPORTS))
+def test_it_takes_no_more_ram_than_its_header_says(model: str, arithmetic: str, name: str) -> None:
+    plan = fold(random_network(CASES[model], WINDOW, 2).plan()).astype(np.float32)
+    for settle in (0, 30):
+        compiled = compile_calibrator(with_edges(make_calibrator(plan, settle)), arithmetic)
+        report = measure_once(compiled, board(name))
+        assert report.stack_bytes <= compiled.c_model.stack_bytes
+        assert report.static_bytes == compiled.c_model.memory_bytes + compiled.c_model.state_bytes

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -47,7 +48,7 @@ HOSTILE = {
 COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 HASHES = re.compile(r'"(?:\\.|[^"\\\n])*"|#[^\n]*')
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-WRITTEN = ("c", "arduino", "platformio", "zephyr", "esphome", "micropython")  # others are binary and one JSON
+WRITTEN = ("c", "arduino", "platformio", "zephyr", "esphome", "rust", "micropython")  # others are binary and one JSON
 PLAIN = "plain"
 
 
@@ -108,8 +109,9 @@ def _block(text: str) -> Any:
 
 
 READ: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys((".c", ".h", ".cpp", ".ino"), code_of_c),
+    **dict.fromkeys((".c", ".h", ".hpp", ".cpp", ".ino", ".rs"), code_of_c),
     ".py": code_of_python,
+    ".toml": lambda text: shape_of(tomllib.loads(text)),
     ".json": lambda text: shape_of(json.loads(text)),
     **dict.fromkeys((".yaml", ".yml"), lambda text: shape_of(yaml.safe_load(text.replace("!lambda", "")))),
     "": lambda text: (HASHES.sub("", text.partition("help")[0]), text.count("\n")),  # Kconfig

@@ -18,6 +18,7 @@ from tests.export.building import sources
 from tests.export.compilers import c, call
 from tests.export.printed import cells, compare, correction
 
+OWN = "calibration", "scare_rust"  # files of one library only
 STUB = Path(__file__).with_name("zephyr_stub")
 NETWORK = make_calibrator(attention_plan())
 TEXT = {"type": "string", "minLength": 1}
@@ -39,8 +40,8 @@ MANIFEST = {  # of library.json, from PlatformIO's documentation, as far as we u
 
 def core(library: Path) -> dict[str, str]:
     """Sources of model and runtime, by name; ESPHome has its own files beside them and a prefix to the model's name."""
-    folder = library / "src" if (library / "src").exists() else library / COMPONENT
-    paths = [path for path in folder.iterdir() if path.suffix in (".c", ".h") and path.stem != "calibration"]
+    folder = next(library / name for name in ("c", COMPONENT, "src") if (library / name).exists())
+    paths = [path for path in folder.iterdir() if path.suffix in (".c", ".h", ".hpp") and path.stem not in OWN]
     texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
     return {_unprefixed(name): _unprefixed(text) for name, text in texts.items()}
 
@@ -119,7 +120,9 @@ def test_the_option_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
     kconfig = (library / "zephyr" / "Kconfig").read_text(encoding="utf-8")
     assert re.match(r'config SCARE_NO2\n\tbool "[^"\n]+"\n\thelp\n\t  \S.*\n$', kconfig)
     assert "if(CONFIG_SCARE_NO2)" in (library / "zephyr" / "CMakeLists.txt").read_text(encoding="utf-8")
-    assert "CONFIG_SCARE_NO2=y\n" in (library / "samples" / "calibrate" / "prj.conf").read_text(encoding="utf-8")
+    options = (library / "samples" / "calibrate" / "prj.conf").read_text(encoding="utf-8")
+    assert "CONFIG_SCARE_NO2=y\n" in options
+    assert "CONFIG_MAIN_STACK_SIZE=2688\n" in options  # 640 of them for a model in float32
 
 
 def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:

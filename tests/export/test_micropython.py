@@ -18,15 +18,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.board.verify_export import run_python_module
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.data.flags import Flag
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export import scare_live
 from scare.export.c_source import runtime_sources
+from scare.export.micropython_runtime import scare_live
+from scare.export.micropython_runtime.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
 from scare.export.package import Package, export_calibrator
 from scare.export.scare_json import GOLDEN, GoldenVectors
-from scare.export.scare_live import EARLY, HISTORY, MEANINGS, MISSING, NOT_FINITE, OK, RANGE, Stream
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.contract.test_models import CASES, random_network
 from tests.export.micropython_environment import MicroPython, find_micropython
@@ -223,7 +223,7 @@ def test_statuses_mean_what_they_mean_in_c() -> None:
 
 
 def test_the_files_are_these(package: Package) -> None:
-    names = {"model.py", "scare_live.py", "main.py", "golden.safetensors", "scare.json", "README.md"}
+    names = {"model.py", "scare_live.py", "scare_store.py", "main.py", "golden.safetensors", "scare.json", "README.md"}
     assert {path.name for path in package.folder.iterdir()} == names
 
 

@@ -7,20 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 import scare
-from scare.board.build import STRICT, compile_c
+from scare.board.boards import board
+from scare.board.build import HERE, STANDARD, STRICT, BuildError, compile_c, read_export
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.calibrator.parity_tolerance import TIE, coded_steps, nearest_to_tie, outputs_and_codes
 from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.c_source import learning_sources, runtime_sources
+from scare.export.c_source import blob_sources, learning_sources, runtime_sources
 from scare.export.descriptor import encode_windows
 from scare.export.lowering import compile_calibrator
 from scare.export.package import Package, export_calibrator
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
-from tests.export.building import RUNTIME, compile_models, sources, strict_gcc
+from tests.export.building import RUNTIME, compile_models, compile_with_gcc, sources, strict_gcc
 
 NETWORK = make_calibrator(attention_plan())
 LINE = make_calibrator(newest_plan(6))
@@ -44,8 +46,26 @@ def test_the_files_are_these(package: Package) -> None:
 
 
 def test_the_runtime_is_all_there_under_names_of_its_own() -> None:
-    files = [path.name for path in RUNTIME.rglob("*.[ch]")]
-    assert sorted(files) == sorted({**runtime_sources(), **learning_sources()})
+    files = [path.name for path in RUNTIME.rglob("*.[ch]*")]
+    assert sorted(files) == sorted({**blob_sources(), **learning_sources()})
+
+
+@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16"])
+def test_it_links_with_gcc_for_a_board(core: str, tmp_path: Path) -> None:
+    c_export = read_export(export_calibrator(LINE, "c", "fixed", tmp_path / "out").folder)  # with all kernels
+    flags = [
+        "-mthumb",
+        *f"-mcpu={core}".split(),
+        *STANDARD,
+        *STRICT,
+        *c_export.defines,
+        "--specs=nosys.specs",
+        "-Wl,-u,sqrtf",
+        "-lm",
+    ]
+    includes = [f"-I{folder}" for folder in c_export.includes]
+    files = [c_export.source, *c_export.runtime, HERE / "main.c"]
+    compile_with_gcc(files, tmp_path / "program.elf", *includes, *flags, compiler="arm-none-eabi-gcc")
 
 
 def test_it_compiles_by_itself_without_a_warning(package: Package, tmp_path: Path) -> None:
@@ -66,25 +86,59 @@ def test_its_example_compiles_and_calibrates(package: Package, tmp_path: Path) -
 
 def test_the_page_tells_channels_sizes_and_statuses(package: Package) -> None:
     page = (package.folder / "README.md").read_text(encoding="utf-8")
-    assert "| pm25 [ug/m3] | 0 | 1000 |\n| current [nA] | -1e+30 | 1e+30 |" in page
+    assert "| pm25 [ug/m3] | 0 | 1000 |\n| current [nA] | no limit | no limit |" in page
     assert "one reading every 60000 ms" in page
-    assert f"| RAM in all, given to `scare_init` | {package.compiled.c_model.memory_bytes} |" in page
+    assert f"| memory in all, given to `scare_init` | {package.compiled.c_model.memory_bytes} |" in page
     assert "| `SCARE_EARLY` | less than half a step after" in page
     assert "scaled for box-2, in float32" in page
     assert "$" not in page
 
 
 @pytest.mark.parametrize("arithmetic", ["float32", "fixed"])
+def test_a_budget_of_ram_is_kept_when_it_compiles(arithmetic: str, tmp_path: Path) -> None:
+    """At the bytes that the README says, on a board; with one less it does not compile."""
+    folder = export_calibrator(LINE, "c", arithmetic, tmp_path / "out").folder
+    (ram,) = re.findall(r"\| RAM: .* \| (\d+) \|", (folder / "README.md").read_text("utf-8"))
+    flags = (*board("nano33ble").flags, "-ffreestanding", "-c")
+    compile_c([folder / "model.c"], tmp_path / "model.o", (*flags, f"-DSCARE_RAM_MAX={ram}"), [folder / "src"])
+    less = f"-DSCARE_RAM_MAX={int(ram) - 1}"
+    with pytest.raises(BuildError, match="model_needs_more_than_SCARE_RAM_MAX"):
+        compile_c([folder / "model.c"], tmp_path / "model.o", (*flags, less), [folder / "src"])
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "fixed"])
 def test_golden_windows_give_their_results(arithmetic: str, tmp_path: Path) -> None:
     made = export_calibrator(LINE, "c", arithmetic, tmp_path / "out")
     compiled = compile_models({"model": made.folder}, tmp_path)["model"]
-    text = (made.folder / "golden.h").read_text(encoding="utf-8")
-    printed = re.findall(r"[-x0-9a-fp.+]+(?=f,)", text.split("_results[")[1])
+    results, tolerances = golden_numbers(made.folder)
+    exact = made.compiled.plan if arithmetic == "fixed" else made.compiled.plan.astype(np.float64)
+    assert_array_equal(results, run(exact, LINE.golden.windows).astype(np.float32))
+    assert len(results) == len(tolerances) == 3
     windows = encode_windows(LINE.golden.windows, made.compiled.program.quanta)
-    results = np.array([float.fromhex(number) for number in printed])
-    assert_array_equal(results, run(made.compiled.plan, LINE.golden.windows).astype(np.float32))
-    assert len(results) == 3
-    assert_allclose([compiled.run(window) for window in windows], results, rtol=1e-6 if arithmetic == "float32" else 0)
+    differences = np.abs([compiled.run(window) for window in windows] - results)
+    assert (differences <= tolerances).all()
+    assert (tolerances == 0).all() == (arithmetic == "fixed")
+    assert tolerances.max() < 1e-4
+
+
+def golden_numbers(folder: Path) -> list[np.ndarray]:
+    """The results and the tolerances in golden.h."""
+    parts = (folder / "golden.h").read_text(encoding="utf-8").split("static const ")[-2:]
+    return [np.array([float.fromhex(one) for one in re.findall(r"[-x0-9a-fp.+]+(?=f,)", part)]) for part in parts]
+
+
+def test_golden_windows_that_rounding_decides_are_left_out(tmp_path: Path) -> None:
+    plan, (near, far) = NETWORK.plan, NETWORK.golden.windows[:2]
+    steps = coded_steps(plan)
+    for _ in range(40):  # between two windows with different codes is one where a code changes
+        middle = (near + far) / 2
+        codes = outputs_and_codes(plan, np.stack([near, middle]), steps)[1]
+        near, far = (middle, far) if np.array_equal(*codes) else (near, middle)
+    windows = np.concatenate([NETWORK.golden.windows, near[None]])
+    assert (nearest_to_tie(plan, windows) < TIE).tolist() == [False, False, False, True]
+    tied = replace(NETWORK, golden=Sample(windows, NETWORK.compute(windows)))
+    export_calibrator(tied, "c", "float32", tmp_path / "out")
+    assert len(golden_numbers(tmp_path / "out")[0]) == 3
 
 
 def test_at_most_sixteen_golden_windows_are_written(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.calibrator.parity import coded_steps, outputs_and_codes
-from scare.calibrator.passes import fold, fuse
+from scare.calibrator.parity_tolerance import coded_steps, outputs_and_codes
 from scare.calibrator.plan import Plan, Step, run, values
+from scare.calibrator.plan_passes import fold, fuse
 from scare.errors import NotApplicableError
-from scare.export.lowering import quantise
-from scare.kernels import KERNELS
+from scare.export.quantise import correct_bias, quantise
+from scare.kernels import KERNELS, dense_step
 from scare.kernels.attention import power_of_two
 from scare.kernels.fixed_point import (
     LARGEST,
@@ -212,3 +212,69 @@ def test_what_one_rounding_loses_the_next_makes_up_for() -> None:
     small, scale = error_diffused(weights)
     lost = np.cumsum(weights - small * scale, axis=0) / scale
     assert (np.abs(lost) <= 0.5 + 1e-9).all()
+
+
+# the mean of rounding
+
+
+def check_mean(got: np.ndarray, exact: np.ndarray, allowed: float) -> None:
+    """The mean difference of many independent numbers is that of chance, or at most `allowed`."""
+    difference = (got - exact).ravel()
+    assert abs(difference.mean()) < allowed + 4 * difference.std() / np.sqrt(len(difference))
+
+
+def test_dropping_low_bits_does_not_shift_the_mean_of_a_dot_product() -> None:
+    rng = np.random.default_rng(0)
+    row, weight = Step("newest", ("x",), "row"), rng.normal(size=(72, 1))
+    made = quantise(Plan(1, 72, (row, dense_step("row", "y", weight))), np.full(72, 4000.0)).steps[2]
+    words = rng.integers(-(2**28), 2**28, (4000, 72))
+    exact = words @ (made.weights["weight"] / 65536) / 2.0 ** made.weights["shift"]
+    check_mean(KERNELS["dense_q"].run(words, made.weights, {}), exact, 0.1)
+
+
+def test_dropping_low_bits_does_not_shift_the_mean_of_a_lens() -> None:
+    rng = np.random.default_rng(1)
+    x, weight = rng.integers(-(2**28), 2**28, (2000, 16, 2)), rng.integers(-32767, 32768, (16, 9)).astype(np.int16)
+    exact = np.einsum("btc,tl->blc", x.astype(float), weight / 65536)
+    check_mean(KERNELS["lens_q"].run(x, {"weight": weight}, {}), exact, 0.1)
+
+
+def test_dropping_low_bits_does_not_shift_the_mean_of_tokens() -> None:
+    rng = np.random.default_rng(3)
+    sizes = {"local": (3, 8), "share": (9,), "mix": (8, 8)}
+    weights = {name: rng.normal(size=size) for name, size in sizes.items()}
+    parts = [
+        Step("part", ("row",), name, settings={"start": start, "shape": shape})
+        for name, start, shape in (("seen", 0, [9, 3]), ("shared", 27, [8]))
+    ]
+    tokens = Step("token_rows", ("seen", "shared"), "tokens", {**weights, "bias": np.zeros((9, 8))})
+    ends = Step("flatten", ("tokens",), "flat"), dense_step("flat", "y", np.ones((72, 1)))
+    integer = quantise(Plan(1, 35, (Step("newest", ("x",), "row"), *parts, tokens, *ends)), np.full(35, 4000.0))
+    made = next(step for step in integer.steps if step.kernel == "token_rows_q")
+    inputs = [rng.integers(-(2**28), 2**28, (2000, *shape)) for shape in ((9, 3), (8,))]
+    exact = {name: made.weights[name] / 65536 for name in sizes} | {"bias": np.zeros((9, 8))}
+    expected = KERNELS["token_rows"].run(*(one.astype(float) for one in inputs), exact, {})
+    check_mean(KERNELS["token_rows_q"].run(*inputs, made.weights, {}), expected, 0.25)
+
+
+def test_dropping_low_bits_does_not_shift_the_mean_of_an_attention() -> None:
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 1 << 16, (2, 2000, 9)).astype(np.uint32)
+    words = rng.integers(-(2**28), 2**28, (2000, 9, 8)).astype(np.int32)
+    settings = {"bits": 16, "bias": 17}
+    exact = KERNELS["bitwise_attention"].run(*codes, words.astype(float), {}, settings)
+    step = 2.0 ** (28 - 15)  # of the values, of which 15 bits are taken
+    check_mean(KERNELS["bitwise_attention_q"].run(*codes, words, {}, settings), exact, 0.02 * step)
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_the_mean_of_a_network_is_corrected(name: str) -> None:
+    plan = fuse(fold(random_network(CASES[name], 60, 1).plan()))
+    windows = wandering(60, 1, 400)
+    raw = quantise(plan, np.array([4000.0]))
+    corrected = correct_bias(raw, plan, windows)
+    exact = run(plan.astype(np.float64), windows.astype(np.float64))
+    before, after = (run(one, windows) - exact for one in (raw, corrected))
+    assert abs(after.mean()) <= 0.51 * corrected.steps[-1].settings["unit"] + 1e-7
+    np.testing.assert_allclose(after - after.mean(), before - before.mean(), atol=1e-6)
+    assert correct_bias(raw, plan, windows[:0]) is raw

@@ -13,8 +13,8 @@ from scare.export.tensor_graph import MEMBER, SAVED, Spans, find_spans, simplify
 from scare.kernels import FLOAT_KERNELS, TENSOR_FORMS, hat_matrix
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import Tensor, in_order, size, window
-from scare.layers.front import HatBasis
-from tests.export.test_python_source import compute
+from scare.layers.embedding import HatBasis
+from tests.export.test_micropython_source import compute
 from tests.kernels.test_families import STUDIED
 from tests.kernels.test_kernels import BATCH, EVERY_CALL, Call, as_float32
 from tests.needs import needs

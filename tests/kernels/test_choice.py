@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, Step, deep_share, run
+from scare.calibrator.plan_passes import fold
 from scare.data.readings import Readings
 from scare.kernels import FLOAT_KERNELS, KERNELS, Choice, Operations, choose
 from tests.calibrator.building import bad_readings, make_calibrator, newest_plan

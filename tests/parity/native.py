@@ -9,7 +9,9 @@ import numpy as np
 
 from scare.board.build import STRICT, compile_once, library_name
 from scare.board.host import HOST_FLAGS
+from scare.export.blob_kernels import blob_kernels
 from scare.kernels.c_arguments import WINDOW_NAME, Branch, CCall, CTable, CValue, Program
+from scare.kernels.c_extents import evaluate
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 FLOAT32 = sorted((RUNTIME / "kernels").glob("*_f32.c"))
@@ -57,12 +59,35 @@ class ProgramRunner:
 
 
 def call_on_new_memory(call: CCall, arrays: dict[str, np.ndarray]) -> None:
-    """Call with new memory for the output, and check that nothing after it is written."""
+    """Call with new memory for the output; check what the call reaches and that nothing after the output is written."""
     size = int(np.prod(call.output.shape))
+    check_extents(call)
     memory = np.full(size + GUARD, UNWRITTEN, np.uint32)
     arrays[call.output.name] = memory[:size].view(NUMBERS[call.output.kind])
     call_on(call, arrays)
     assert (memory[size:] == UNWRITTEN).all(), f"{call.function} writes beyond its output"
+
+
+def check_extents(call: CCall) -> None:
+    """Check that the call keeps the rules of an interpreter, whose formulas are exact for tables and outputs."""
+    kernel = blob_kernels()[call.function]
+    numbers = [argument if isinstance(argument, int) else 0 for argument in call.arguments]
+    tables = {i: table.values for i, table in enumerate(call.arguments) if isinstance(table, CTable)}
+    for code, pointer in kernel.rules:
+        found = evaluate(code, numbers, tables)
+        if pointer is None:
+            assert found, call.function
+            continue
+        argument = call.arguments[pointer]
+        what = f"{call.function} {kernel.parameters[pointer].name}"
+        if isinstance(argument, CTable):
+            assert found in (argument.values.size, 0), what  # 0: no table will be read
+            continue
+        assert isinstance(argument, CValue)
+        shortest = argument.name in (WINDOW_NAME, call.output.name) and "_trees" not in call.function
+        assert found is not None
+        assert found <= np.prod(argument.shape) + (argument.name == WINDOW_NAME), what
+        assert not shortest or found >= np.prod(argument.shape), what
 
 
 def call_on(call: CCall, arrays: dict[str, np.ndarray]) -> None:

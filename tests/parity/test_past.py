@@ -15,7 +15,7 @@ from scare.board.virtual import VirtualModel
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.plan import Plan, Step
 from scare.data.flags import Flag
-from scare.export import scare_live
+from scare.export.micropython_runtime import scare_live
 from scare.export.package import export_calibrator
 from scare.windowing.scaling import Affine, Scaling
 from tests.calibrator.building import DUST, make_calibrator, newest_plan, with_edges
@@ -91,6 +91,7 @@ def instructions(folder: Path) -> np.ndarray:
     return np.array([model.count(60_000 * index, row) for index, row in enumerate(rows)])[1:]
 
 
+@pytest.mark.slow
 def test_it_takes_few_instructions(tmp_path: Path) -> None:
     without, with_past = (instructions(exported(one_channel(), tmp_path / f"past_{past}", past)) for past in (0, 1))
     assert 0 < (with_past - without).min() <= (with_past - without).max() <= MOST_INSTRUCTIONS

@@ -9,8 +9,8 @@ import pytest
 from scare.baselines import PatchTST, Sendal
 from scare.baselines.sendal import Deep
 from scare.calibrator.corrections import CORRECTIONS, Correction
-from scare.calibrator.passes import fold, fuse
 from scare.calibrator.plan import Plan, run, values
+from scare.calibrator.plan_passes import fold, fuse
 from scare.export.lowering import lower_float32
 from scare.models import Architecture
 from tests.calibrator.building import curve_plan, tree_plan

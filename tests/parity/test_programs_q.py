@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare.baselines import DLinear, Tesla
-from scare.calibrator.parity import outputs_and_codes
-from scare.calibrator.passes import fold, fuse
+from scare.calibrator.parity_tolerance import outputs_and_codes
 from scare.calibrator.plan import Plan, Step, values
-from scare.export.lowering import FIXED_LOWERING, lower_fixed, quantise
+from scare.calibrator.plan_passes import fold, fuse
+from scare.export.lowering import FIXED_LOWERING, lower_fixed
 from scare.export.memory_layout import values_by_name
+from scare.export.quantise import quantise
 from scare.kernels import FIXED_KERNELS
-from scare.kernels.c_arguments import LARGEST, CValue, PlacedStep, codes_name
+from scare.kernels.c_arguments import LARGEST_SIZES, CValue, PlacedStep, codes_name
 from scare.kernels.fixed_point import WINDOW as STEPS
 from scare.models import ABLATION, Architecture, Scare
 from tests.calibrator.building import curve_plan, tree_plan
@@ -142,5 +143,5 @@ def test_the_largest_sizes_are_those_of_the_header() -> None:
 
     header = (RUNTIME / "scare_fixed.h").read_text(encoding="utf-8")
     for name, macro in (("width", "WIDEST"), ("supports", "SUPPORTS"), ("hidden", "HIDDEN"), ("tokens", "TOKENS")):
-        assert f"#define SCARE_{macro}_Q {LARGEST[name]}u" in header
-    assert f"#define SCARE_PAIRS_Q {LARGEST['value pairs']}u" in header
+        assert f"#define SCARE_{macro}_Q {LARGEST_SIZES[name]}u" in header
+    assert f"#define SCARE_PAIRS_Q {LARGEST_SIZES['value pairs']}u" in header

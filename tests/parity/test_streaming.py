@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import CORRECTIONS, bind
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, Step
+from scare.calibrator.plan_passes import fold
 from scare.data.flags import Flag
 from scare.data.readings import Readings
 from scare.export.c_source import print_number

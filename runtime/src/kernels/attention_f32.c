@@ -19,7 +19,7 @@ void scare_hash_codes_f32(uint32_t *codes, const float *x, const float *table, u
     for (uint32_t r = 0; r < rows; r++, x += width) {
         const float *same = x;
         float squares = scare_add_dot(epsilon, x, &same, width);
-        float inverse = 1.0f / SCARE_SQRT(squares);
+        float inverse = 1.0f / scare_sqrt(squares);
         const float *before = table, *next = table + bits;
         uint32_t code = 0;
         for (uint32_t s = 0; s < supports; s += CHUNK, before = sums) {

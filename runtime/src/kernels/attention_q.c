@@ -136,7 +136,8 @@ SCARE_INLINE uint32_t count_twice(uint32_t word) {
     return ((word * 0x202u) >> 8) & 0x00ff00ffu;
 }
 
-/* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `headroom` bits to spare. */
+/* sum / total, with inverse = 2^31 / total, back in the values' own unit; the sum has `headroom` bits to spare. Sums
+ * begin with total / 2: the values lost half a step each, in the mean, when their low bits were dropped. */
 SCARE_INLINE int32_t average(int32_t sum, int32_t inverse, uint32_t headroom, uint32_t value_bits, uint32_t spare) {
     return scare_shifted(scare_multiply_wide(scare_shifted(sum, headroom), inverse), 32u - value_bits - headroom) >>
            spare;
@@ -191,11 +192,12 @@ void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint
     pair_keys(keys, rows, paired);
     SCARE_ROLLED
     for (const uint32_t *end = queries + rows; queries != end; queries++) {
-        int32_t inverse = 0x7fffffff / weigh(*queries, paired, rows, most, weights);
+        int32_t total = weigh(*queries, paired, rows, most, weights), half = total >> 1;
+        int32_t inverse = total > 0 ? 0x7fffffff / total : 0; /* more than 0 for codes of a hash */
         const void *table = pairs;
         SCARE_ROLLED
         for (uint32_t column = 0u; column < width; column += 4u, out += 4) {
-            scare_words sum = {0, 0, 0, 0};
+            scare_words sum = {half, half, half, half};
             SCARE_ROLLED
             for (const int32_t *weight = weights; weight != weights + couples; weight++)
                 scare_add_each(&sum, *weight, scare_next_four(&table));
@@ -245,7 +247,7 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
             int32_t inverse = 0x7fffffff / total;
             for (uint32_t d = 0u; d < value_width; d++) {
                 const int32_t *value = values + head * value_width + d;
-                int32_t sum = 0;
+                int32_t sum = total >> 1;
                 for (uint32_t i = 0u; i < rows; i++, value += heads * value_width)
                     sum += scores[i] * scare_to_top(*value, spare, value_bits);
                 *out++ = average(sum, inverse, headroom, value_bits, spare);

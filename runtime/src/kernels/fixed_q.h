@@ -6,7 +6,7 @@
 
 #include "scare_port.h"
 
-#if defined(__ARM_FEATURE_DSP)
+#if defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_SAT)
 #include <arm_acle.h>
 #endif
 
@@ -88,12 +88,17 @@ SCARE_INLINE int32_t scare_pack_upper(int32_t low, int32_t high) {
     return (int32_t)(((uint32_t)low >> 16) | ((uint32_t)high & 0xffff0000u));
 }
 
+/* A sum that wraps around, as those of instructions do: numbers of a file may not fit (scare_blob.h). */
+SCARE_INLINE int32_t scare_plus(int32_t a, int32_t b) {
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
 /* sum + both products of two pairs. */
 SCARE_INLINE int32_t scare_add_pairs(int32_t a, int32_t b, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlad(a, b, sum);
 #else
-    return sum + scare_low(a) * scare_low(b) + scare_high(a) * scare_high(b);
+    return scare_plus(scare_plus(sum, scare_low(a) * scare_low(b)), scare_high(a) * scare_high(b));
 #endif
 }
 
@@ -141,7 +146,7 @@ SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawb(word, half, sum);
 #else
-    return sum + (int32_t)(((int64_t)word * scare_low(half)) >> 16);
+    return scare_plus(sum, (int32_t)(((int64_t)word * scare_low(half)) >> 16));
 #endif
 }
 
@@ -150,7 +155,7 @@ SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawt(word, pair, sum);
 #else
-    return sum + (int32_t)(((int64_t)word * scare_high(pair)) >> 16);
+    return scare_plus(sum, (int32_t)(((int64_t)word * scare_high(pair)) >> 16));
 #endif
 }
 
@@ -161,7 +166,7 @@ SCARE_INLINE int32_t scare_multiply_wide(int32_t a, int32_t b) {
 
 /* sum / 2^bits, to the nearest; at least one bit. */
 SCARE_INLINE int32_t scare_rounded(int64_t sum, uint32_t bits) {
-    return (int32_t)((sum + ((int64_t)1 << (bits - 1u))) >> bits);
+    return (int32_t)((int64_t)((uint64_t)sum + ((uint64_t)1 << (bits - 1u))) >> bits);
 }
 
 SCARE_INLINE int32_t scare_least(int32_t a, int32_t b) {

@@ -110,9 +110,10 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
         SCARE_ROLLED
         for (uint32_t i = 0u; i < width; i += 4u) {
             scare_words sum = collect(active, couples, &table), more = scare_next_four(&bias);
-            const int32_t fed[4] = {
-                (scare_shifted(sum.a, left) >> right) + more.a, (scare_shifted(sum.b, left) >> right) + more.b,
-                (scare_shifted(sum.c, left) >> right) + more.c, (scare_shifted(sum.d, left) >> right) + more.d};
+            const int32_t fed[4] = {scare_plus(scare_shifted(sum.a, left) >> right, more.a),
+                                    scare_plus(scare_shifted(sum.b, left) >> right, more.b),
+                                    scare_plus(scare_shifted(sum.c, left) >> right, more.c),
+                                    scare_plus(scare_shifted(sum.d, left) >> right, more.d)};
             for (uint32_t j = 0u; j < 4u && i + j < width; j++) *out++ = fed[j];
         }
     }

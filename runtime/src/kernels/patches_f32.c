@@ -29,7 +29,7 @@ void scare_window_moments_f32(float *moments, const float *x, uint32_t rows, uin
             squares = SCARE_MLA(centred, centred, squares);
         }
         moments[c] = mean;
-        moments[channels + c] = SCARE_SQRT(SCARE_MLA(squares, share, epsilon));
+        moments[channels + c] = scare_sqrt(SCARE_MLA(squares, share, epsilon));
     }
 }
 

@@ -24,7 +24,7 @@ SCARE_INLINE void layer_norm(float *out, const float *x, const float *gain, cons
             float centred = x[d] - mean;
             squares = SCARE_MLA(centred, centred, squares);
         }
-        float inverse = 1.0f / SCARE_SQRT(SCARE_MLA(squares, share, epsilon));
+        float inverse = 1.0f / scare_sqrt(SCARE_MLA(squares, share, epsilon));
         for (uint32_t d = 0; d < width; d++) out[d] = SCARE_MLA((x[d] - mean) * inverse, gain[d], bias[d]);
     }
 }

@@ -10,10 +10,11 @@ void scare_add_q(int32_t *out, const int32_t *a, const int32_t *b, uint32_t coun
         SCARE_WALK(out);
         int32_t e = b[0] >> shift, f = b[1] >> shift, g = b[2] >> shift, h = b[3] >> shift;
         scare_words next = scare_next_four(&first);
-        out[0] = next.a + e, out[1] = next.b + f, out[2] = next.c + g, out[3] = next.d + h;
+        out[0] = scare_plus(next.a, e), out[1] = scare_plus(next.b, f);
+        out[2] = scare_plus(next.c, g), out[3] = scare_plus(next.d, h);
     }
     SCARE_ROLLED
-    for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_next_word(&first) + (b[i] >> shift);
+    for (uint32_t i = 0u; i < count % 4u; i++) out[i] = scare_plus(scare_next_word(&first), b[i] >> shift);
 }
 
 void scare_newest_q(int32_t *out, const int16_t *window, uint32_t stride, uint32_t rows, uint32_t channels) {
@@ -68,6 +69,6 @@ void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales,
     layer_norm(out, x, scales, rows, 8u, epsilon, epsilon_bits);
 }
 
-void scare_result_q(float *out, const int32_t *x, float unit) {
-    *out = (float)*x * unit;
+void scare_result_q(float *out, const int32_t *x, int32_t offset, float unit) {
+    *out = (float)scare_plus(*x, offset) * unit;
 }

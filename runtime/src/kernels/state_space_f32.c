@@ -7,7 +7,7 @@ void scare_rms_norm_f32(float *out, const float *x, uint32_t rows, uint32_t widt
     for (uint32_t r = 0; r < rows; r++, x += width, out += width) {
         float squares = 0.0f;
         for (uint32_t d = 0; d < width; d++) squares = SCARE_MLA(x[d], x[d], squares);
-        float inverse = 1.0f / SCARE_SQRT(SCARE_MLA(squares, share, epsilon));
+        float inverse = 1.0f / scare_sqrt(SCARE_MLA(squares, share, epsilon));
         for (uint32_t d = 0; d < width; d++) out[d] = x[d] * inverse;
     }
 }

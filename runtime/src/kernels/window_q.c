@@ -113,8 +113,9 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
             const int32_t *coarse = &sum.coarse.a, *fine = &sum.fine.a;
             SCARE_ROLLED
             for (uint32_t i = 0u; i < count; i++, scale += 3, place += turns) {
-                int64_t whole = (int64_t)coarse[i] * scale[0] + (int64_t)fine[i] * scale[1];
-                *place = scare_rounded(whole, shift) + scale[2];
+                int64_t whole =
+                    (int64_t)((uint64_t)((int64_t)coarse[i] * scale[0]) + (uint64_t)((int64_t)fine[i] * scale[1]));
+                *place = scare_plus(scare_rounded(whole, shift), scale[2]);
             }
             left -= count;
         }
@@ -162,7 +163,7 @@ void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, c
             const int16_t *x = window + channel * stride;
             int32_t sum = 0;
             SCARE_ROLLED
-            for (uint32_t row = start; row < end; row++) sum += x[row] * weights[row];
+            for (uint32_t row = start; row < end; row++) sum = scare_plus(sum, x[row] * weights[row]);
             out[bin * channels + channel] = scare_rounded((int64_t)sum * scales[bin], shift);
         }
     }
@@ -172,7 +173,7 @@ void scare_lens_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32
                   uint32_t lenses) {
     for (uint32_t lens = 0u; lens < lenses; lens++, weights += rows)
         for (uint32_t channel = 0u; channel < channels; channel++) {
-            int32_t sum = 0;
+            int32_t sum = (int32_t)(rows >> 1); /* what dropping the low bits of the products takes, in the mean */
             SCARE_ROLLED
             for (uint32_t row = 0u; row < rows; row++)
                 sum = scare_add_half(x[row * channels + channel], weights[row], sum);

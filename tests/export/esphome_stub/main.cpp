@@ -19,7 +19,7 @@ using namespace esphome;
 using Calibration = scare_esphome::Calibration<SCARE_MODEL_MODEL_CHANNELS, SCARE_MODEL_MODEL_BYTES>;
 
 int main(int, char **arguments) {
-  static Calibration calibration(&scare_model_model, (uint32_t) atol(arguments[1]));
+  static Calibration calibration(&scare_model_model, &scare_model_model_golden, (uint32_t) atol(arguments[1]));
   static sensor::Sensor sources[SCARE_MODEL_MODEL_CHANNELS], raw, calibrated, flags, low, high;
   for (uint32_t i = 0; i < SCARE_MODEL_MODEL_CHANNELS; i++) {
     calibration.set_input(i, &sources[i], atol(arguments[2]) != 0);

@@ -41,7 +41,12 @@ void setup() {
 #ifndef SIMULATED
     SENSOR.begin(9600);
 #endif
-    scare_init(&calibration, &$name, memory, sizeof memory);
+    scare_status status = scare_init(&calibration, &$name, memory, sizeof memory);
+    if (status == SCARE_OK) status = scare_self_test(&calibration, &${name}_golden);
+    if (status != SCARE_OK) {
+        Serial.println(scare_explain(status));
+        for (;;) delay(1000);
+    }
     begun_ms = (uint32_t)millis();
     Serial.println(F("$heading"));
 }

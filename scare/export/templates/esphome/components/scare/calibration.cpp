@@ -31,7 +31,11 @@ float Input::read(uint32_t now_ms, uint32_t stale_ms) {
 }
 
 void CalibrationBase::setup() {
-  if (scare_init(&this->calibration_, this->model_, this->memory_, this->bytes_) != SCARE_OK) this->mark_failed();
+  scare_status status = scare_init(&this->calibration_, this->model_, this->memory_, this->bytes_);
+  if (status == SCARE_OK) status = scare_self_test(&this->calibration_, this->golden_);
+  if (status == SCARE_OK) return;
+  ESP_LOGE(TAG, "Not calibrating: %s", scare_explain(status));
+  this->mark_failed();
 }
 
 void CalibrationBase::update() {

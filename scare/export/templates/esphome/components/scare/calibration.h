@@ -36,9 +36,15 @@ class CalibrationBase : public PollingComponent {
   SUB_SENSOR(flags)
 
  public:
-  CalibrationBase(const scare_model *model, uint32_t stale_ms, Input *inputs, float *row, uint32_t *memory,
-                  size_t bytes)
-      : model_(model), inputs_(inputs), row_(row), memory_(memory), bytes_(bytes), stale_ms_(stale_ms) {}
+  CalibrationBase(const scare_model *model, const scare_golden *golden, uint32_t stale_ms, Input *inputs, float *row,
+                  uint32_t *memory, size_t bytes)
+      : model_(model),
+        golden_(golden),
+        inputs_(inputs),
+        row_(row),
+        memory_(memory),
+        bytes_(bytes),
+        stale_ms_(stale_ms) {}
   void set_input(uint32_t channel, sensor::Sensor *source, bool skip_nan) {
     this->inputs_[channel].listen(source, skip_nan);
   }
@@ -51,6 +57,7 @@ class CalibrationBase : public PollingComponent {
   void explain_(scare_status status);
 
   const scare_model *model_;
+  const scare_golden *golden_;
   Input *inputs_;
   float *row_;
   uint32_t *memory_;
@@ -62,8 +69,9 @@ class CalibrationBase : public PollingComponent {
 
 template<uint32_t CHANNELS, size_t BYTES> class Calibration : public CalibrationBase {
  public:
-  Calibration(const scare_model *model, uint32_t stale_ms)
-      : CalibrationBase(model, stale_ms, this->channels_, this->numbers_, this->words_, sizeof this->words_) {}
+  Calibration(const scare_model *model, const scare_golden *golden, uint32_t stale_ms)
+      : CalibrationBase(model, golden, stale_ms, this->channels_, this->numbers_, this->words_,
+                        sizeof this->words_) {}
 
  protected:
   Input channels_[CHANNELS];

@@ -10,13 +10,18 @@
 int main(void) {
     static uint32_t memory[SCARE_WORDS(${upper}_BYTES)];
     static scare calibration;
-    scare_init(&calibration, &$name, memory, sizeof memory);
+    scare_status status = scare_init(&calibration, &$name, memory, sizeof memory);
+    if (status == SCARE_OK) status = scare_self_test(&calibration, &${name}_golden);
+    if (status != SCARE_OK) {
+        puts(scare_explain(status));
+        return 1;
+    }
     puts("$heading");
     for (uint32_t number = 0;; number++) {
         float row[${upper}_CHANNELS];
         scare_answer answer;
         ${name}_simulate(number, row);
-        scare_status status = scare_calibrate(&calibration, k_uptime_get_32(), row, &answer);
+        status = scare_calibrate(&calibration, k_uptime_get_32(), row, &answer);
         for (uint32_t i = 0; i < ${upper}_CHANNELS; i++) printf("%.6f,", (double)row[i]);
         printf("%.6f,%.6f,%.6f,", (double)answer.value, (double)answer.low, (double)answer.high);
         printf("%lu,%s\n", (unsigned long)answer.flags, scare_explain(status));

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from scare.export import scare_live
-from scare.export.python_source import Constants, print_function
+from scare.export.micropython_runtime import scare_live
+from scare.export.micropython_source import Constants, print_function
 from scare.kernels.tensor import Tensor, as_tensor, concatenate, window
 
 X = np.random.default_rng(4).normal(size=(6, 4)).astype(np.float32)

@@ -2,8 +2,8 @@
 
     Tensor (tensor_graph.py) -> print_function -> lines of Python -> micropython.py
 
-An index is a sum of loop variables, so transposing, slicing and reshaping cost nothing. A tensor that is read once is
-computed where it is read; others are stored in an array until their last reader is done.
+A tensor that is read once is computed where it is read; others are stored in an array until their last reader is done.
+An index is a sum of loop variables with factors, so transposing, slicing and reshaping change only the index.
 """
 
 from collections import defaultdict
@@ -80,12 +80,29 @@ class Function:
 
 
 def print_function(result: Tensor, constants: Constants) -> Function:
-    """Print the body of the function that computes a tensor."""
+    r"""Print the body of the function that computes a tensor.
+
+    >>> from scare.kernels.tensor import window
+    >>> hidden = (window(1, 3) @ np.ones((3, 2), np.float32)).apply("relu")
+    >>> print("\n".join(print_function((hidden * hidden).sum().reshape(1), Constants()).lines))
+    t0 = zeros(2)
+    for i in range(2):
+        s1 = 0.0
+        for j in range(3):
+            s1 += x[j] * C0[2 * j + i]
+        t0[i] = max(s1, 0.0)
+    s1 = 0.0
+    for i in range(2):
+        s1 += t0[i] * t0[i]
+    return s1
+    """
     printer = _Printer(result, constants)
     steps = [(name, printer.store(tensor, name)) for tensor in in_order(result) if (name := printer.name(tensor))]
     steps.append(("", printer.return_value(result)))
     last_reader = {name: at for at, (_, step) in enumerate(steps) for name in step.reads}
-    lines, live, peak = [], dict[str, int](), 0  # live: bytes of the arrays in use, by name
+    lines = []
+    live = dict[str, int]()  # bytes of the arrays in use, by name
+    peak = 0
     for at, (name, step) in enumerate(steps):
         lines += step.lines
         live[name] = step.bytes
@@ -164,7 +181,8 @@ class _Printer:
 
     def _fill(self, step: _Step, target: Tensor, part: Tensor, axis: int, start: int) -> None:
         """Add loops that write `part` into the target, from `start` along an axis."""
-        step.letters, lines = 0, list[str]()  # loops of another part are over, so their variables are free again
+        step.letters = 0  # loops of another part are over, so their variables are free again
+        lines = list[str]()
         places = [step.along(length) for length in part.shape]
         value = self._value(part, places, step, lines, stored=part is not target)
         to = [shifted(place, start) if at == axis else place for at, place in enumerate(places)]
@@ -190,13 +208,14 @@ class _Printer:
         step.reads.add(self.name(tensor))
         return self.name(tensor)
 
-    # The methods below return the expression of a tensor's element at `places`, one index for each axis. They add lines
-    # that must run before it, such as the loop of a sum, to `lines`, and the arrays that they read to `step`.
+    # The methods below print one operation each and are found by its name. They return the expression of the tensor's
+    # element at `places`, one index for each axis: "s1", or "max(s1, 0.0)". They add what must run before it, such as
+    # the loop of a sum, to `lines`, and the arrays that they read to `step`.
 
     def _value(
         self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str], stored: bool = True
     ) -> str:
-        """Print the expression of a tensor's element at the indices `places`; loops that it needs go to `lines`.
+        """Print any tensor's element: read from its array if it is stored, else computed by its operation's method.
 
         `stored=False` computes the element even if the tensor is stored, in order to store it.
         """
@@ -231,10 +250,12 @@ class _Printer:
         return self._value(source, inner, step, lines)
 
     def _permute(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """Print a transposition: the source is read at the same indices in the order of its own axes."""
         axes = list(tensor.settings["axes"])
         return self._value(tensor.inputs[0], [places[axes.index(at)] for at in range(len(axes))], step, lines)
 
     def _slice(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
+        """Print a slice: the source is read `start` elements later along one axis."""
         axis, start = tensor.settings["axis"], tensor.settings["start"]
         inner = [shifted(place, start) if at == axis else place for at, place in enumerate(places)]
         return self._value(tensor.inputs[0], inner, step, lines)

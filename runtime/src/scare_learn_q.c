@@ -1,5 +1,6 @@
 /* The learner's arithmetic in fixed point, equal in every bit to `_FixedPoint` of scare/upkeep/learner.py. Features
- * and residuals have 12 bits after the point and fit 16, moments and coefficients have 24 and fit 32. */
+ * and residuals have 12 bits after the point and fit 16, moments and coefficients have 24 and fit 32. Numbers that are
+ * not finite never come here: scare_learn.c refuses them. */
 #include "scare_learn.h"
 
 #include "scare_port.h"

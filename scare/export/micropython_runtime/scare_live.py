@@ -33,6 +33,7 @@ class Stream:
     flat array.
     """
 
+    identity = 0  # a checksum of the model: the state of another one is not restored
     window = 1  # rows that the model reads
     step_ms = 1  # from one reading to the next
     # Gap rule: of the newest `checked` rows, `needed` must be real, and none repeated for more than `hold` rows.
@@ -156,7 +157,7 @@ class Stream:
         return self.window * self.step_ms < behind <= CLOCK // 2 + 1
 
     def _judge(self, numbers: "array[float]") -> int:
-        """Status of a reading; the first channel that cannot be used decides."""
+        """Return the status of a reading; the first channel that cannot be used decides."""
         for number, channel in zip(numbers, self.channels):  # noqa: B905 (MicroPython's zip is never strict)
             if not isfinite(number) or number in self.absent:
                 return MISSING

@@ -5,7 +5,7 @@
 
 from array import array
 
-from scare.export.scare_live import OUTSIDE, Stream, zeros
+from scare.export.micropython_runtime.scare_live import OUTSIDE, Stream, zeros
 
 UNSETTLED = 2048  # a bit of flags, as docs/flags.md has it
 
@@ -14,7 +14,7 @@ class SettlingStream(Stream):
     """A stream whose centers move towards the device's own means after its first `settle` readings.
 
     Sums are of differences to the fleet's center, in two parts (Knuth's two-sum), because a float32 alone would lose a
-    thousandth over two days of readings. `settled` and `pairs` can be stored, and set after a loss of power.
+    thousandth over two days of readings.
     """
 
     settle = 1
@@ -53,7 +53,7 @@ class SettlingStream(Stream):
                 self._move()
             else:
                 self._remember(1 if self._filled else self.window, reading)
-        elif self.channels is type(self).channels:  # `pairs` were set after a loss of power
+        elif self.channels is type(self).channels:  # `pairs` were restored
             self._use_centers()
         return super()._take(numbers)
 

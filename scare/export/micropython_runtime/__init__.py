@@ -1,0 +1,1 @@
+"""MicroPython runtime: modules that `scare export micropython` copies to the board beside the model."""

@@ -1,0 +1,78 @@
+"""MicroPython runtime: the state of a stream as bytes, to go on with after deep sleep or a loss of power.
+
+`scare export micropython` copies it beside `scare_live.py`; only a program that imports it needs it. The rules are
+those of `scare_store` and `scare_restore` in scare.h; the bytes are others, and never rounded.
+"""
+
+from array import array
+from binascii import crc32
+
+from scare.export.micropython_runtime.scare_live import CLOCK, OK, Stream
+
+DAMAGED, FOREIGN = 8, 9  # statuses: the bytes are damaged or cut short; they are of another model or version
+MARK = b"SCp1"
+HEAD = len(MARK) + 4 * 9  # bytes
+TIMED, FILLED, DEEP = 1, 2, 4
+
+
+def store(stream: Stream, clock_ms: int) -> bytes:
+    """Make the bytes of a stream's state.
+
+    `clock_ms` is now, on a clock that counts on while the board is off and does not wrap. `calibrate` takes the same.
+    """
+    ahead = (clock_ms - stream._last_ms) & CLOCK
+    last_ms = clock_ms - (ahead if ahead <= CLOCK // 2 else ahead - CLOCK - 1)
+    settled, pairs, readings = _settling(stream)
+    flags = TIMED * stream._timed + FILLED * stream._filled + DEEP * stream._deep
+    head = [stream.identity, last_ms & CLOCK, last_ms >> 32, flags, stream._age, stream._unbroken, stream._next]
+    precise = [stream._slow]
+    for one in stream._past + pairs:
+        precise.extend(one)
+    content = MARK + bytes(array("I", head + [stream._left, settled])) + bytes(array("d", precise))  # noqa: RUF005
+    content += bytes(stream._real) + bytes(stream._rows) + bytes(readings)
+    return content + _checksum(content)
+
+
+def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
+    """Go on with stored bytes: `OK`, or `DAMAGED` or `FOREIGN`, and then the stream stays as it is.
+
+    If `clock_ms` is more than 2³¹ ms (24 days) from the last reading, only what settling has found is restored.
+    """
+    _, pairs, readings = _settling(stream)
+    content, channels, moving = blob[:-4], len(stream.channels), len(pairs)
+    if len(blob) < HEAD + 4 or blob[-4:] != _checksum(content):
+        return DAMAGED
+    identity, low, high, flags, age, unbroken, place, left, settled = array("I", content[len(MARK) : HEAD])
+    if content[: len(MARK)] != MARK or identity != stream.identity:
+        return FOREIGN
+    at, parts = HEAD, []
+    for size in (8 * (1 + 3 * channels + 2 * moving), stream.checked, 4 * len(stream._rows), 4 * len(readings)):
+        parts.append(content[at : at + size])
+        at += size
+    precise = list(array("d", parts[0]))
+    stream._slow = precise[0]
+    for index, past in enumerate(stream._past):
+        last, most, rows = precise[1 + 3 * index : 4 + 3 * index]
+        past[:] = last, most, int(rows)
+    if moving:
+        first = 1 + 3 * channels
+        stream.settled, stream._readings = settled, array("f", parts[3])  # type: ignore[attr-defined]
+        stream.pairs = list(zip(precise[first::2], precise[first + 1 :: 2]))  # type: ignore[attr-defined]  # noqa: B905
+        stream.channels = type(stream).channels  # until the next reading, which moves the centers again
+    stream._real = bytearray(parts[1])
+    stream._rows = array("f", parts[2])
+    stream._real_rows, stream._next, stream._age, stream._unbroken = sum(stream._real), place, age, unbroken
+    stream._left, stream._last_ms = left, low
+    stream._timed, stream._filled, stream._deep = flags & TIMED > 0, flags & FILLED > 0, flags & DEEP > 0
+    if abs(clock_ms - (high << 32 | low)) > CLOCK // 2:
+        stream.reset()
+    return OK
+
+
+def _settling(stream: Stream) -> "tuple[int, list[tuple[float, float]], array[float]]":
+    """How far a new device has settled, its sums or centers, its readings; 0 and nothing for every other device."""
+    return getattr(stream, "settled", 0), getattr(stream, "pairs", []), getattr(stream, "_readings", array("f"))
+
+
+def _checksum(content: bytes) -> bytes:
+    return bytes(array("I", (crc32(content),)))

@@ -1,0 +1,237 @@
+"""How far the pointers of each C function reach, as formulas in its sizes: what makes a call from a file safe.
+
+    C_EXTENTS of each family + the declarations in scare_kernels.h, scare_fixed.h -> export/blob_kernels.py
+
+Generated code is right by construction, but the interpreter in `runtime/src/scare_blob.c` takes sizes from a file. A
+call is safe if every pointer has as many numbers as its formula says and every condition is true: tests run each kernel
+on memory of exactly these lengths under sanitizers.
+
+Formulas name the parameters of the C declaration and use + - * // %, 2 ** n, comparisons, `or` and these functions:
+`up(n, m)` rounds up to a multiple, `max(a, b)`; of a table of whole numbers `total(table)`, `largest(table)` (0 if it
+is empty) and `last(table)`, the largest sum of a pair. A table may be sliced with a step, as in `total(run[1::2])`.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+SIZES = range(1 << 16)  # of a uint32_t parameter that is a size
+FARTHEST = 1000  # bits between two units
+LONGEST_SHIFT = 31
+MOST_BYTES = 1 << 24  # of a table
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Formulas of a C function: numbers that each pointer reaches, and conditions.
+
+    A pointer comes after the tables that its formula reads. `over` are inputs that the output may lie on exactly.
+    `words` are parameters of type uint32_t that are not sizes: they may be any number.
+    """
+
+    pointers: Mapping[str, str]
+    where: tuple[str, ...] = ()
+    over: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+def extents(where: str = "", over: str = "", words: str = "", **pointers: str) -> Extents:
+    """Make the extents of a function; conditions are separated by commas, names by spaces.
+
+    >>> extents(out="count", a="count", b="count", where="count >= 1, max(count, 2) < 9", over="a b").where
+    ('count >= 1', 'max(count, 2) < 9')
+    """
+    conditions = ast.parse(f"[{where}]", mode="eval").body
+    assert isinstance(conditions, ast.List)
+    return Extents(
+        pointers, tuple(map(ast.unparse, conditions.elts)), frozenset(over.split()), frozenset(words.split())
+    )
+
+
+def near(parameter: str) -> str:
+    """The condition of a parameter that is a distance between two units, in bits."""
+    return f"{-FARTHEST} <= {parameter} <= {FARTHEST}"
+
+
+class Op(IntEnum):
+    """Operations on a stack of whole numbers, as the interpreter has them in `scare_blob_kernels.h`.
+
+    A parameter is its index; BYTE, HALF and WORD are followed by a number of 1, 2 and 4 bytes, the operations on tables
+    by the table's index, the first number and the step.
+    """
+
+    BYTE = 0x10
+    HALF = 0x11
+    WORD = 0x12
+    ADD = 0x20
+    SUBTRACT = 0x21
+    MULTIPLY = 0x22
+    DIVIDE = 0x23
+    REMAINDER = 0x24
+    POWER = 0x25
+    LESS = 0x26
+    NOT_ABOVE = 0x27
+    EQUAL = 0x28
+    MAXIMUM = 0x29
+    TOTAL = 0x30
+    LARGEST = 0x31
+    LAST = 0x32
+
+
+BINARY: dict[type, Op] = {
+    ast.Add: Op.ADD,
+    ast.Sub: Op.SUBTRACT,
+    ast.Mult: Op.MULTIPLY,
+    ast.FloorDiv: Op.DIVIDE,
+    ast.Mod: Op.REMAINDER,
+    ast.Lt: Op.LESS,
+    ast.LtE: Op.NOT_ABOVE,
+    ast.GtE: Op.NOT_ABOVE,
+    ast.Eq: Op.EQUAL,
+}
+TABLES = {"total": Op.TOTAL, "largest": Op.LARGEST, "last": Op.LAST}
+RUN: dict[Op, Callable[[int, int], int]] = {
+    Op.ADD: lambda a, b: a + b,
+    Op.SUBTRACT: lambda a, b: a - b,
+    Op.MULTIPLY: lambda a, b: a * b,
+    Op.DIVIDE: lambda a, b: a // b,
+    Op.REMAINDER: lambda a, b: a % b,
+    Op.LESS: lambda a, b: int(a < b),
+    Op.NOT_ABOVE: lambda a, b: int(a <= b),
+    Op.EQUAL: lambda a, b: int(a == b),
+    Op.MAXIMUM: max,
+}
+Code = tuple[int, ...]  # an operation or the index of a parameter, and its operands
+
+
+def compile_formula(formula: str, parameters: Sequence[str]) -> list[Code]:
+    """Compile a formula for a stack; a parameter is its index in `parameters`.
+
+    >>> encode(compile_formula("rows + up(inputs, 2)", ["out", "rows", "inputs"])).hex(" ")
+    '01 02 10 01 20 10 02 23 10 02 22 20'
+    """
+    return list(_compile(ast.parse(formula, mode="eval").body, parameters))
+
+
+def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
+    match node:
+        case ast.Constant(value=int(number)):
+            yield _constant(number)
+        case ast.Name(id=name):
+            yield (names.index(name),)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            yield _constant(0)
+            yield from _compile(operand, names)
+            yield (Op.SUBTRACT,)
+        case ast.BinOp(left=ast.Constant(value=2), op=ast.Pow(), right=exponent):
+            yield from _compile(exponent, names)
+            yield (Op.POWER,)
+        case ast.BinOp(left=left, op=op, right=right):
+            yield from (*_compile(left, names), *_compile(right, names), (BINARY[type(op)],))
+        case ast.BoolOp(op=ast.Or(), values=[first, *others]):
+            yield from _compile(first, names)
+            for other in others:
+                yield from (*_compile(other, names), (Op.ADD,))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            for index, (compare, before, after) in enumerate(zip(ops, [left, *others], others, strict=False)):
+                first, second = (after, before) if isinstance(compare, ast.GtE) else (before, after)
+                yield from (*_compile(first, names), *_compile(second, names), (BINARY[type(compare)],))
+                yield from [(Op.MULTIPLY,)] * (index > 0)
+        case ast.Call(func=ast.Name(id="up"), args=[number, ast.Constant(value=int(multiple))]):
+            rounded = (_constant(multiple - 1), (Op.ADD,), _constant(multiple), (Op.DIVIDE,))
+            yield from (*_compile(number, names), *rounded, _constant(multiple), (Op.MULTIPLY,))
+        case ast.Call(func=ast.Name(id="max"), args=[first, second]):
+            yield from (*_compile(first, names), *_compile(second, names), (Op.MAXIMUM,))
+        case ast.Call(func=ast.Name(id=function), args=[table]) if function in TABLES:
+            yield (TABLES[function], *_slice(table, names))
+        case _:
+            raise ValueError(f"a formula has no {ast.unparse(node)}")
+
+
+def _constant(number: int) -> Code:
+    size = next(size for size in (1, 2, 4) if number < 1 << 8 * size)
+    return (Op.BYTE, Op.HALF, Op.WORD)[size // 2], *number.to_bytes(size, "little")
+
+
+def _slice(table: ast.expr, names: Sequence[str]) -> tuple[int, int, int]:
+    """Index of a table, first number and step."""
+    match table:
+        case ast.Name(id=name):
+            return names.index(name), 0, 1
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(first, None, ast.Constant(int(step)))):
+            start = first.value if isinstance(first, ast.Constant) else 0
+            return names.index(name), start if isinstance(start, int) else 0, step
+    raise ValueError(f"a formula has no {ast.unparse(table)}")
+
+
+def encode(code: Sequence[Code]) -> bytes:
+    """The bytes of a compiled formula."""
+    return bytes(byte for one in code for byte in one)
+
+
+def evaluate(code: Sequence[Code], numbers: Sequence[int], tables: Mapping[int, np.ndarray]) -> int | None:
+    """Compute a compiled formula for the parameters; None if a power of two is not 0 to 31, or a table is missing.
+
+    >>> evaluate(compile_formula("total(t[1::2]) * n", ["t", "n"]), [0, 3], {0: np.array([9, 1, 9, 2])})
+    9
+    """
+    stack: list[int] = []
+    for one, *operands in code:
+        match one:
+            case Op.BYTE | Op.HALF | Op.WORD:
+                stack.append(int.from_bytes(bytes(operands), "little"))
+            case Op.TOTAL | Op.LARGEST | Op.LAST:
+                table, first, step = operands
+                if table not in tables:
+                    return None
+                stack.append(_of_table(Op(one), tables[table].astype(np.int64)[first::step]))
+            case Op.POWER:
+                if not 0 <= stack[-1] <= LONGEST_SHIFT:
+                    return None
+                stack[-1] = 1 << stack[-1]
+            case _ if one < len(numbers):
+                stack.append(numbers[one])
+            case _:
+                second = stack.pop()
+                stack[-1] = RUN[Op(one)](stack[-1], second)
+    return stack.pop()
+
+
+def _of_table(op: Op, numbers: np.ndarray) -> int:
+    if op is Op.TOTAL:
+        return int(numbers.sum())
+    if op is Op.LAST:
+        numbers = numbers[: len(numbers) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    return int(numbers.max(initial=0))
+
+
+def largest_magnitude(code: Sequence[Code], ranges: Sequence[range]) -> int:
+    """Bound all intermediate numbers of a formula, so that a board may compute it in 64 bits.
+
+    Raises `ValueError` if a number that is divided may be negative, because C would round it towards zero.
+    """
+    stack: list[tuple[int, int]] = []
+    most = 0
+    for one, *operands in code:
+        match one:
+            case Op.BYTE | Op.HALF | Op.WORD:
+                stack.append((int.from_bytes(bytes(operands), "little"),) * 2)
+            case Op.TOTAL | Op.LARGEST | Op.LAST:
+                stack.append((0, MOST_BYTES * SIZES[-1] if one == Op.TOTAL else 2 * SIZES[-1]))
+            case Op.POWER:
+                stack[-1] = (1, 1 << LONGEST_SHIFT)
+            case _ if one < len(ranges):
+                stack.append((ranges[one][0], ranges[one][-1]))
+            case _:
+                second, first = stack.pop(), stack.pop()
+                if one in (Op.DIVIDE, Op.REMAINDER) and (first[0] < 0 or second[0] < 1):
+                    raise ValueError("a number that is divided may be negative")
+                ends = [RUN[Op(one)](a, b) for a in first for b in second]
+                if one == Op.REMAINDER:
+                    ends = [0, second[1] - 1]
+                stack.append((min(ends), max(ends)))
+        most = max(most, *map(abs, stack[-1]))
+    return most
