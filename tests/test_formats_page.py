@@ -47,6 +47,7 @@ def test_ours_is_smaller_than_tesla_as_the_page_says() -> None:
         assert [own < other for own, other in zip(ours, tesla, strict=True)] == [True, int(window) >= 60]
 
 
+@pytest.mark.slow
 @needs("tflite")
 def test_flatbuffers_are_as_large_as_the_page_says() -> None:
     assert print_sizes(WINDOW, flatbuffer_sizes(WINDOW)) in PAGE.read_text(encoding="utf-8")

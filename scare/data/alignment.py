@@ -1,21 +1,31 @@
-"""Align a sensor's readings and those of a reference instrument: one clock, one time step.
+"""Align readings: those of a sensor and a reference instrument to one clock, those of a file to a model's time step.
 
 A time is the end of what it describes: a mean over (t - step, t] carries t, so no row holds its own future. Whether two
-clocks agree is checked by `clock`. Comes from `tables`; goes to `flags` and `split`.
+clocks agree is checked by `clock`. `iterate_at_step` aligns a file block by block, for tables larger than memory.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import floor, inf
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from scare.data.column_mapping import ColumnMapping, LabelColumns, device_series, iterate_tables
 from scare.data.flags import usable_values
-from scare.data.readings import FLAGS, REFERENCE, TIME, Channel, Readings
+from scare.data.readings import DEVICE, FLAGS, REFERENCE, TIME, Channel, Readings
+from scare.data.tables import Tally, open_table, stem
+from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError
-from scare.words import duration
+from scare.words import duration, plural
 
 COARSER = 1.5  # a step at least this many times the other is the coarser one
+FINER = 0.75  # share of a model's time step: readings closer together are averaged to it
+COMPLETENESS = 0.75  # share of its expected values that a mean needs
+MANY_REPEATED = 0.2  # of the rows with a repeated time: more devices than one
 STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
+SORTED_ROWS = 20_000_000  # most rows that are sorted in memory: a few gigabytes
 
 
 def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None = None) -> Readings:
@@ -42,12 +52,17 @@ def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None
 
 
 def average(
-    readings: Readings, step_seconds: float, completeness: float = 0.75, phase_seconds: float = 0.0
+    readings: Readings,
+    step_seconds: float,
+    completeness: float = COMPLETENESS,
+    phase_seconds: float = 0.0,
+    own_seconds: float | None = None,
 ) -> Readings:
     """Average over (t - step, t], with t = phase + whole steps since 1970; the rows' flags are OR-ed.
 
     Values out of range and sentinels do not enter a mean. A mean of less than `completeness` of the expected
-    values is null; an interval without rows has no row.
+    values is null; an interval without rows has no row. `own_seconds` is the step of the readings, by default the
+    median.
 
     >>> from datetime import datetime
     >>> from scare.data.readings import Channel
@@ -56,7 +71,7 @@ def average(
     >>> average(Readings("box-1", frame, (Channel("no2", "ppb"),)), 120.0).frame["no2"].to_list()
     [1.5, 3.5, None]
     """
-    needed = completeness * round(step_seconds / readings.step_seconds)
+    needed = completeness * expected_values(step_seconds, own_seconds or readings.step_seconds)
     names = [channel.name for channel in readings.channels] + ([REFERENCE] if readings.reference else [])
     means = [pl.when(pl.col(name).count() >= needed).then(pl.col(name).mean()).alias(name) for name in names]
     intervals = _without_unusable(readings).frame.group_by_dynamic(
@@ -67,6 +82,15 @@ def average(
         label="right",
     )
     return replace(readings, frame=intervals.agg(*means, pl.col(FLAGS).bitwise_or()))
+
+
+def expected_values(step_seconds: float, own_seconds: float) -> int:
+    """Return how many values, one every `own_seconds`, an interval has at least; steps may be off by a little.
+
+    >>> expected_values(60.0, 10.0), expected_values(60.0, 10.1), expected_values(60.0, 40.0)
+    (6, 6, 1)
+    """
+    return floor(step_seconds / own_seconds + 0.1)
 
 
 def shift(readings: Readings, seconds: float) -> Readings:
@@ -115,7 +139,7 @@ def only_channel(reference: Readings) -> Channel:
 
 
 def _common_step(sensor: Readings, reference: Readings) -> float:
-    """The reference's step if it is the coarser one, otherwise the sensor's."""
+    """Return the reference's step if it is the coarser one, otherwise the sensor's."""
     coarser = reference.step_seconds >= COARSER * sensor.step_seconds
     return reference.step_seconds if coarser else sensor.step_seconds
 
@@ -145,6 +169,218 @@ def _polars_duration(seconds: float) -> str:
 
 
 def period(readings: Readings) -> str:
-    """The first and the last time, for messages."""
+    """Return the first and the last time, for messages."""
     first, last = readings.frame[TIME][0], readings.frame[TIME][-1]
     return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+
+
+@dataclass(frozen=True)
+class DeviceSpan:
+    """The rows of one device in a file.
+
+    How many there are, first and last time in seconds, median step in seconds (0 for a single time), how many have an
+    earlier time than the row before and by how many seconds at most, and how many have the time of an earlier row.
+    """
+
+    device: str
+    rows: int
+    first: float
+    last: float
+    step: float
+    backward: int = 0
+    furthest: float = 0.0
+    repeated: int = 0
+
+    @property
+    def in_order(self) -> bool:
+        """Whether no row is earlier than the row before."""
+        return not self.backward
+
+    def is_finer(self, step_seconds: float) -> bool:
+        """Whether the rows are averaged for a model of this time step."""
+        return 0 < self.step < FINER * step_seconds
+
+    def refusal(self, step_seconds: float) -> str:
+        """Return why a model of this time step cannot read the rows: a sentence without its subject, empty if it can.
+
+        A few rows are not judged: gaps may be all there is between them.
+        """
+        if self.rows <= STEP_BLOCK or self.step <= COARSER * step_seconds:
+            return ""
+        own = duration(self.step)
+        return (
+            f"has a reading every {own}, and the model was trained on one every {duration(step_seconds)}: give finer"
+            f" readings, or train on means of {own} (scare train --set data.step={self.step:g})"
+        )
+
+    def changes(self, step_seconds: float) -> list[str]:
+        """Return what `iterate_at_step` does to the rows for a model of this time step, in sentences."""
+        own, wanted = duration(self.step), duration(step_seconds)
+        steps_back = "step back" if self.backward == 1 else "steps back"
+        back = f"{self.backward:,} {steps_back}, of up to {duration(self.furthest)}"
+        several = "; are several devices in it? name their column" if self.repeated > MANY_REPEATED * self.rows else ""
+        sentences = {
+            f"the rows are not in order of time ({back}); they are sorted": self.backward,
+            f"{plural(self.repeated, 'row')} with a repeated time left out{several}": self.repeated,
+            f"a reading every {own} is averaged to {wanted}, as in training": self.is_finer(step_seconds),
+        }
+        return [sentence for sentence, applies in sentences.items() if applies]
+
+
+def find_device_spans(path: Path, labels: LabelColumns, device: str = "") -> list[DeviceSpan]:
+    """Find each device's rows in a file, sorted by name; in constant memory, if they are in order.
+
+    `device` has all rows, if it is given. The steps of rows out of order are exact up to `SORTED_ROWS`.
+    """
+    spans = _summarise_times(_iterate_times(path, labels, device))
+    if not spans:
+        raise DataError(f"{path}: there are no rows")
+    if all(span.in_order for span in spans) or sum(span.rows for span in spans) > SORTED_ROWS:
+        return spans
+    exact = _summarise_times([pl.concat(list(_iterate_times(path, labels, device))).sort(TIME)])
+    return [
+        replace(one, backward=span.backward, furthest=span.furthest) for one, span in zip(exact, spans, strict=True)
+    ]
+
+
+def _iterate_times(path: Path, labels: LabelColumns, device: str) -> Iterator[pl.DataFrame]:
+    """Yield device and time (microseconds) of a file's rows."""
+    table = open_table(path, labels)
+    column = "" if device else labels.device_column
+    columns = [*labels.time, *([column] if column else [])]
+    table.require(columns)
+    form, tally = find_time_format(table, labels.time), Tally(table)
+    for batch in table.batches(columns):
+        batch, times = parse_times(batch, form, table, tally)
+        yield pl.DataFrame([device_series(batch, column, device or stem(path), table), times.dt.epoch("us")])
+
+
+def _summarise_times(batches: Iterable[pl.DataFrame]) -> list[DeviceSpan]:
+    """Summarise the times of each device; the step is the median of the batches' medians."""
+    time, apart = pl.col(TIME), pl.col(TIME).diff()  # null in the first row
+    first, last, before = pl.col("first"), pl.col("last"), pl.col("last").shift()  # before: of the previous batch
+    parts = [
+        batch.group_by(DEVICE).agg(
+            rows=pl.len(),
+            first=time.min(),
+            last=time.max(),
+            step=apart.filter(apart > 0).median(),
+            backward=(apart < 0).sum(),
+            furthest=-apart.min().fill_null(0),
+            repeated=(apart == 0).sum(),
+        )
+        for batch in batches
+    ]
+    if not parts:
+        return []
+    found = (
+        pl.concat(parts)
+        .group_by(DEVICE)
+        .agg(
+            rows=pl.col("rows").sum(),
+            first=first.min() / 1e6,
+            last=last.max() / 1e6,
+            step=pl.col("step").median().fill_null(0.0) / 1e6,
+            backward=pl.col("backward").sum() + (first < before).sum(),
+            furthest=pl.max_horizontal(pl.col("furthest").max(), (before - first).max()) / 1e6,
+            repeated=pl.col("repeated").sum() + (first == before).sum(),
+        )
+    )
+    return [DeviceSpan(**row) for row in found.sort(DEVICE).iter_rows(named=True)]
+
+
+def iterate_at_step(
+    path: Path,
+    mapping: ColumnMapping,
+    spans: Sequence[DeviceSpan],
+    steps: Mapping[str, float],
+    device: str = "",
+    until: Mapping[str, float] | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Yield a file's rows as calibrators take them: in order of time, each time once, finer readings averaged.
+
+    `spans` are those of the file, `steps` the time steps (seconds) of the calibrators of the devices to read. `until`
+    are times (seconds) to which a device's readings have been averaged before. `device` is as for `iterate_tables`.
+    Only rows that are not in order are read whole.
+    """
+    used = [span for span in spans if span.device in steps]
+    chunks = iterate_tables(path, mapping, device=device, probed=True)
+    if len(used) < len(spans):
+        chunks = (chunk.filter(pl.col(DEVICE).is_in(list(steps))) for chunk in chunks)
+    if not all(span.in_order for span in used):
+        _check_size(path, spans)
+        chunks = iter([pl.concat(list(chunks)).sort(TIME, maintain_order=True)])
+    if any(span.repeated for span in used):
+        chunks = _without_repeats(chunks)
+    averagers = {
+        span.device: Averager(mapping, span, steps[span.device], (until or {}).get(span.device, -inf))
+        for span in used
+        if span.is_finer(steps[span.device])
+    }
+    if averagers:
+        chunks = _averaged(chunks, averagers)
+    yield from (chunk for chunk in chunks if chunk.height)
+
+
+def _check_size(path: Path, spans: Sequence[DeviceSpan]) -> None:
+    """Refuse a file that is too large to be sorted in memory."""
+    rows = sum(span.rows for span in spans)
+    if rows > SORTED_ROWS:
+        raise DataError(
+            f"{path}: the rows are not in order of time, and {rows:,} are too many to sort in memory (at most"
+            f" {SORTED_ROWS:,}); split the file, or sort its rows by time first"
+        )
+
+
+def _without_repeats(chunks: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Leave out rows whose time their device has had before; the rows are in order of time."""
+    latest: dict[str, object] = {}
+    for chunk in chunks:
+        chunk = chunk.unique([DEVICE, TIME], keep="first", maintain_order=True)
+        before = pl.col(DEVICE).replace_strict(latest, default=None, return_dtype=chunk.schema[TIME])
+        yield chunk.filter((pl.col(TIME) > before).fill_null(True))
+        latest |= dict(chunk.group_by(DEVICE).agg(pl.col(TIME).max()).iter_rows())
+
+
+def _averaged(chunks: Iterable[pl.DataFrame], averagers: Mapping[str, "Averager"]) -> Iterator[pl.DataFrame]:
+    """Average the rows of the devices that have an averager; those of other devices stay."""
+    for chunk in chunks:
+        for rows in chunk.partition_by(DEVICE, maintain_order=True):
+            averager = averagers.get(rows[DEVICE][0])
+            yield averager.push(rows) if averager else rows
+    yield from (averager.finish() for averager in averagers.values())
+
+
+class Averager:
+    """Averages the rows of one device, which are in order of time, block by block as `average` does at once.
+
+    Rows up to the end of the interval that has the time `until` (seconds) are left out.
+    """
+
+    def __init__(self, mapping: ColumnMapping, span: DeviceSpan, step_seconds: float, until: float = -inf) -> None:
+        self._mapping, self._span, self._step_seconds = mapping, span, step_seconds
+        step = round(step_seconds * 1e6)  # in microseconds, as the times
+        self._ends = -(-pl.col(TIME).dt.epoch("us") // step) * step  # of the interval of each row
+        self._end = -inf if until == -inf else -(-round(until * 1e6) // step) * step
+        self._open: pl.DataFrame | None = None  # rows of the interval that has not ended
+
+    def push(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Take rows; returns the means of the intervals that have ended."""
+        rows = rows if self._open is None else pl.concat([self._open, rows])
+        rows = rows.filter(self._ends > self._end)
+        in_last = self._ends == self._ends.last()
+        self._open = rows.filter(in_last)
+        return self._means(rows.filter(~in_last))
+
+    def finish(self) -> pl.DataFrame:
+        """Return the mean of the last interval, of which no more rows will come."""
+        assert self._open is not None, "no rows were pushed"
+        return self._means(self._open)
+
+    def _means(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if rows.is_empty():
+            return rows
+        name, reference = self._span.device, self._mapping.reference if REFERENCE in rows.columns else None
+        readings = Readings(name, rows.drop(DEVICE), self._mapping.channels, reference)
+        means = average(readings, self._step_seconds, own_seconds=self._span.step).frame
+        return means.select(pl.lit(name).alias(DEVICE), pl.exclude(FLAGS))

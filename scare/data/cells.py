@@ -1,8 +1,7 @@
 """Cells of a text table: what one holds (a number, a time, text or nothing), and how columns of text become numbers.
 
-This is the only place that knows how loggers write a number, a unit or a missing value;
-`tables` decides which decimal sign a file has. Comes from `layout` and
-`tables`; goes to whatever reads columns.
+This is the only place that knows how loggers write a number, a unit or a missing value; `tables` decides which decimal
+sign a file has. Called by `table_layout`, `tables` and whatever reads columns.
 """
 
 import re
@@ -16,7 +15,27 @@ from scare.data.time_text import is_clock, shape_of
 Kind = Literal["number", "time", "text", "nothing"]
 TRIED = 10_000  # distinct texts of a column, before it is taken to hold no numbers
 MISSING = (
-    *("", "-", "--", "---", "----", "?", ".", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
+    *(
+        "",
+        "-",
+        "--",
+        "---",
+        "----",
+        "?",
+        ".",
+        "NA",
+        "N/A",
+        "n/a",
+        "na",
+        "N/D",
+        "n/d",
+        "nd",
+        "ND",
+        "#N/A",
+        "#NA",
+        "N.A.",
+        "n.a.",
+    ),
     *("NaN", "nan", "NAN", "Nan", "-nan", "-NaN", "<NA>", "NaT", "null", "NULL", "Null", "None", "NONE", "none"),
     *("inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "(null)", "\\N"),
     *("unknown", "Unknown", "unavailable", "Unavailable", "NoData", "No Data", "no data", "Missing", "missing"),
@@ -29,11 +48,44 @@ NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}(?:[,.'’ \u00a0\u202f]\d{3})+(?:[.,]\d+)?")
 WITH_UNIT = re.compile(r"(?:[A-Za-z][\w.]*=)?([+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*)?")
 SPELLINGS = str.maketrans(
-    {"µ": "u", "μ": "u", "³": "3", "²": "2", "⁻": "-", "¹": "1", "*": "°", "º": "°"} | dict.fromkeys("^ _")
+    {"µ": "u", "μ": "u", "³": "3", "²": "2", "⁻": "-", "¹": "1", "*": "°", "º": "°", "˚": "°"} | dict.fromkeys("^ _")
 )
 UNITS = {
-    *("%", "%rh", "rh%", "percent", "ppm", "ppb", "ppt", "ppmv", "ppbv", "ug/m3", "mg/m3", "ng/m3", "g/m3", "ugm-3"),
-    *("ug/m3lc", "ug/m3(lc)", "ug/m3sc", "ug/m3(25c)", "ugm3", "mgm-3", "ngm-3", "gm-3", "#/cm3", "1/cm3", "cm-3"),
+    *(
+        "%",
+        "%rh",
+        "rh%",
+        "percent",
+        "ppm",
+        "ppb",
+        "pphm",
+        "ppt",
+        "ppmv",
+        "ppbv",
+        "ug/m3",
+        "mg/m3",
+        "ng/m3",
+        "g/m3",
+        "ugm-3",
+    ),
+    *(
+        "ug/m3lc",
+        "ug/m3(lc)",
+        "ug/m3sc",
+        "ug/m3(25c)",
+        "ug.m-3",
+        "mg.m-3",
+        "ng.m-3",
+        "ug-m3",
+        "mg-m3",
+        "ugm3",
+        "mgm-3",
+        "ngm-3",
+        "gm-3",
+        "#/cm3",
+        "1/cm3",
+        "cm-3",
+    ),
     *("microgrampercubicmeter", "microgramspercubicmeter", "micrograms/cubicmeter", "microgram/m3", "micrograms/m3"),
     *("micrograms/cubicmeter(lc)", "partsperbillion", "partspermillion", "#/cc", "p/cm3", "particles/cm3", "um/dl"),
     *("c", "degc", "°c", "celsius", "degreescelsius", "degreecelsius", "degreescentigrade", "deg.c", "gradc", "℃"),
@@ -52,7 +104,7 @@ FORMATS = re.compile(r"[dmyhsap:./\-, ]*(?:y{2,4}|d{1,2}|h{1,2})[dmyhsap:./\-, ]
 
 @lru_cache(maxsize=1 << 15)
 def kind(cell: str) -> Kind:
-    """What a cell holds; a number may have a unit after it.
+    """Return what a cell holds; a number may have a unit after it.
 
     >>> [kind(cell) for cell in ("+00011.5", "28.2 C", "1,5", "<LOD", "n/a", "7/8/25 01:06:00 PM", "Sample")]
     ['number', 'number', 'number', 'nothing', 'nothing', 'time', 'text']
@@ -70,7 +122,7 @@ def kind(cell: str) -> Kind:
 
 
 def spell(unit: str) -> str:
-    """A unit in lower case and ASCII, without spaces and the brackets around it."""
+    """Return a unit in lower case and ASCII, without spaces and the brackets around it."""
     return unit.strip().strip("[]()").lower().translate(SPELLINGS)
 
 
@@ -84,13 +136,20 @@ def is_unit(text: str) -> bool:
 
 
 def cell_unit(cell: str) -> str:
-    """The unit after the number in a cell, "" if there is none.
+    """Return the unit after the number in a cell, "" if there is none.
 
     >>> cell_unit("28.2 C"), cell_unit("T=17C"), cell_unit("12")
     ('C', 'C', '')
     """
     found = WITH_UNIT.fullmatch(cell.strip())
     return found[2] if found and found[2] and is_unit(found[2]) else ""
+
+
+def plain_numbers(column: pl.Series, decimal: str = ".") -> pl.Series | None:
+    """Convert text to Float64 if every cell is a number without thousands marks or a unit, otherwise None."""
+    plain = column if decimal == "." else column.str.replace_many([".", ","], ["_", "."])
+    numbers = plain.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == column.null_count() and numbers.is_finite().all() else None
 
 
 def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
@@ -117,7 +176,7 @@ def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
 
 
 def _number(text: str, decimal: str) -> float | None:
-    """The number in a text that is not one as it stands, None if there is none."""
+    """Return the number in a text that is not one as it stands, None if there is none."""
     found = WITH_UNIT.fullmatch(text.strip(" \t'\""))
     if not found or (found[2] and not is_unit(found[2])):
         found = GROUPED.fullmatch(text.strip(" \t'\""))

@@ -4,7 +4,7 @@ A shift is what has to be added to the sensor's times. Every sum behind Pearson'
 gives all shifts at once, gaps included. The finer of the two series enters as a moving average over the step of the
 coarser one: shifts are tried in a twelfth of that step, which finds half-hour time zones beside an hourly station. The
 search is repeated over parts of the period, for a clock that drifts, was reset or follows daylight saving.
-Comes from `alignment`; goes to `colocation`, `scare align` and the page.
+Called by `reference_file`, `scare align` and the page.
 """
 
 from dataclasses import dataclass, replace
@@ -29,6 +29,7 @@ MIN_PAIRS = 3  # fewest pairs of rows for a correlation
 MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
 TIE = 0.02  # share of the unexplained variance: shifts that differ by less are equally good
 CLEAR_GAIN = 0.15  # share of the unexplained variance that a shift must remove before a clock is called wrong
+EVIDENT = 0.5  # share of the unexplained variance that may remain for a shift that is applied unasked
 WEAK = 0.3  # a lower correlation says nothing about clocks
 APART = 2 * 3600.0  # s between shifts that are told apart
 LEAST_OVERLAP = 2 * 86400.0  # s: over less, slow air correlates with itself at any shift
@@ -74,16 +75,19 @@ class CrossCorrelation:
 
         Air changes slowly, so the top of the curve is flat: no shift, whole, half and quarter hours come first.
         """
-        strength, best = np.abs(self.values), int(np.nanargmax(np.abs(self.values)))
+        strength = np.abs(self.values)
+        best = int(np.nanargmax(strength))
+        # Written as "not as good", so that NaN (too few pairs) also ends the top of the curve.
         worse = np.flatnonzero(~(_unexplained(strength) <= (1 + TIE) * _unexplained(strength[best])))
         first = worse[worse < best].max(initial=-1) + 1
         last = worse[worse > best].min(initial=len(strength)) - 1
         top = self.seconds[first : last + 1]
-        rounder = (top[top % size == 0] for size in (np.inf, *ROUND))
-        choices = next((found for found in rounder if len(found)), self.seconds[[best]])
-        chosen = int(np.flatnonzero(self.seconds == choices[np.abs(choices - self.seconds[best]).argmin()])[0])
+        multiples = (top[top % size == 0] for size in (np.inf, *ROUND))  # only 0 is a multiple of infinity
+        choices = next((shifts for shifts in multiples if len(shifts)), self.seconds[[best]])
+        roundest = choices[np.abs(choices - self.seconds[best]).argmin()]
+        chosen = int(np.flatnonzero(self.seconds == roundest)[0])
         zero = int(np.argmin(np.abs(self.seconds)))
-        return ClockOffset(*(float(one) for one in (self.seconds[chosen], self.values[chosen], self.values[zero])))
+        return ClockOffset(float(self.seconds[chosen]), float(self.values[chosen]), float(self.values[zero]))
 
     @property
     def is_at_end(self) -> bool:
@@ -94,14 +98,16 @@ class CrossCorrelation:
     @cached_property
     def as_good(self) -> tuple[float, ...]:
         """Other shifts, hours away, that correlate as well as the best: peaks of a daily cycle, in seconds."""
-        strength, found = np.nan_to_num(np.abs(self.values)), [self.offset.seconds]
+        strength = np.nan_to_num(np.abs(self.values))
         limit = (1 + TIE) * _unexplained(self.offset.correlation) + TIE
         is_peak = (strength >= np.append(0, strength[:-1])) & (strength >= np.append(strength[1:], 0))
         good = np.flatnonzero(is_peak & (_unexplained(strength) <= limit))
-        for seconds in self.seconds[good[np.argsort(-strength[good])]].tolist():
-            if all(abs(seconds - other) >= APART for other in found):
-                found.append(seconds)
-        return tuple(found[1:])
+        strongest_first = good[np.argsort(-strength[good])]
+        shifts = [self.offset.seconds]
+        for seconds in self.seconds[strongest_first].tolist():
+            if all(abs(seconds - other) >= APART for other in shifts):
+                shifts.append(seconds)
+        return tuple(shifts[1:])
 
 
 class ClockChange(NamedTuple):
@@ -145,6 +151,13 @@ class ClockCheck:
         return self.overlap >= LEAST_OVERLAP and (self.offset.is_clear or has_moved)
 
     @property
+    def is_evident(self) -> bool:
+        """Whether a shift explains so much, and no other one as much, that it can be applied unasked."""
+        left, before = _unexplained(self.offset.correlation), _unexplained(self.offset.correlation_at_zero)
+        unique = not self.correlations.as_good and not self.correlations.is_at_end and not self.drift
+        return self.is_off and unique and left < EVIDENT * before
+
+    @property
     def sensor_zone(self) -> str:
         """The time zone that the sensor's times are probably in, if they were read as UTC; empty if none fits."""
         return find_zone([(time, -seconds) for time, seconds in self.moments]) if self.is_off else ""
@@ -161,7 +174,8 @@ class ClockCheck:
 
     def describe(self) -> list[str]:
         """Explain the result to a person, in sentences."""
-        best, shifted = self.offset, duration(self.offset.seconds, signed=True)
+        best = self.offset
+        shifted = duration(self.offset.seconds, signed=True)
         if self.is_weak:
             return [
                 f"{self.device}: sensor and reference hardly correlate (at best {best.correlation:.2f}, shifted by"
@@ -197,25 +211,30 @@ class ClockCheck:
 
     def _explain(self) -> list[str]:
         """Name possible causes of a shift, and what is in doubt."""
-        lines, start = [], f"{self.device}:"
+        lines = []
+        start = f"{self.device}:"
         if self.is_stamped_at_beginning:
             step = duration(self.reference_step)
             lines.append(f"{start} the reference may stamp its means of {step} at their beginning: --stamp begin")
-        zones = {"sensor": self.sensor_zone, "reference": self.reference_zone}
-        places = [f"{one} times in {zone}" for one, zone in zones.items() if zone and not zone.startswith("Etc/")]
-        if found := places or [f"{one} times in {zone}" for one, zone in zones.items() if zone]:
-            lines.append(f"{start} {' or '.join(found)} would explain it: --timezone")
+        zones = {
+            f"sensor times in {self.sensor_zone} (--timezone)": self.sensor_zone,
+            f"reference times in {self.reference_zone} (--reference-timezone)": self.reference_zone,
+        }
+        possible = [text for text, zone in zones.items() if zone]
+        of_places = [text for text in possible if not zones[text].startswith("Etc/")]  # rather than Etc/GMT-1
+        if possible:
+            lines.append(f"{start} {' or '.join(of_places or possible)} would explain it")
         if self.correlations.is_at_end:
             lines.append(f"{start} a larger shift may fit better still; compare the dates of the two files")
         if self.correlations.as_good:
-            others = ", ".join(duration(one, signed=True) for one in self.correlations.as_good)
+            others = ", ".join(duration(seconds, signed=True) for seconds in self.correlations.as_good)
             lines.append(
                 f"{start} a shift of {others} fits as well, as a daily cycle repeats; state the time zones instead"
             )
         return lines
 
     def as_dict(self) -> dict[str, Any]:
-        """The check as JSON values."""
+        """Return the check as JSON values."""
         change = self.change
         return {
             **vars(self.offset),
@@ -238,8 +257,10 @@ def check_clock(sensor: Readings, reference: Readings, channel: str, max_seconds
     pair = _pair(sensor, reference, channel, max_seconds)
     whole = pair.correlate()
     middle = pair.time(len(pair.truth) // 2)
-    change, drift, moments = None, 0.0, [(middle, whole.offset.seconds)]
-    shifts = [(time, found.offset.seconds) for time, found in pair.parts() if _is_sure(found)]
+    change = None
+    drift = 0.0
+    moments = [(middle, whole.offset.seconds)]
+    shifts = [(time, part.offset.seconds) for time, part in pair.parts() if _is_sure(part)]
     if len(shifts) > 1:
         change, drift, moments = _find_reset_or_drift(pair, shifts, whole)
     return ClockCheck(sensor.device, whole, change, drift, tuple(moments), reference.step_seconds, pair.overlap_seconds)
@@ -253,7 +274,7 @@ def find_clock_offset(
 
 
 def find_zone(offsets: "list[tuple[float, float]] | tuple[tuple[float, float], ...]") -> str:
-    """The IANA time zone that is this many seconds ahead of UTC at each of these times; empty if there is none.
+    """Return the IANA time zone that is this many seconds ahead of UTC at each of these times; empty if there is none.
 
     >>> winter, summer = datetime(2026, 1, 15, tzinfo=UTC).timestamp(), datetime(2026, 7, 15, tzinfo=UTC).timestamp()
     >>> find_zone([(winter, 3600.0), (summer, 7200.0)]), find_zone([(winter, 3600.0), (summer, 3600.0)])
@@ -285,11 +306,11 @@ class _Pair:
 
     def correlate(self) -> CrossCorrelation:
         """Correlate at every shift; a DataError if the two never vary together."""
-        found = _lagged_correlations(self.sensor, self.truth, self.lags)
-        return CrossCorrelation(self.step * np.arange(-self.lags, self.lags + 1), found)
+        values = _lagged_correlations(self.sensor, self.truth, self.lags)
+        return CrossCorrelation(self.step * np.arange(-self.lags, self.lags + 1), values)
 
     def time(self, cell: int) -> float:
-        """The time of a cell, in seconds since 1970."""
+        """Return the time of a cell, in seconds since 1970."""
         return self.start + cell * self.step
 
     @property
@@ -299,10 +320,10 @@ class _Pair:
         return float(known[-1] - known[0]) * self.step if len(known) else 0.0
 
     def parts(self) -> list[tuple[float, CrossCorrelation]]:
-        """The correlations of each part of the period, by the time of its middle."""
+        """Return the correlations of each part of the period, by the time of its middle."""
         known = np.flatnonzero(np.isfinite(self.truth))
         count = int(np.clip(self.overlap_seconds // PART_SECONDS, 1, MAX_PARTS))
-        found = []
+        parts = []
         for first, last in pairwise(np.linspace(known[0], known[-1] + 1, count + 1).astype(int)):
             before = max(0, first - self.lags)
             truth = np.full(last + self.lags - before, np.nan)
@@ -310,11 +331,11 @@ class _Pair:
             part = replace(self, sensor=self.sensor[before : last + self.lags], truth=truth)
             correlations = part.correlate()
             if np.isfinite(correlations.values).any():
-                found.append((self.time((first + last) // 2), correlations))
-        return found
+                parts.append((self.time((first + last) // 2), correlations))
+        return parts
 
     def errors(self, seconds: float) -> np.ndarray:
-        """Absolute difference of the standardised series at a shift, NaN where either has no value [cells]."""
+        """Return the absolute difference of the standardised series at a shift [cells]; NaN where one is missing."""
         lag = round(seconds / self.step)
         cells = np.arange(len(self.truth)) - lag
         inside = (cells >= 0) & (cells < len(self.sensor))
@@ -332,18 +353,19 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
             f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
             f" together; the readings cover {period(sensor)} and the reference {period(reference)}"
         )
-    within = 1 if coarse < COARSER * fine else min(FINE_STEPS, int(coarse / fine + 0.01))
+    within = 1 if coarse < COARSER * fine else min(FINE_STEPS, int(coarse / fine + 0.01))  # cells in a coarse step
     truth = reference.rows(near)
-    span = max(sensor.times[-1], truth.times[-1]) - min(sensor.times[0], truth.times[0])
+    first = min(sensor.times[0], truth.times[0])
+    span = max(sensor.times[-1], truth.times[-1]) - first
     step = coarse / within * max(1, int(np.ceil(span * within / coarse / MAX_CELLS)))
     # Cells end where the coarser series has its times.
     phase = (sensor if steps[0] > steps[1] else truth).times[0]
-    start = phase - step * np.ceil((phase - min(sensor.times[0], truth.times[0])) / step + 1)
-    series = []
-    for one, name in ((sensor, channel), (truth, only_channel(reference).name)):
-        is_finer = within > 1 and one.step_seconds < coarse / COARSER
-        series.append(_on_grid(one, name, start, step, within if is_finer else 1))
-    pair = _Pair(series[0], series[1], start, step, int(max_seconds // step))
+    start = phase - step * np.ceil((phase - first) / step + 1)
+    grids = []
+    for readings, name in ((sensor, channel), (truth, only_channel(reference).name)):
+        is_finer = within > 1 and readings.step_seconds < coarse / COARSER
+        grids.append(_average_on_grid(readings, name, start, step, within if is_finer else 1))
+    pair = _Pair(grids[0], grids[1], start, step, int(max_seconds // step))
     if np.isnan(pair.correlate().values).all():
         raise DataError(
             f"{sensor.device}: '{channel}' and the reference never vary at the same times, so their clocks cannot be"
@@ -352,7 +374,7 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
     return pair
 
 
-def _on_grid(readings: Readings, name: str, start: float, step: float, window: int) -> np.ndarray:
+def _average_on_grid(readings: Readings, name: str, start: float, step: float, window: int) -> np.ndarray:
     """Average a channel's usable values over cells of one step, or over the `window` cells up to each [cells].
 
     Without a window a cell is centred on its time, so that jitter does not matter.
@@ -364,12 +386,12 @@ def _on_grid(readings: Readings, name: str, start: float, step: float, window: i
     known = np.isfinite(values)
     places = (readings.times[known] - start) / step
     cells = (np.ceil(places - 1e-6) if window > 1 else np.rint(places)).astype(int)
-    totals = np.stack([np.bincount(cells, one, minlength=window) for one in (known[known], values[known])])
+    counts = np.bincount(cells, minlength=window).astype(float)
+    sums = np.bincount(cells, values[known], minlength=window)
     if window > 1:
-        filled = np.convolve(totals[0] > 0, np.ones(window))[: totals.shape[1]]
-        totals = np.stack([np.convolve(one, np.ones(window))[: len(one)] for one in totals])
-        totals[0, filled < 0.75 * window] = 0
-    counts, sums = totals
+        filled = np.convolve(counts > 0, np.ones(window))[: len(counts)]
+        counts, sums = (np.convolve(totals, np.ones(window))[: len(totals)] for totals in (counts, sums))
+        counts[filled < 0.75 * window] = 0
     return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 
@@ -386,7 +408,7 @@ def _find_reset_or_drift(
     Returns the reset, the drift in seconds a day, and the `moments` of a `ClockCheck`.
     """
     times, seconds = np.array(shifts).T
-    tolerance = max(3 * pair.step, 300.0)
+    tolerance = max(3 * pair.step, 300.0)  # s between shifts that count as equal
     steady = [(time, whole.offset.seconds) for time in times]
     if np.ptp(seconds) <= tolerance:
         return None, 0.0, steady
@@ -406,14 +428,14 @@ def _find_reset_or_drift(
     if not is_jump:
         return None, 0.0, steady
     # The shift that is right leaves the smaller errors: their difference, summed up, turns where the clock was set.
-    worse = np.nan_to_num(pair.errors(before) - pair.errors(after))
-    when = datetime.fromtimestamp(pair.time(int(np.argmin(np.cumsum(worse)))), UTC)
+    excess = np.nan_to_num(pair.errors(before) - pair.errors(after))
+    when = datetime.fromtimestamp(pair.time(int(np.argmin(np.cumsum(excess)))), UTC)
     moments = [(time, before if time < when.timestamp() else after) for time in times.tolist()]
     return ClockChange(when, before, after), 0.0, moments
 
 
 def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
-    """Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few."""
+    """Return Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few."""
     size = 1 << (max(len(sensor), len(truth)) + 2 * lags).bit_length()  # so that no lag wraps around
     known_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
     known_y, y, square_y = np.fft.rfft(_moments(truth), size)
@@ -432,7 +454,10 @@ def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np
 
 
 def _moments(values: np.ndarray) -> np.ndarray:
-    """1 where there is a value, the standardised value, and its square; all 0 where there is none [3, cells]."""
+    """Return 1 where there is a value, the standardised value and its square; all 0 where there is none [3, cells].
+
+    Cross-correlating them gives the number of pairs and the sums behind a correlation, gaps left out.
+    """
     scaled = np.nan_to_num(_standardise(values))
     return np.stack([np.isfinite(values), scaled, scaled**2])
 
@@ -447,7 +472,7 @@ def _standardise(values: np.ndarray) -> np.ndarray:
 
 
 def _unexplained(correlation: Any) -> Any:
-    """The share of the variance that a correlation leaves; all of it where there is none."""
+    """Return the share of the variance that a correlation leaves; all of it where there is none."""
     return 1 - np.nan_to_num(correlation) ** 2
 
 

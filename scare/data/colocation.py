@@ -16,7 +16,7 @@ flagged rows. A `DataSet` describes several pollutants and which devices to test
     test = "box-1"
     train = ["box-3", "box-4"]             # if left out: all others
 
-Comes from `column_mapping` and `alignment`; goes to whatever fits or scores.
+Called by whatever fits or scores.
 """
 
 import json
@@ -31,16 +31,18 @@ import numpy as np
 import polars as pl
 
 from scare.data.alignment import average, check_step
-from scare.data.column_guess import inspect_table
+from scare.data.column_guess import Inspection, inspect_table
 from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
 from scare.data.column_summary import with_limits
 from scare.data.flags import count_flags, drop_unusable_references, flag
 from scare.data.quantities import parse_quantity
 from scare.data.readings import Channel, Readings
-from scare.data.reference_file import Notify, choose_pair, inspect_reference, join_reference, read_station
-from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time, what_would_do
+from scare.data.reference_file import Notify, choose_pair, find_zones, inspect_reference, join_reference, read_station
+from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time, suggest_window
+from scare.data.tables import open_table
+from scare.data.times import NO_ZONE, find_time_format
 from scare.errors import DataError, UsageError
-from scare.records import convert, load_toml
+from scare.schema import convert, load_toml
 from scare.words import spell_counts, suggestion
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
@@ -65,24 +67,30 @@ class SplitSection:
 
 def read_colocation(files: Sequence[Path], data: DataSection, notify: Notify) -> list[Readings]:
     """Read files as `read_files` does and `prepare` each device's readings."""
-    return [prepare(one, data.step, notify) for one in read_files(files, data, notify)]
+    return [prepare(readings, data.step, notify) for readings in read_files(files, data, notify)]
 
 
 def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list[Readings]:
-    """Read all files with their reference; columns not given are guessed from the first file and reported."""
+    """Read the devices of all files, with their reference, which is a column or a separate file.
+
+    Columns not given are guessed from the first file and reported.
+    """
     # With a reference file, `data.reference` names a column of that file, not of these.
     columns = replace(data, reference=None) if data.reference_file else data
-    station, sensor = None, ""
+    reference: Readings | None = None  # of the reference file
+    first_channel = ""  # to calibrate, if its choice depends on the reference file
     if data.reference_file:
-        stations, truth = inspect_reference(data), None
+        inspected = inspect_reference(data)
+        reference_column = None
         if not (data.time and data.channels and data.reference):
-            sensor, truth, reasons = choose_pair(inspect_table(files[0], data, data.time), stations, data)
-            for line in (*(f"{data.reference_file}: {one}" for one in stations.notes), *reasons):
+            sensors = inspect_table(files[0], data, data.time)
+            first_channel, reference_column, reasons = choose_pair(sensors, inspected, data)
+            for line in (*(f"{data.reference_file}: {one}" for one in inspected.notes), *reasons):
                 notify(line)
             if not data.reference:
-                notify(f"{data.reference_file}: guessed --reference {shlex.quote(truth.name)}")
-        station = read_station(stations, truth, data, notify)
-    mapping, notes = column_mapping(files[0], columns, sensor)
+                notify(f"{data.reference_file}: guessed --reference {shlex.quote(reference_column.name)}")
+        reference = read_station(inspected, reference_column, data, notify)
+    mapping, notes = column_mapping(files[0], columns, first_channel)
     for line in notes:
         notify(f"{files[0]}: {line}")
     if data.reference_file:
@@ -91,12 +99,41 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
         raise DataError(
             f"{files[0]}: no reference; name its column with --reference or its table with --reference-file"
         )
-    readings = with_limits([one for file in files for one in read_readings(file, mapping)], notify)
-    devices = [one.device for one in readings]
+    readings = [box for file in files for box in read_readings(file, mapping)]
+    if reference and not data.apply_offset:
+        zone, reference_zone = _evident_zones(files[0], mapping, inspected, readings, reference)
+        if zone:
+            notify(f"{files[0]}: the times state no zone, but fit the reference's in {zone}; read so (--timezone)")
+            mapping = replace(mapping, timezone=zone)
+            readings = [box for file in files for box in read_readings(file, mapping)]
+        if reference_zone:
+            fits = f"the times state no zone, but fit the sensor's in {reference_zone}; read so (--reference-timezone)"
+            notify(f"{data.reference_file}: {fits}")
+            options = replace(inspected.options, timezone=reference_zone)
+            reference = read_station(replace(inspected, options=options), reference_column, data, lambda _: None)
+    readings = with_limits(readings, notify)
+    devices = [box.device for box in readings]
     for device in devices:
         if devices.count(device) > 1:
             raise DataError(f"two files hold a device called '{device}'; rename one or join them")
-    return join_reference(readings, station, data, notify) if station else readings
+    return join_reference(readings, reference, data, notify) if reference else readings
+
+
+def _evident_zones(
+    file: Path, mapping: ColumnMapping, inspected: Inspection, readings: Sequence[Readings], reference: Readings
+) -> tuple[str, str]:
+    """Return the time zone of the sensors' file or else of the reference file, if only one of them states none.
+
+    Both are empty unless the curves leave no doubt about it.
+    """
+    zone, reference_zone = find_zones(with_limits(readings, lambda _: None), reference)
+    if not zone and not reference_zone:
+        return "", ""
+    is_known = NO_ZONE not in find_time_format(open_table(file, mapping), mapping.time).notes
+    is_reference_known = NO_ZONE not in inspected.notes
+    if is_known == is_reference_known:
+        return "", ""
+    return ("", reference_zone) if is_known else (zone, "")
 
 
 def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[ColumnMapping, list[str]]:
@@ -120,13 +157,13 @@ def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[Col
 
 
 def _with_guess(channel: Channel, guesses: Mapping[str, Channel]) -> Channel:
-    """The channel, with the guessed unit and range if only its name was given."""
+    """Return the channel, with the guessed unit and range if only its name was given."""
     only_name = channel == Channel(channel.name)
     return guesses.get(channel.name, channel) if only_name else channel
 
 
 def as_options(mapping: ColumnMapping, given: DataSection) -> str:
-    """Write the mapping as command-line options and config keys, except what `given` already states.
+    """Return the mapping as command-line options and config keys, except what `given` already states.
 
     >>> mapping = ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2"), sort=True)
     >>> as_options(mapping, DataSection())
@@ -180,14 +217,14 @@ def make_split(
         return split_by_device(readings)
     if split.by is SplitBy.SITE:
         return split_by_site(readings)
-    step = float(np.median([one.step_seconds for one in readings]))
+    step = float(np.median([box.step_seconds for box in readings]))
     times = [parse_time(text, "split.borders") for text in split.borders]
     if len(times) not in (0, 2):
         raise UsageError(f"split.borders takes two times, not {len(times)}")
     try:
         return split_by_time(readings, window * step, borders=(times[0], times[1]) if times else None)
     except DataError as error:
-        remedy = "use a shorter --window or other split.borders" if times else what_would_do(readings, window * step)
+        remedy = "use a shorter --window or other split.borders" if times else suggest_window(readings, window * step)
         raise DataError(f"{error}; {remedy}") from error
 
 
@@ -224,25 +261,26 @@ class DataSet:
         files = sorted(folder.glob(self.files))
         if not files:
             raise DataError(f"no file {self.files} in {folder}; name the folder of the data set with --files")
-        readings = [one for file in files for one in read_readings(file, self.pollutants[pollutant])]
-        return [one for one in readings if one.device not in self.without]
+        readings = [box for file in files for box in read_readings(file, self.pollutants[pollutant])]
+        return [box for box in readings if box.device not in self.without]
 
     def split(self, readings: Sequence[Readings], place: str) -> Split:
         """Split the readings into training, validation and test of a place."""
         roles = self.places[place]
         wanted = (*roles.train, roles.validation, roles.test)
-        known = [one.device for one in readings]
+        known = [box.device for box in readings]
         for name in wanted:
             if name not in known:
                 raise UsageError(f"{place}: no device '{name}'{suggestion(name, known)}")
-        chosen = [one for one in readings if not roles.train or one.device in wanted]
+        chosen = [box for box in readings if not roles.train or box.device in wanted]
         return split_by_device(chosen, roles.validation, roles.test)
 
 
 def read_data_set(path: Path) -> DataSet:
     """Read the TOML description of a data set; each pollutant's table inherits the columns of [data]."""
     tables = load_toml(path)
-    shared, pollutants = tables.pop("data", {}), tables.get("pollutants")
+    shared = tables.pop("data", {})
+    pollutants = tables.get("pollutants")
     if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):  # `convert` reports anything else
         tables["pollutants"] = {
             name: tidy_columns({**shared, **table}) if isinstance(table, Mapping) else table

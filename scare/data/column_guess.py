@@ -1,10 +1,11 @@
 """Inspect a table without a description and propose which column is what.
 
-Comes from `tables.open_table`; its `mapping` goes, as TOML that a person may correct, to
-`column_mapping.read_readings`. Repeated and unordered rows are not errors here: they are counted.
+`Inspection.mapping` can be written as TOML, corrected by a person and given to `column_mapping.read_readings`.
+Repeated and unordered rows are not errors here; they are counted.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -14,32 +15,42 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
+from scare.data.alignment import MANY_REPEATED
+from scare.data.cells import plain_numbers
 from scare.data.column_mapping import ColumnMapping
 from scare.data.column_summary import (
     ColumnSummary,
+    highest_masses,
+    is_reference_name,
     stated_quantity,
     summarise,
     why_no_channel,
     words,
 )
-from scare.data.formats import FormatColumn
+from scare.data.known_formats import FormatColumn
 from scare.data.laser_pairs import describe_pair, find_laser_pairs, mean_of_lasers
 from scare.data.quantities import find_quantity, find_unit, guess_unit, quantities
 from scare.data.readings import DEVICE, TIME, Readings
 from scare.data.reshape import MONITOR
 from scare.data.tables import AS_FOUND, TableFile, TableOptions, Tally, open_table, with_numbers
-from scare.data.times import find_time_columns, find_time_format, parse_times
+from scare.data.times import TimeFormat, find_time_columns, find_time_format, parse_times
 from scare.errors import DataError
 
 SITE_WORDS = {"site", "station", "location"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
+LABEL_WORDS = DEVICE_WORDS | SITE_WORDS | {"code"}  # columns in which numbers may tell rows of equal times apart
 SIZES = ("PM2.5", "PM10", "PM", "particle count")  # of particles, first what is calibrated most
+TENTHS = re.compile(r"pm[ _]?(100?)(?!\d)", re.IGNORECASE)
+SHOWN, SHOWN_UNUSED = 5, 12  # columns named in a message
+SNAPSHOT = 10  # rows of one time, which are no series
 FEW_LABELS = 50  # of the rows of one time
 SAME_SIGNAL = 0.98  # correlation of channels of which one is enough
 CORRELATED_ROWS = 20_000  # about as many rows tell a correlation
 EQUALLY_GOOD = 0.02  # difference between correlations of which the first column wins
+SAME_DEVICE = pl.col(DEVICE) == pl.col(DEVICE).shift()  # as the row before, in rows that are sorted by device
 WEAK_SENSOR, CLEAR_SENSOR = 0.5, 0.9  # correlations of a channel that is not the sensor, and of one that must be
 
 
@@ -76,11 +87,23 @@ class Inspection:
         """The columns that look like a reference instrument's."""
         return tuple(column for column in self.columns if column.is_reference)
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether the table is a reference's alone, by its known format or because no column looks like a sensor's."""
+        known = self.table.format.kind if self.table.format else ""
+        return bool(self.columns) and (known == "reference" or not self.channels)
+
     def column(self, name: str) -> ColumnSummary:
-        """The summary of a column; of one that was left out, only what its name tells."""
+        """Return the summary of a column; of one that was left out, only what its name tells."""
         found = find_quantity(name)
         unknown = ColumnSummary(name, nan, nan, nan, nan, (), found.name if found else "", guess_unit(name))
         return next((column for column in self.columns if column.name == name), unknown)
+
+    @property
+    def why_left_out(self) -> str:
+        """Why columns of numbers are no channels, in brackets; empty if there are none."""
+        why = ", ".join(f"{name} is {what}" for name, what in self.left_out[:SHOWN])
+        return f" ({why})" if why else ""
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -90,20 +113,22 @@ class Inspection:
     @property
     def duplicates(self) -> int:
         """Number of rows that repeat a time of their device."""
-        return _count_repeats(self.stamps)
+        return _count_repeats(self.stamps[TIME], self.stamps[DEVICE])
 
     @property
     def out_of_order(self) -> int:
         """Number of rows that are earlier than their device's previous row."""
-        earlier = pl.col(TIME) < pl.col(TIME).shift().over(DEVICE)
-        return int(self.stamps.select(earlier.sum()).item())
+        if self.stamps[TIME].is_sorted():
+            return 0
+        ordered = self.stamps.sort(DEVICE, maintain_order=True)
+        return int(ordered.select((SAME_DEVICE & (pl.col(TIME) < pl.col(TIME).shift())).sum()).item())
 
     @cached_property
     def _steps(self) -> np.ndarray:
         """Seconds between consecutive times of a device, repeats removed [steps]."""
-        ordered = self.stamps.unique().sort(DEVICE, TIME)
-        steps = ordered.select(pl.col(TIME).diff().over(DEVICE).dt.total_microseconds() / 1e6)
-        return steps.to_series().drop_nulls().to_numpy()
+        seconds = pl.col(TIME).diff().dt.total_microseconds() / 1e6
+        steps = self.stamps.sort(DEVICE, TIME).select(seconds.filter(SAME_DEVICE & (seconds > 0)))
+        return steps.to_series().to_numpy()
 
     @property
     def step_seconds(self) -> float:
@@ -130,7 +155,8 @@ class Inspection:
         channels = tuple(column for column in channels if not column.is_reference) or channels
         if not channels:
             raise DataError(
-                f"{self.table.path}: no column looks like a sensor's; name them with --channels or in a --config file"
+                f"{self.table.path}: no column looks like a sensor's{self.why_left_out}; name them with --channels or"
+                " in a --config file"
             )
         if sensor:
             first = self.column(sensor)
@@ -140,7 +166,8 @@ class Inspection:
             notes += reasons
         used = self._with_companions(first, channels)
         if unused := [column.name for column in channels if column not in used]:
-            notes.append(f"not used: {', '.join(unused)} (add a column with --channels)")
+            others = f" and {len(unused) - SHOWN_UNUSED} more" if len(unused) > SHOWN_UNUSED else ""
+            notes.append(f"not used: {', '.join(unused[:SHOWN_UNUSED])}{others} (add a column with --channels)")
         mapping = ColumnMapping(
             self.time,
             tuple(column.channel for column in used),
@@ -153,19 +180,22 @@ class Inspection:
         return mapping, notes
 
     def _choose_reference(self, quantity: str, name: str) -> tuple[ColumnSummary | None, list[str]]:
-        """The reference in this table: named, of the quantity, or of one that a channel has too; weather comes last."""
+        """Choose the reference: the one named, or else the best of the quantity asked for, with a note on the others.
+
+        Without a quantity, a reference that some channel measures too comes first, and weather last.
+        """
         if name:
             return next((column for column in self.columns if column.name == name), None), []
-        references = [one for one in self.references if not quantity or one.measures(quantity)]
+        references = [column for column in self.references if not quantity or column.measures(quantity)]
         if not references:
             return None, []
 
         def rank(column: ColumnSummary) -> tuple[bool, bool]:
-            is_measured = any(column.quantity and one.measures(column.quantity) for one in self.channels)
+            is_measured = any(column.quantity and channel.measures(column.quantity) for channel in self.channels)
             return column.family == "weather", not is_measured
 
         first = min(references, key=rank)
-        others = [one.name for one in references if one is not first and one.family != "weather"]
+        others = [column.name for column in references if column is not first and column.family != "weather"]
         note = (
             f"the reference is {first.name}; there are also {', '.join(others)} (choose with --reference or --quantity)"
         )
@@ -181,13 +211,13 @@ class Inspection:
             if column is sensor or not (is_cell or is_unknown or column.quantity in ("T", "RH")):
                 continue
             kind = "quantity" if column.family == "weather" else "family"
-            alike = (one.name for one in used if getattr(one, kind) == getattr(column, kind))
-            if all(self._correlate(one, column.name) < SAME_SIGNAL for one in alike):
+            alike = (other.name for other in used if getattr(other, kind) == getattr(column, kind))
+            if all(self._correlate(name, column.name) < SAME_SIGNAL for name in alike):
                 used.append(column)
         return tuple(used)
 
     def _correlate(self, name: str, other: str) -> float:
-        """Rank correlation of two columns, without its sign; 0 if either never changes.
+        """Return the absolute rank correlation of two columns; 0 if either never changes.
 
         Ranks make it robust against spikes; numbers that mean "no reading" are left out.
         """
@@ -200,15 +230,15 @@ class Inspection:
         return abs(found) if found is not None and np.isfinite(found) else 0.0
 
     def readings(self, names: Sequence[str]) -> list[Readings]:
-        """The readings of each device in some of the columns, ordered by time; of equal times the first."""
+        """Return the readings of each device in some of the columns, ordered by time; of equal times the first."""
         channels = tuple(column.channel for name in names for column in self.columns if column.name == name)
         frame = pl.concat([self.stamps, self.numbers.select(names)], how="horizontal")
         frame = frame.unique([DEVICE, TIME], keep="first", maintain_order=True)
         devices = frame.partition_by(DEVICE, maintain_order=True)
-        return [Readings(one[DEVICE][0], one.drop(DEVICE).sort(TIME), channels) for one in devices]
+        return [Readings(rows[DEVICE][0], rows.drop(DEVICE).sort(TIME), channels) for rows in devices]
 
     def as_dict(self) -> dict[str, Any]:
-        """The inspection as JSON values, as `scare inspect --json` prints it."""
+        """Return the inspection as JSON values, as `scare inspect --json` prints it."""
         first, last = self.span
         gaps = self.gaps_seconds
         return {
@@ -234,17 +264,23 @@ class Inspection:
 def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tuple[str, ...] = ()) -> Inspection:
     """Propose the time, channels, references, device and site of a table, and measure its rows."""
     table = open_table(path, options)
-    time, tally = time or find_time_columns(table), Tally(table)
+    time = time or find_time_columns(table)
     form = find_time_format(table, time)
-    raw, times = parse_times(table.read(table.columns), form, table, tally)
+    raw, times, tally = _read_rows(table, form)
     frame = with_numbers(raw, table, tally)
-    del raw  # most of the memory, for a large file
-    device = _find_device(frame.drop(time), times)
-    repeats = _note_repeats(frame.drop(time), times, device)
-    rest = frame.drop(time, *filter(None, [device]))
+    del raw  # most of the memory, for a large file with much text
+    known = {**_tenths(table.columns), **(table.format.columns if table.format else {})}
+    device = _find_device(frame, times, [name for name, one in known.items() if one.role == "device"])
+    if len(times) >= SNAPSHOT and times.n_unique() == 1:
+        raise DataError(
+            f"{table.path}: all {len(times):,} rows have the time {times[0]:%Y-%m-%d %H:%M:%S}; name all columns of the"
+            " time with --time, or take a file with a series in time"
+        )
+    repeats = _note_repeats(frame, times, device)
+    rest = frame.drop(filter(None, [device]))
     rest, left_out, notes = _average_laser_pairs(rest)
-    known = table.format.columns if table.format else {}
-    parameter, columns = stated_quantity(rest), []
+    highest = highest_masses(rest)
+    parameter, columns = stated_quantity(rest, table.format.codes if table.format else {}), []
     for column in rest:
         if not column.dtype.is_numeric() or not column.count():
             continue
@@ -252,12 +288,16 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         if why := why_no_channel(column, stated):
             left_out[column.name] = why
             continue
-        summary, remarks = summarise(column, stated, table.units.get(column.name, ""), parameter)
+        unit, top = table.units.get(column.name, ""), highest[is_reference_name(column.name)]
+        summary, remarks = summarise(column, stated, unit, parameter, top)
         columns.append(summary)
         notes += remarks
     if table.format and table.format.kind == "reference":
-        sure = {one.name for one in columns if one.is_reference or one.family in ("particles", "gas")}
-        columns = [replace(one, is_reference=one.name in sure if sure else not one.family) for one in columns]
+        # Of a reference station's file: the pollutants, or, if it names none, the columns of unknown quantity.
+        sure = {column.name for column in columns if column.is_reference or column.family in ("particles", "gas")}
+        columns = [
+            replace(column, is_reference=column.name in sure if sure else not column.family) for column in columns
+        ]
     notes += _doubts(columns)
     labels = pl.col(device).cast(pl.String) if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
@@ -278,16 +318,56 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     )
 
 
+def _read_rows(
+    table: TableFile, form: TimeFormat, texts: Collection[str] = ()
+) -> tuple[pl.DataFrame, pl.Series, Tally]:
+    """Read the rows that have a time: their lines and all columns but the time's; the times; and what was not read.
+
+    Columns of plain numbers become numbers batch by batch, which takes half the memory of their text. A column that
+    turns out to hold other text further on is read again as text, with those in `texts`.
+    """
+    tally = Tally(table)
+    parts = list[pl.DataFrame]()
+    moments = list[pl.Series]()
+    texts = set(texts)
+    for batch in table.batches(table.columns):
+        rows, times = parse_times(batch, form, table, tally)
+        rows = rows.drop(form.columns)
+        numbers = [plain_numbers(column, table.decimal) for column in rows.select(cs.string() - cs.by_name(texts))]
+        rows = rows.with_columns(column for column in numbers if column is not None)
+        if not parts:
+            texts |= set(rows.select(cs.string()).columns)
+        parts.append(rows)
+        moments.append(times)
+    if not parts:
+        raise DataError(f"{table.path}: the file has a header but no rows")
+    if mixed := {name for rows in parts for name in rows.select(cs.string()).columns} - texts:
+        return _read_rows(table, form, texts | mixed)
+    return pl.concat(parts), pl.concat(moments), tally
+
+
+def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
+    """What sizes mean that count tenths of a micrometre, as `pm100` beside them shows: `pm10` is PM1.
+
+    >>> {name: one.quantity for name, one in _tenths(["pm10 env", "pm25 env", "pm100 env"]).items()}
+    {'pm10 env': 'PM', 'pm100 env': 'PM10'}
+    """
+    sizes = {name: found[1] for name in names if (found := TENTHS.search(name))}
+    if "100" not in sizes.values():
+        return {}
+    return {name: FormatColumn("PM10" if size == "100" else "PM") for name, size in sizes.items()}
+
+
 def _doubts(columns: Sequence[ColumnSummary]) -> list[str]:
-    """Say of which columns most values cannot be what they are called, as when a table's columns are shifted."""
+    """Describe columns whose values mostly cannot be what they are called, as when a table's columns are shifted."""
     beyond = []
-    for one in columns:
-        low, high = quantities()[one.quantity].limits(one.unit) if one.quantity in ("T", "RH") else (-inf, inf)
-        if not low <= one.median <= high:
-            beyond.append(one)
+    for column in columns:
+        low, high = quantities()[column.quantity].limits(column.unit) if column.quantity in ("T", "RH") else (-inf, inf)
+        if not low <= column.median <= high:
+            beyond.append(column)
     if not beyond:
         return []
-    values = ", ".join(f"{one.name} ({one.median:g} in the middle)" for one in beyond)
+    values = ", ".join(f"{column.name} (median {column.median:g})" for column in beyond)
     return [f"These values cannot be what the columns are called: {values}. Check whether columns are shifted."]
 
 
@@ -310,7 +390,8 @@ def choose_sensor(
     strengths = {column.name: correlate(column.name) for column in (same or channels)}
     enough = max(strengths[column.name] for column in candidates) - EQUALLY_GOOD
     if not same and enough < WEAK_SENSOR and max(strengths.values()) > CLEAR_SENSOR:  # a thermometer's reference
-        candidates, enough = list(channels), max(strengths.values())
+        candidates = list(channels)
+        enough = max(strengths.values())
     chosen = next(column for column in candidates if strengths[column.name] >= enough)
     unknown = f"no column is {quantity};" if quantity else "the reference's quantity is not known (--quantity);"
     start = f"of {', '.join(strengths)}," if same else unknown
@@ -336,50 +417,71 @@ def _average_laser_pairs(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, s
     """Replace the two laser counters of a box by their mean; returns why each is left out, and the counts."""
     left_out, notes = dict[str, str](), []
     for name, pair in find_laser_pairs(frame.columns).items():
-        if not all(frame.schema[one].is_numeric() for one in pair):
+        if not all(frame.schema[counter].is_numeric() for counter in pair):
             continue
-        first, second = (frame[one] for one in pair)
+        first, second = (frame[counter] for counter in pair)
         mean = mean_of_lasers(first, second, find_unit(name)).alias(name)
         notes.append(describe_pair(name, pair, first, second, mean))
-        single = [one for one in pair if one != name]
-        left_out |= dict.fromkeys(single, f"a laser counter of {name}")
-        frame = frame.drop(single).with_columns(mean)
+        counters = [counter for counter in pair if counter != name]
+        left_out |= dict.fromkeys(counters, f"a laser counter of {name}")
+        frame = frame.drop(counters).with_columns(mean)
     return frame, left_out, notes
 
 
-def _find_device(frame: pl.DataFrame, times: pl.Series) -> str:
-    """The column that tells rows of equal times apart, or else one with few values and a name like `device`.
+def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = ()) -> str:
+    """Return the column that tells rows of equal times apart, or else one with few values and a name like `device`.
 
     A column tells them apart if fewer than a tenth of the repeated times are still repeated within one of its values.
+    A known format may state columns whose numbers are names of devices.
     """
     if MONITOR in frame.columns:
         return MONITOR
-    few_values = [column for column in frame if not column.null_count() and column.n_unique() <= len(column) / 2]
-    labels = [column for column in few_values if column.dtype == pl.String or words(column.name) <= NUMBERED_WORDS]
-    repeats = {label.name: _count_repeats(pl.DataFrame({"label": label, "time": times})) for label in labels}
-    named = [name for name in repeats if words(name) and words(name) <= DEVICE_WORDS]
+    called = {name: words(name.rpartition(".")[2]) for name in frame.columns}  # such as end_device_ids.device_id
+    numbered = [name for name, some in called.items() if some <= NUMBERED_WORDS or name in stated]
+    columns = [
+        one
+        for one in frame
+        if one.dtype == pl.String or one.name in numbered or (called[one.name] <= LABEL_WORDS and _are_whole(one))
+    ]
+    labels = [one for one in columns if not one.null_count() and one.n_unique() <= len(one) / 2]
+    repeats = {label.name: _count_repeats(times, label) for label in labels}
+    named = [
+        one.name
+        for one in labels
+        if called[one.name] <= DEVICE_WORDS and called[one.name] and one.name not in stated
+        if one.dtype == pl.String or one.name in numbered
+    ]
     best = min(repeats, key=lambda name: (repeats[name], name not in named), default="")
-    if best and repeats[best] < _count_repeats(times.to_frame()) / 10:
+    if best and repeats[best] < _count_repeats(times) / 10:
         return best
     return named[0] if named else ""
 
 
+def _are_whole(column: pl.Series) -> bool:
+    return column.dtype.is_numeric() and bool((column == column.round()).all())
+
+
 def _note_repeats(frame: pl.DataFrame, times: pl.Series, device: str) -> list[str]:
-    """Say that rows repeat a time of their device, and in which column they differ, if one tells them apart."""
-    keys = pl.DataFrame({"time": times} | ({"device": frame[device]} if device else {}))
-    repeats = _count_repeats(keys)
+    """Describe rows that repeat a time of their device, and the column in which they differ, if there is one."""
+    devices = [frame[device]] if device else []
+    repeats = _count_repeats(times, *devices)
     if not repeats:
         return []
     few = [one for one in frame if not one.null_count() and 1 < one.n_unique() <= FEW_LABELS and one.name != device]
-    left = {one.name: _count_repeats(keys.with_columns(one.alias("label"))) for one in few}
+    left = {one.name: _count_repeats(times, *devices, one) for one in few}
     best = min(left, key=lambda name: left[name], default="")
     rows = "1 row repeats" if repeats == 1 else f"{repeats:,} rows repeat"
     if not best or left[best] > repeats / 10:
-        return [f"{rows} a time; the first of equal times counts."]
+        several = " Are several devices in the file? Name their column." if repeats > MANY_REPEATED * len(times) else ""
+        return [f"{rows} a time; the first of equal times counts.{several}"]
     cells = ", ".join(str(one) for one in frame[best].unique(maintain_order=True)[:3])
     return [f"{rows} a time and differ in '{best}' ({cells}); the first of equal times counts."]
 
 
-def _count_repeats(frame: pl.DataFrame) -> int:
-    """Number of rows that equal an earlier row."""
-    return frame.height - frame.n_unique()
+def _count_repeats(times: pl.Series, *labels: pl.Series) -> int:
+    """Return the number of rows whose time and labels equal those of an earlier row."""
+    codes = (one.cast(pl.String).cast(pl.Categorical).to_physical() for one in labels)
+    # Sorted, as the hash table of `n_unique` takes several times the memory of a large file.
+    rows = pl.DataFrame({str(number): column for number, column in enumerate((times, *codes))})
+    rows = rows.sort(rows.columns)
+    return int(rows.select(pl.all_horizontal(pl.all() == pl.all().shift()).sum()).item())

@@ -1,7 +1,7 @@
 """Column mappings: which column of a table is what, and the readings that a mapping selects from a file.
 
-A mapping comes from options, from `column_guess` or from the TOML of a `--config` file. Rows come from `tables`; they
-go to `readings` at once (`read_readings`) or to a calibrator a block at a time (`iterate_tables`).
+A mapping comes from options, from `column_guess` or from the TOML of a `--config` file. `read_readings` reads all rows
+at once, `iterate_tables` a block at a time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,16 +13,24 @@ from typing import Any
 import polars as pl
 import tomli_w
 
-from scare.data.formats import Stamp
+from scare.data.known_formats import Stamp
 from scare.data.laser_pairs import find_laser_pairs, mean_of_lasers
 from scare.data.quantities import STANDARD_TEMPERATURE
 from scare.data.readings import DEVICE, REFERENCE, RESERVED, TIME, Channel, Readings
 from scare.data.tables import LINE, ROWS, TableFile, TableOptions, Tally, open_table, read_numbers, stem
 from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError, UsageError
-from scare.records import Positive
+from scare.schema import Positive
 
 SITE = " site"  # no name in a header begins with a space
+
+
+@dataclass(frozen=True)
+class LabelColumns(TableOptions):
+    """Columns of the time and of the device (empty if there is none), and how the files are written."""
+
+    time: tuple[str, ...]
+    device_column: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class ColumnMapping(TableOptions):
         return {**named, REFERENCE: self.reference.name} if self.reference else named
 
     def to_toml(self) -> str:
-        """Write the mapping as a `--config` file, without defaults."""
+        """Return the mapping as the text of a `--config` file, without defaults."""
         table = {**_non_defaults(self), "time": self.time[0] if len(self.time) == 1 else list(self.time)}
         if self.reference:
             table["reference"] = _non_defaults(self.reference)
@@ -111,6 +119,7 @@ class DataSection(TableOptions):
     reference: Channel | None = None
     device_column: str = ""
     site_column: str = ""
+    external: tuple[str, ...] = ()
     sort: bool = False
     step: Positive | None = None
     reference_file: str = ""
@@ -131,7 +140,7 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(time := tidy.get("time"), str):
         tidy["time"] = [time]
     if isinstance(channels := tidy.get("channels"), list):
-        tidy["channels"] = [{"name": one} if isinstance(one, str) else one for one in channels]
+        tidy["channels"] = [{"name": channel} if isinstance(channel, str) else channel for channel in channels]
     if isinstance(reference := tidy.get("reference"), str):
         tidy["reference"] = {"name": reference}
     if "missing" in tidy:
@@ -143,7 +152,7 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
-    """The fields that differ from their defaults, so that the TOML states no more than it must."""
+    """Return the fields that differ from their defaults, so that the TOML states no more than it must."""
     pairs = [(field, getattr(record, field.name)) for field in fields(record)]
     return {field.name: value for field, value in pairs if value != field.default}
 
@@ -170,7 +179,8 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     sources = {column: pairs.get(column, (column,)) for column in mapping.quantities.values()}
     columns = [*mapping.time, *chain.from_iterable(sources.values()), *labels]
     table.require(columns)
-    form, tally = find_time_format(table, mapping.time), Tally(table)
+    form = find_time_format(table, mapping.time)
+    tally = Tally(table)
     units = {channel.name: channel.unit for channel in mapping.channels}
 
     def numbers(batch: pl.DataFrame, column: str, unit: str) -> pl.Series:
@@ -188,7 +198,7 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
 
 
 def device_series(batch: pl.DataFrame, column: str, device: str, table: TableFile) -> pl.Series:
-    """The device of each row: from the column, if there is one, otherwise `device`."""
+    """Return the device of each row: from the column, if there is one, otherwise `device`."""
     if not column:
         return pl.repeat(device, batch.height, eager=True).alias(DEVICE)
     unnamed = batch.filter(pl.col(column).is_null())

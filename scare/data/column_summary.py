@@ -2,21 +2,23 @@
 
 Codes, counters, places, row numbers and states of a device are never a channel or a reference. A unit that nobody
 states, and numbers that stand for "no reading", are told by the quantity's usual values (`quantities.toml`).
-Comes from `tables`; goes to `column_guess`.
+Called by `column_guess`.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
-from scare.data.formats import FormatColumn
+from scare.data.known_formats import FormatColumn
 from scare.data.quantities import (
     Quantity,
+    conversion,
     display_unit,
     find_quantity,
     find_unit,
@@ -27,7 +29,10 @@ from scare.data.quantities import (
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.words import plural
 
-TIME_WORDS = {"date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute"}
+TIME_WORDS = {
+    *("date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute", "julian", "jday"),
+    *("doy", "yday", "since", "elapsed"),
+}
 PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
 LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
 ROW_WORDS = {"row", "record", "unnamed", "entry"}
@@ -43,17 +48,57 @@ STATE_WORDS = {
     "memory",
     "firmware",
     "snr",
+    "satellites",
+    "vbat",
+    "vcc",
 }
-INDEX_WORDS = {"aqi", "nowcast", "iaqi", "aqius", "aqicn", "index"}  # computed from concentrations, not measured
+INDEX_WORDS = {
+    "aqi",
+    "nowcast",
+    "iaqi",
+    "aqius",
+    "aqicn",
+    "caqi",
+    "iaq",
+    "index",
+    "indexes",
+    "score",
+    "wärmeindex",
+    "aqs",
+}  # computed from concentrations, not measured
 LEFT_OUT = {  # words of names that are never a channel or a reference, by what they are
     **{"a time": TIME_WORDS, "a place": PLACE_WORDS, "a code": LABEL_WORDS, "a row number": ROW_WORDS},
-    **{"the state of the device": STATE_WORDS, "an index": INDEX_WORDS},
+    **{"the state of the device": STATE_WORDS, "an index": INDEX_WORDS, "a deviation": {"std", "stdev", "sd"}},
 }
 # Parts of an instrument, whose names may begin with what it measures, such as "PM-2.5 TEOM frequency".
-PART_WORDS = {"flow", "frequency", "noise", "load", "pump", "tube", "cooler", "dryer", "filter", "laser", "lamp"}
+PART_WORDS = {
+    "flow",
+    "frequency",
+    "noise",
+    "load",
+    "pump",
+    "tube",
+    "cooler",
+    "dryer",
+    "filter",
+    "laser",
+    "lamp",
+    "slope",
+    "offset",
+    "baseline",
+}
 NUMBER_OF = re.compile(r"\b(?:site|station|serial|sample|sr|sl|s|row|unit)[ ._]*no\b", re.IGNORECASE)
+# The quality of another column, such as "calidad_pm25" and "NO2 validity"; air quality is something else.
+QUALITY_OF = re.compile(
+    r"^(calidad|quality|qualit[éàa]|valid\w*)[ _.]|(?<!air)[ _.](calidad|quality|qualit[éàa]|valid(ity|ez|ité)?)$", re.I
+)
+FOREIGN_UNIT = re.compile(r"[(\[][^()\[\]]*[/#][^()\[\]]*[)\]]")  # such as (g/kg)
+NUMBER_COLUMN = re.compile(r"no\.?", re.IGNORECASE)  # nitric oxide or the number of the row
 LETTERS = {"C": "degC", "F": "degF", "K": "K"}  # units that are one letter, in a row or brackets of their own
-PARAMETER_WORDS = {"parameter", "param", "pollutant", "species", "component", "analyte", "type"}
+PARAMETER_WORDS = {
+    *("parameter", "param", "pollutant", "polluant", "species", "component", "komponente", "analyte", "type", "stof"),
+    *("contaminant", "contaminante", "magnitud", "inquinante", "phenomenon"),
+}
 VALUE_NAME = re.compile(
     r"value|measure|conc|mean|result|reading|state"
 )  # of a column whose quantity another one states
@@ -62,7 +107,24 @@ REFERENCE_NAME = re.compile(
     r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b"
     r"|(?<![a-z])(teom|fidas|dusttrak|grimm|e?bam|t640x?|picarro|fluke|ground.?truth)(?![a-z])"
 )
-SENTINELS = (-32768.0, -9999.0, -999.0, -200.0, -99.0, -1.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
+SENTINELS = (
+    -32768.0,
+    -9999.9,
+    -9999.0,
+    -999.99,
+    -999.9,
+    -999.0,
+    -200.0,
+    -99.99,
+    -99.0,
+    -1.0,
+    999.0,
+    9999.0,
+    32767.0,
+    65535.0,
+    99999.0,
+)
+NEVER_READ = -999.0  # a usual code as low as this is one even if it occurs once
 FEW_ROWS = 10  # with fewer, a column that never changes proves nothing
 MANY_ROWS = 200  # in which a quantity must have changed
 FEW_VALUES = 10  # of whole numbers, in a column of at least ten times as many rows: a code
@@ -71,12 +133,15 @@ MARGIN = 0.1  # of a quantity's plausible range: a value further out is no readi
 BEYOND_SHARE = 0.01  # of readings beyond it: with more, the column is not what its name says, or in another unit
 MOST_CODES = 3  # different ones in a column; more are readings
 LEAST_REPEATS = 3  # of a code; in a long column, one row in a thousand
+IMPOSSIBLE = 1e3  # times the range of all other values: a number so far away is no reading even once
+LONG = 300  # rows in which any sensor goes up and down
+FILLED = 60  # rows on a straight line that is no constant
 LEAST_DISTINCT = 20  # values, among which an isolated one can be a code and not a state
 
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """One column: what it measures, share of missing values, range, and numbers that stand for "no reading".
+    """One column of numbers: what it measures, its missing share, its range, and which numbers mean "no reading".
 
     `limits` exclude such numbers, where they lie beyond what the quantity can be.
     """
@@ -103,11 +168,13 @@ class ColumnSummary:
         return quantities()[self.quantity].family if self.quantity else ""
 
     def measures(self, quantity: str) -> bool:
-        """Whether the column is, or could be, this quantity."""
-        return self.quantity == quantity or is_called(self.name, quantity)
+        """Whether the column is, or could be, this quantity; what is stated of it counts more than its name."""
+        named = find_quantity(self.name)
+        is_another = bool(self.quantity and named and named.name != self.quantity)
+        return self.quantity == quantity or (not is_another and is_called(self.name, quantity))
 
     def as_dict(self) -> dict[str, Any]:
-        """The column as JSON values, as `scare inspect --json` prints it."""
+        """Return the column as JSON values, as `scare inspect --json` prints it."""
         return {
             "name": self.name,
             "role": "reference" if self.is_reference else "channel",
@@ -122,7 +189,7 @@ class ColumnSummary:
 
 
 def words(name: str) -> set[str]:
-    """The lower-case words of a column name.
+    """Return the lower-case words of a column name.
 
     >>> sorted(words("NO2_B43F_flag"))
     ['b', 'f', 'flag', 'no']
@@ -131,7 +198,7 @@ def words(name: str) -> set[str]:
 
 
 def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
-    """Why a column of numbers is neither a channel nor a reference; empty if it may be one.
+    """Return why a column of numbers is neither a channel nor a reference; empty if it may be one.
 
     >>> why_no_channel(pl.Series("entry_id", [1.0, 2.0]), FormatColumn())
     'a code'
@@ -139,10 +206,15 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     if stated.role:
         measured = stated.role in ("channel", "reference", "weather")
         return (
-            "" if measured else {"flag": "a code", "ignore": "not a measurement"}.get(stated.role, f"a {stated.role}")
+            ""
+            if measured
+            else {"flag": "a code", "ignore": "not a measurement", "index": "an index"}.get(
+                stated.role, f"a {stated.role}"
+            )
         )
     named, values = find_quantity(column.name), column.drop_nulls()
     kind = next((kind for kind, names in LEFT_OUT.items() if words(column.name) & names), "")
+    kind = "a code" if QUALITY_OF.search(column.name) else kind
     if named and named.family in ("particles", "gas"):
         kind = "" if kind == "a time" else kind  # such as "O3 one hour average"
         kind = "a code" if NUMBER_OF.search(column.name) else kind
@@ -156,33 +228,37 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
         return "always the same"
     steps = values.diff().drop_nulls()
     usual = steps.mode()[0]
-    if usual > 0 and (steps == usual).sum() >= COUNTER_SHARE * len(steps):
+    may_count = not named or NUMBER_COLUMN.fullmatch(column.name)  # a short file's temperature may rise evenly
+    if may_count and usual > 0 and (steps == usual).sum() >= COUNTER_SHARE * len(steps):
         return "a counter"
-    if not named and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
+    is_value = column.name.lower() == "value"
+    if not named and not is_value and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
         return "a code"
     return ""
 
 
-def stated_quantity(frame: pl.DataFrame) -> str:
-    """The quantity that a text column such as `Parameter Name` states for all rows; empty if none does.
+def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str]) -> str:
+    """Return the quantity that a column such as `Parameter Name` states for all rows, by name or code; else empty.
 
-    >>> stated_quantity(pl.DataFrame({"Parameter Name": ["Ozone", "Ozone"], "Sample Measurement": [0.03, 0.04]}))
+    >>> stated_quantity(pl.DataFrame({"Parameter Name": ["Ozone", "Ozone"], "Sample Measurement": [0.03, 0.04]}), {})
     'O3'
     """
     for column in frame:
-        if column.dtype == pl.String and words(column.name) & PARAMETER_WORDS and column.drop_nulls().n_unique() == 1:
-            found = find_quantity(column.drop_nulls()[0])
-            if found:
+        if words(column.name) & PARAMETER_WORDS and column.drop_nulls().n_unique() == 1:
+            value = column.drop_nulls()[0]
+            text = value if isinstance(value, str) else codes.get(f"{value:g}", "")
+            if found := find_quantity(text):
                 return found.name
     return ""
 
 
 def summarise(
-    column: pl.Series, stated: FormatColumn, unit_text: str = "", parameter: str = ""
+    column: pl.Series, stated: FormatColumn, unit_text: str = "", parameter: str = "", highest: float = 0.0
 ) -> tuple[ColumnSummary, list[str]]:
     """Describe a column; the sentences say what only its values show.
 
-    `unit_text` is the unit as the file writes it; `parameter` is the quantity of a column called `Value` or the like.
+    `unit_text` is the unit as the file writes it; `parameter` is the quantity of a column called `Value` or the like;
+    `highest` is that of the particle masses beside it (`highest_masses`), which have the same unit.
     """
     values, notes = column.drop_nulls().to_numpy(), []
     low, median, high = np.quantile(values, [0, 0.5, 1]).tolist()
@@ -190,26 +266,60 @@ def summarise(
     if quantity is None and parameter and VALUE_NAME.search(column.name.lower()):
         quantity = quantities()[parameter]
     unit = stated.unit or find_unit(unit_text) or LETTERS.get(unit_text.strip("()[] "), "") or find_unit(column.name)
-    quantity = quantity or quantity_of_unit(unit)
+    quantity = _quantity_in(quantity, unit, column.name) or find_quantity(unit_text)
     codes = find_codes(values)
     if quantity and not unit:
         readings = values[~np.isin(values, codes)]
         top = float(np.quantile(readings, 0.95)) if len(readings) else high
+        top = max(top, highest) if "mg/m3" in quantity.usual else top
         unit = (quantity.usual_unit(top) if top else "") or quantity.unit
         if unit != quantity.unit:
-            usual, shown = display_unit(quantity.unit), display_unit(unit)
-            notes.append(f"{column.name}: values up to {top:.3g} are not in {usual}; taken as {shown}")
+            usual = display_unit(quantity.unit)
+            shown = display_unit(unit)
+            why = f"are not in {usual}; " if usual else ""
+            notes.append(f"{column.name}: values up to {top:.3g} {why}taken as {shown}")
     limits = find_limits(values, Channel(column.name, unit), quantity)
     codes = tuple(sorted({*codes, *_repeated(values[(values < limits[0]) | (values > limits[1])], len(values))}))
     notes += describe_limits(values, Channel(column.name, unit, *limits))
-    is_reference = stated.role == "reference" or bool(REFERENCE_NAME.search(column.name.lower()))
+    is_reference = stated.role == "reference" or is_reference_name(column.name)
     named = quantity.name if quantity else ""
     missing = column.null_count() / len(column)
     return ColumnSummary(column.name, missing, low, median, high, codes, named, unit, is_reference, limits), notes
 
 
+def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | None:
+    """The quantity of a column in this unit, which may contradict its name: a wind chill in degrees is no wind.
+
+    None if the name states a unit that is not known and the quantity has another one.
+    """
+    only = quantity_of_unit(unit)
+    if only and (quantity is None or (conversion(quantity.unit, unit) is None and only.name != "pressure")):
+        return only
+    return None if quantity and quantity.unit and not unit and FOREIGN_UNIT.search(name) else quantity
+
+
+def highest_masses(frame: pl.DataFrame) -> dict[bool, float]:
+    """The highest value that 95 % of the readings of a mass of particles are below, of references and of others."""
+    tops = {True: 0.0, False: 0.0}
+    for column in frame.select(cs.numeric()):
+        found = find_quantity(column.name)
+        if found and "mg/m3" in found.usual and column.count():
+            of_reference = is_reference_name(column.name)
+            tops[of_reference] = max(tops[of_reference], float(column.drop_nulls().quantile(0.95) or 0))
+    return tops
+
+
+def is_reference_name(name: str) -> bool:
+    """Whether a column is called like a reference's.
+
+    >>> is_reference_name("Ref.NO2"), is_reference_name("NO2")
+    (True, False)
+    """
+    return bool(REFERENCE_NAME.search(name.lower()))
+
+
 def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None = None) -> tuple[float, float]:
-    """Limits beyond which a channel's number is no reading; infinite on a side where nothing tells.
+    """Return the limits beyond which a channel's number is no reading; infinite on a side where nothing tells.
 
     They are those of its quantity (by the channel's name, unless given) with a margin, if nearly all values are
     within. Without a quantity they separate codes from the readings.
@@ -220,7 +330,7 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     >>> find_limits(np.append(readings, [4095.0] * 5), Channel("cell", "mV"))
     (-inf, 2062.5)
     """
-    codes = _isolated(values)
+    codes = _certain(values)
     rest = values[~np.isin(values, codes)]
     if not len(rest):
         return -inf, inf
@@ -238,14 +348,13 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     if single > BEYOND_SHARE * len(rest):
         limits = (-inf, inf)
     below, above = [one for one in codes if one < rest.min()], [one for one in codes if one > rest.max()]
-    return (
-        max(limits[0], 0.5 * (max(below) + float(rest.min())) if below else -inf),
-        min(limits[1], 0.5 * (min(above) + float(rest.max())) if above else inf),
-    )
+    lowest = max(limits[0], 0.5 * (max(below) + float(rest.min())) if below else -inf)
+    highest = min(limits[1], 0.5 * (min(above) + float(rest.max())) if above else inf)
+    return round(lowest, 6), round(highest, 6)
 
 
 def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
-    r"""Say which values count as missing because they lie beyond the channel's limits, and how many there are.
+    r"""Return which values count as missing because they lie beyond the channel's limits, and how many there are.
 
     >>> lines = describe_limits(np.array([3.0, 9999, 9999, 9999, 1500]), Channel("pm25", "ug/m3", -100, 1100))
     >>> print(*lines, sep="\n")
@@ -253,7 +362,7 @@ def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
     pm25: 1 value outside -100 to 1100 ug/m3 counts as missing
     """
     beyond = values[(values < channel.low) | (values > channel.high)]
-    codes = _repeated(beyond, len(values))
+    codes = sorted({*_repeated(beyond, len(values)), *(one for one in SENTINELS if np.any(beyond == one))})
     lines = []
     if codes:
         each = ", ".join(f"{one:g} ({plural(int(np.sum(beyond == one)), 'time')})" for one in codes)
@@ -261,9 +370,41 @@ def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
     if others := len(beyond) - int(np.isin(beyond, codes).sum()):
         unit = f" {channel.unit}" if channel.unit else ""
         verb = "counts" if others == 1 else "count"
-        limits = f"{channel.low:g} to {channel.high:g}{unit}"
-        lines.append(f"{channel.name}: {plural(others, 'value')} outside {limits} {verb} as missing")
+        limits = f"outside {channel.low:g} to {channel.high:g}"
+        if not np.isfinite(channel.low):
+            limits = f"above {channel.high:g}"
+        elif not np.isfinite(channel.high):
+            limits = f"below {channel.low:g}"
+        lines.append(f"{channel.name}: {plural(others, 'value')} {limits}{unit} {verb} as missing")
     return lines
+
+
+def describe_sorted(name: str, values: np.ndarray) -> str:
+    """Say that values only rise or only fall, as those of a column do that was sorted by itself; empty if they do not.
+
+    A few hours are not judged: a night may only get colder.
+
+    >>> describe_sorted("pm25", np.arange(500.0))
+    'pm25 never falls from the first row to the last: was the column sorted by itself?'
+    """
+    steps = np.diff(values)
+    if len(values) < LONG or len(np.unique(values)) < LEAST_DISTINCT or ((steps < 0).any() and (steps > 0).any()):
+        return ""
+    way = "rises" if (steps < 0).any() else "falls"
+    return f"{name} never {way} from the first row to the last: was the column sorted by itself?"
+
+
+def describe_filled(name: str, values: np.ndarray) -> str:
+    """Say that values lie on a slope for long, as in a gap that was filled; empty if they do not.
+
+    >>> describe_filled("pm25", np.interp(np.arange(300), [0, 100, 200, 299], [3, 3, 9, 9]))
+    'pm25 lies on a straight line for 101 rows: was a gap filled?'
+    """
+    steps = np.diff(values)
+    straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0) if len(values) > 2 else steps[:0]
+    borders = np.flatnonzero(np.concatenate([[True], ~straight, [True]]))
+    longest = int(np.diff(borders).max()) + 1  # rows of as many bends that are none, and two
+    return f"{name} lies on a straight line for {longest:,} rows: was a gap filled?" if longest >= FILLED else ""
 
 
 def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -> list[Readings]:
@@ -275,7 +416,7 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
     def limited(channel: Channel, column: str) -> Channel:
         if (channel.low, channel.high) != (-inf, inf):
             return channel
-        values = np.concatenate([one.frame[column].drop_nulls().to_numpy() for one in readings])
+        values = np.concatenate([device.frame[column].drop_nulls().to_numpy() for device in readings])
         low, high = find_limits(values, channel)
         found = replace(channel, low=low, high=high)
         for line in describe_limits(values, found):
@@ -287,13 +428,13 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
     channels = tuple(limited(channel, channel.name) for channel in readings[0].channels)
     truth = readings[0].reference
     reference = limited(truth, REFERENCE) if truth else None
-    return [replace(one, channels=channels, reference=reference) for one in readings]
+    return [replace(device, channels=channels, reference=reference) for device in readings]
 
 
 def _repeated(values: np.ndarray, rows: int) -> list[float]:
     """Find the values that are repeated often enough to be codes, in a column with this many rows."""
-    each, counts = np.unique(values, return_counts=True)
-    return each[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
+    distinct, counts = np.unique(values, return_counts=True)
+    return distinct[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
 
 
 def find_codes(values: np.ndarray) -> tuple[float, ...]:
@@ -306,22 +447,38 @@ def find_codes(values: np.ndarray) -> tuple[float, ...]:
     >>> find_codes(np.append(np.linspace(2.0, 40.0, 100), [4321.0] * 3))
     (4321.0,)
     """
+    return tuple(
+        sorted({*_certain(values), *(one for one in _outside(values) if one in _repeated(values, len(values)))})
+    )
+
+
+def _outside(values: np.ndarray) -> list[float]:
+    """List the usual codes among the values beyond which no other value lies."""
     others = values[~np.isin(values, SENTINELS)]
     # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
-    outside = [number for number in SENTINELS if not np.any(others / number >= 1)]
-    usual = {number for number in _repeated(values, len(values)) if number in outside}
-    return tuple(sorted({*usual, *_isolated(values)}))
+    return [one for one in SENTINELS if np.any(values == one) and not np.any(others / one >= 1)]
+
+
+def _certain(values: np.ndarray) -> tuple[float, ...]:
+    """Find the codes that are no reading whatever the quantity: isolated ones, and the usual ones from -999 down."""
+    return tuple(sorted({*_isolated(values), *(one for one in _outside(values) if one <= NEVER_READ)}))
 
 
 def _isolated(values: np.ndarray) -> tuple[float, ...]:
-    """Numbers that are repeated, outermost, and farther from all others than these are from each other."""
+    """Find minima and maxima that are farther from the next value than all other values are apart.
+
+    They are repeated, or so far away that no sensor can reach them. One that is found is removed, and the next is
+    looked for.
+    """
     each, counts = np.unique(values, return_counts=True)
     often, codes = max(LEAST_REPEATS, len(values) / 1000), []
     while len(each) > LEAST_DISTINCT:
-        if counts[0] >= often and each[1] - each[0] > each[-1] - each[1]:
-            end = 0
-        elif counts[-1] >= often and each[-1] - each[-2] > each[-2] - each[0]:
-            end = -1
+        for end, gap, others in (
+            (0, each[1] - each[0], each[-1] - each[1]),
+            (-1, each[-1] - each[-2], each[-2] - each[0]),
+        ):
+            if gap > (1 if counts[end] >= often else IMPOSSIBLE) * others:
+                break
         else:
             break
         codes.append(float(each[end]))

@@ -5,7 +5,7 @@
     OUT/.downloaded/                   the original files, so that the same request downloads only what is new
 
 Each source lists the files of a request (`openaq_files` …) and reads one of them (`read_openaq` …); addresses and
-columns are data (`fetch_sources.toml`). Comes from `download`; goes to the archive and to `tables`.
+columns are data (`fetch_sources.toml`). Called by `scare fetch`; `scare archive` reads the result.
 """
 
 import io
@@ -30,7 +30,7 @@ from scare.data.readings import DEVICE, TIME
 from scare.data.tables import open_table, read_table, stem
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-from scare.records import read_toml
+from scare.schema import read_toml
 
 SOURCES = Path(__file__).with_name("fetch_sources.toml")
 DOWNLOADED, SIDECAR = ".downloaded", "_source.json"
@@ -103,7 +103,7 @@ class FetchRequest:
             raise UsageError(f"--to {self.last} is before --from {self.first}")
 
     def days(self) -> Iterator[date]:
-        """Every day of the request."""
+        """Yield every day of the request."""
         for number in range((self.last - self.first).days + 1):
             yield self.first + timedelta(days=number)
 
@@ -272,7 +272,7 @@ def read_sensor_community(path: Path, source: FetchSource) -> pl.DataFrame:
 
 
 def _converted_columns(source: FetchSource, present: Iterable[str]) -> list[pl.Expr]:
-    """The source's columns that are present, by our names and in our units."""
+    """Return the source's columns that are present, by our names and in our units."""
     return [
         ((pl.col(theirs).cast(pl.Float64, strict=False) + column.plus) * column.times).alias(column.name)
         for theirs, column in source.columns.items()
@@ -300,7 +300,7 @@ def airnow_files(
 
 
 def find_airnow_stations(request: FetchRequest, source: FetchSource) -> dict[str, tuple[float, float]]:
-    """Latitude and longitude of the stations in the request's area, by nine-digit number."""
+    """Return the latitude and longitude of the stations in the request's area, by nine-digit number."""
     if request.area is None:
         return {}
     lines = read_url(source.hosts["near"]).decode("utf-8", "replace").splitlines()
@@ -342,7 +342,8 @@ def _read_aqs(path: Path, stations: frozenset[str]) -> pl.DataFrame:
     starts = tuple(f'"{name[:2]}","{name[2:5]}","{name[5:]}"'.encode() for name in stations)
     try:
         with ZipFile(path) as archive, archive.open(archive.namelist()[0]) as handle:
-            header, lines = next(handle), [line for line in handle if line.startswith(starts)]
+            header = next(handle)
+            lines = [line for line in handle if line.startswith(starts)]
     except (BadZipFile, IndexError, StopIteration) as error:
         raise DataError(f"{path}: not a yearly file of the Air Quality System") from error
     table = pl.read_csv(io.BytesIO(header + b"".join(lines)), infer_schema=False)
@@ -369,7 +370,7 @@ def read_purpleair(path: Path, source: FetchSource) -> pl.DataFrame:
 
 
 def _purpleair_sensor(path: Path) -> str:
-    """The sensor's number at the beginning of the file name, or else the whole name.
+    """Return the sensor's number at the beginning of the file name, or else the whole name.
 
     >>> _purpleair_sensor(Path("12345 2023-01-01 60-Minute Average.csv")), _purpleair_sensor(Path("roof.csv"))
     ('12345', 'roof')

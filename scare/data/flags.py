@@ -3,7 +3,7 @@
 Every rule looks only at the row and at the state kept of earlier rows (`FlagState`), so rows flagged as they arrive
 carry the same bits as rows flagged at once. `windowing` sets the other bits: why a row has no window (EARLY, MISSING,
 HISTORY) and whether it lies outside the training range (OUTSIDE).
-Comes from `readings`; goes to `alignment`, `split` and `windowing`.
+Called by `colocation`, `split` and `windowing`.
 """
 
 import shlex
@@ -21,7 +21,7 @@ from annotated_types import MaxLen
 
 from scare.data.readings import REFERENCE, Channel, Readings
 from scare.errors import DataError, UsageError
-from scare.records import Amount
+from scare.schema import Amount
 
 LARGEST = 1e30  # a larger number is no reading, and would overflow in float32
 SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30  # rows of the median a value is compared with, and of its usual distance
@@ -112,10 +112,16 @@ class FlagState:
 
     @staticmethod
     def empty(devices: int, channels: int) -> "FlagState":
-        """The state before any row."""
-        each, never = (devices, channels), np.full(devices, np.nan)
-        values, distances = (np.full((*each, kept), np.nan) for kept in (SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS))
-        return FlagState(never, never, np.zeros(devices, np.int64), np.zeros(each, np.int64), values, distances)
+        """Return the state before any row."""
+        never = np.full(devices, np.nan)
+        return FlagState(
+            time=never,
+            started=never,
+            since=np.zeros(devices, np.int64),
+            run=np.zeros((devices, channels), np.int64),
+            values=np.full((devices, channels, SPIKE_MEDIAN_ROWS), np.nan),
+            distances=np.full((devices, channels, SPIKE_USUAL_ROWS), np.nan),
+        )
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,8 @@ class RuleInput:
     def next_state(self) -> FlagState:
         """The state after these rows."""
         rows, when = self.last_start
-        values, distances = _newest(self.past.values, self.values), _newest(self.past.distances, self.distances)
+        values = _newest(self.past.values, self.values)
+        distances = _newest(self.past.distances, self.distances)
         return FlagState(self.times[-1], when[-1], rows[-1], self.runs[-1], values, distances)
 
 
@@ -336,7 +343,7 @@ def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Re
 
 
 def flag_names(flags: int) -> list[str]:
-    """The names of the bits that are set.
+    """Return the names of the bits that are set.
 
     >>> flag_names(Flag.SPIKE | Flag.GAP)
     ['SPIKE', 'GAP']
@@ -355,7 +362,7 @@ def count_flags(flags: np.ndarray) -> dict[str, int]:
 
 
 def find_dead_channels(readings: Readings) -> tuple[str, ...]:
-    """Channels because of which no row is complete; none if a row is complete.
+    """Return the channels because of which no row is complete; none if a row is complete.
 
     These are the channels without a usable value, or all if each has values but never in the same row.
     """
@@ -380,15 +387,15 @@ def drop_dead_devices(
     messages: list[str] = []
     untrained: set[str] = set()
     for part, readings in parts.items():
-        left = [one for one in readings if one.device not in untrained]
-        dead = {one.device: names for one in left if (names := find_dead_channels(one))}
+        left = [box for box in readings if box.device not in untrained]
+        dead = {box.device: names for box in left if (names := find_dead_channels(box))}
         where = f" in {part}" if part else ""
-        channels = [channel.name for one in left[:1] for channel in one.channels]
+        channels = [channel.name for box in left[:1] for channel in box.channels]
         messages += [f"{device} is left out: {_dead_reason(names, channels, where)}" for device, names in dead.items()]
         for name, count in Counter(name for names in dead.values() for name in names).items():
             if count > max(1, DEAD_SHARE * len(left)):
                 messages.append(_dead_reason([name], channels, f" on {count} of {len(left)} devices{where}"))
-        kept[part] = tuple(one for one in left if one.device not in dead)
+        kept[part] = tuple(box for box in left if box.device not in dead)
         if readings and not kept[part]:
             raise DataError(f"no device is left{where}: {messages[-1]}")
         if part == TRAINING:
@@ -397,16 +404,16 @@ def drop_dead_devices(
 
 
 def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> str:
-    """Say which channel has no value and what to do; the first channel, the one to calibrate, cannot be left out."""
+    """Return which channel has no value and what to do; the first channel, the one to calibrate, cannot be left out."""
     if len(dead) == len(channels) > 1:  # each may have values, but never in the same row
-        return f"no row has a usable value in every channel{where}; look at it with 'scare inspect'"
+        return f"no row has a usable value in every channel{where}; check it with 'scare inspect'"
     rest = shlex.quote(",".join(name for name in channels if name not in dead))
-    remedy = "look at it with 'scare inspect'" if channels[0] in dead else f"use --channels {rest} to leave it out"
+    remedy = "check it with 'scare inspect'" if channels[0] in dead else f"use --channels {rest} to leave it out"
     return f"{', '.join(dead)} has no usable value{where}; {remedy}"
 
 
 def _rows_since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Rows since the last mark, 0 in a marked row; until the first mark, `before` plus the row's index."""
+    """Return the rows since the last mark, 0 in a marked row; until the first mark, `before` plus the row's index."""
     index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))
     last = np.maximum.accumulate(np.where(marked, index, -1), axis=0)
     return np.where(last >= 0, index - last, before + index)
@@ -418,7 +425,7 @@ def _newest(past: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The `kept` values before each row of `new`, where `past` holds those before the first.
+    """Return the `kept` values before each row of `new`, where `past` holds those before the first.
 
     Shapes as in `_newest`; returns [rows, devices, channels, kept].
     """
@@ -430,7 +437,7 @@ def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    """The median along the last axis, NaN where fewer than half have a value."""
+    """Return the median along the last axis, NaN where fewer than half have a value."""
     size, known = values.shape[-1], np.isfinite(values)
     ordered = np.sort(values, axis=-1)  # NaN comes last
     if np.count_nonzero(known) == known.size:  # nearly every live reading, and several times as fast

@@ -18,7 +18,7 @@ LETTER = re.compile(r"(?:[ _.-]([ab])(?=[ _.-]|$)|(?<=\d)([ab])$)", re.IGNORECAS
 
 
 def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The columns of two laser counters in one box, A and B, by the name of what both measure.
+    """Return the columns of two laser counters in one box, A and B, by the name of what both measure.
 
     >>> find_laser_pairs(["pm2.5_cf_1_a", "pm2.5_cf_1_b", "temperature_a", "temperature_b", "PM10"])
     {'pm2.5_cf_1': ('pm2.5_cf_1_a', 'pm2.5_cf_1_b')}
@@ -38,20 +38,21 @@ def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def mean_of_lasers(first: pl.Series, second: pl.Series, unit: str) -> pl.Series:
-    """The mean of two laser counters where they agree, null where they do not or one is missing.
+    """Return the mean of two laser counters where they agree, null where they do not or one is missing.
 
     >>> mean_of_lasers(pl.Series([10.0, 10.0, 60.0, None]), pl.Series([14.0, 40.0, 90.0, 5.0]), "ug/m3").to_list()
     [12.0, None, 75.0, None]
     """
     micrograms = conversion(unit or "ug/m3", "ug/m3")
     limit = LIMIT / micrograms.gain if micrograms else LIMIT
-    apart, mean = pl.lit((first - second).abs()), pl.lit((first + second) / 2)
+    apart = pl.lit((first - second).abs())
+    mean = pl.lit((first + second) / 2)
     agree = (apart <= limit) | (apart <= SHARE * mean)
     return pl.select(pl.when(agree).then(mean)).to_series()
 
 
 def describe_pair(name: str, pair: tuple[str, str], first: pl.Series, second: pl.Series, mean: pl.Series) -> str:
-    """Say what a channel is made of, and in how many rows the two counters disagree."""
+    """Return what a channel is made of, and in how many rows the two counters disagree."""
     both = int((first.is_not_null() & second.is_not_null()).sum())
     return (
         f"{name} is the mean of {' and '.join(pair)}; it is missing in {both - mean.count():,} of {both:,} rows, where"

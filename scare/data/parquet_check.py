@@ -1,7 +1,8 @@
-"""Check Parquet files in a child process (`python -m scare.data.parquet_check`): a damaged one can crash its reader.
+"""Check Parquet files and spreadsheets in a child process, because a damaged file can crash its reader.
 
-One child serves this process as long as it lives. It reads every column once, a block of rows at a time, under a
-memory limit where the system has one. Comes from `tables`.
+The child (`python -m scare.data.parquet_check`) serves this process until it dies or this process ends; a dead one is
+replaced. It reads everything once, Parquet a block of rows at a time, under a memory limit where the system has one.
+Called by `tables`.
 """
 
 import atexit
@@ -14,21 +15,26 @@ from threading import Lock, Timer
 
 import polars as pl
 
+from scare.data.packed_files import find_source, load_sheets
 from scare.errors import DataError
+from scare.limits import check_table, table_bytes, table_limit
 
 ROWS = 200_000  # in a block
+CELL_BYTES = 64  # that the text of a spreadsheet's cell takes
 PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may use: the larger of this and 16 times the file
 PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time a probe may take: this, plus the file at this speed
 STATM = Path("/proc/self/statm")  # Linux: its first number is the address space in use, in pages
 
 
-def check_parquet(path: Path) -> None:
-    """Raise a DataError for a Parquet file that cannot be read, or that would crash this process."""
-    if problem := PARQUET_PROBE.find_problem(path):
+def check_readable(path: Path) -> None:
+    """Raise a DataError for a Parquet file or spreadsheet that is too large, damaged, or would crash this process."""
+    problem, size = PROBE.find_problem(path)
+    check_table(path, table=size)
+    if problem:
         raise DataError(f"{path}: the file is damaged or not a table ({problem})")
 
 
-class ParquetProbe:
+class ReadingProbe:
     """Try to read files in a child process; after a file that crashes it, the next file gets a new child."""
 
     def __init__(self) -> None:
@@ -36,8 +42,8 @@ class ParquetProbe:
         self._child: subprocess.Popen[str] | None = None
         atexit.register(self.end)
 
-    def find_problem(self, path: Path) -> str:
-        """Try to read a file; returns why it cannot be read, empty if it can."""
+    def find_problem(self, path: Path) -> tuple[str, int]:
+        """Try to read a file; returns why it cannot be read, empty if it can, and how large it says its table is."""
         with self._lock:
             child = self._running_child()
             assert child.stdin is not None
@@ -45,7 +51,7 @@ class ParquetProbe:
             timer = Timer(PROBE_SECONDS + path.stat().st_size / PROBE_BYTES_PER_SECOND, child.kill)
             timer.start()
             try:
-                child.stdin.write(json.dumps(str(path.resolve())) + "\n")
+                child.stdin.write(json.dumps([str(path.resolve()), table_limit(path, "table")]) + "\n")
                 child.stdin.flush()
                 answer = child.stdout.readline()
             except OSError:  # the child has ended
@@ -54,7 +60,7 @@ class ParquetProbe:
                 timer.cancel()
             if not answer:
                 self.end()
-            return json.loads(answer) if answer else "reading it crashes or never ends"
+            return tuple(json.loads(answer)) if answer else ("reading it crashed, used too much memory or timed out", 0)
 
     def end(self) -> None:
         """Stop the child process."""
@@ -64,7 +70,7 @@ class ParquetProbe:
             self._child = None
 
     def _running_child(self) -> "subprocess.Popen[str]":
-        """The child, started anew if there is none or it has ended."""
+        """Return the child, started anew if there is none or it has ended."""
         if self._child is not None and self._child.poll() is not None:
             self.end()
         if self._child is None:
@@ -80,28 +86,36 @@ class ParquetProbe:
         return self._child
 
 
-PARQUET_PROBE = ParquetProbe()
+PROBE = ReadingProbe()
 
 
-def _try_reading(path: str) -> str:
-    """In the child: read a whole Parquet file within a memory limit; returns the problem, empty if there is none."""
-    if sys.platform != "win32":  # which has no such limit
+def _try_reading(path: str, largest: int) -> tuple[str, int]:
+    """Read a whole file within a memory limit, in the child; return the problem, if any, and the table's size in bytes.
+
+    The rows of a Parquet file are not read if its table would take more than `largest` bytes.
+    """
+    size = 0
+    if sys.platform != "win32":  # Windows has no memory limit for a process
         import resource
 
-        # Address space in use; elsewhere than on Linux a generous guess.
+        # Address space in use; on systems other than Linux, a generous guess.
         used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
         more = max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size)
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used + more, hard))
     try:
+        if Path(path).suffix.lower() != ".parquet" and (source := find_source(Path(path))).content == "sheet":
+            return "", sum(CELL_BYTES * sheet.height * sheet.width for sheet in load_sheets(source, "").values())
         table = pl.scan_parquet(path, glob=False)
-        for start in range(0, table.select(pl.len()).collect().item(), ROWS):
+        rows = table.select(pl.len()).collect().item()
+        size = table_bytes(rows, len(table.collect_schema()))
+        for start in range(0, rows if size <= largest else 0, ROWS):
             table.slice(start, ROWS).collect()
     except (Exception, pl.exceptions.PanicException) as error:
-        return " ".join(str(error).split())[:80] or type(error).__name__
-    return ""
+        return " ".join(str(error).split())[:80] or type(error).__name__, size
+    return "", size
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(json.dumps(_try_reading(json.loads(line))), flush=True)
+        print(json.dumps(_try_reading(*json.loads(line))), flush=True)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from scare.data.readings import Channel
 from scare.errors import UsageError
-from scare.records import Positive, convert, load_toml, with_names
+from scare.schema import Positive, convert, load_toml, with_names
 from scare.words import suggestion
 
 GAS_CONSTANT = 8.314462618  # kPa l/(mol K)
@@ -64,11 +64,11 @@ class Quantity:
         return self.family == "weather"
 
     def channel(self, name: str) -> Channel:
-        """A channel of this quantity, with its unit and plausible range."""
+        """Return a channel of this quantity, with its unit and plausible range."""
         return Channel(name, self.unit, self.low, self.high)
 
     def limits(self, unit: str) -> tuple[float, float]:
-        """The plausible range in a unit; unlimited in a unit that does not convert.
+        """Return the plausible range in a unit; unlimited in a unit that does not convert.
 
         >>> quantity("T").limits("degF")
         (-40.0, 185.0)
@@ -108,14 +108,14 @@ class Quantities:
 
 @cache
 def _table() -> Quantities:
-    """The parsed `quantities.toml`, in which each unit and quantity gets the name of its table."""
+    """Return the parsed `quantities.toml`, in which each unit and quantity gets the name of its table."""
     table = load_toml(TABLE)
     named = {section: with_names(table[section]) for section in ("units", "quantities")}
     return convert({**table, **named}, Quantities, TABLE)
 
 
 def quantities() -> Mapping[str, Quantity]:
-    """All quantities by name."""
+    """Return all quantities by name."""
     return _table().quantities
 
 
@@ -127,7 +127,7 @@ def quantity(name: str) -> Quantity:
 
 
 def parse_quantity(text: str) -> str:
-    """The name of the quantity that a person states, however it is written.
+    """Return the name of the quantity that a person states, however it is written.
 
     >>> parse_quantity("o3"), parse_quantity("pm25"), parse_quantity("Ozone")
     ('O3', 'PM2.5', 'O3')
@@ -138,8 +138,8 @@ def parse_quantity(text: str) -> str:
 
 
 def find_quantity(name: str) -> Quantity | None:
-    """The first quantity whose patterns match the name of a column or channel, None if none does."""
-    return next((one for one in quantities().values() if _matches_any(one.names, name)), None)
+    """Return the first quantity whose patterns match the name of a column or channel, None if none does."""
+    return next((quantity for quantity in quantities().values() if _matches_any(quantity.names, name)), None)
 
 
 def is_called(name: str, quantity: str) -> bool:
@@ -149,7 +149,7 @@ def is_called(name: str, quantity: str) -> bool:
     (True, True, False)
     """
     found = quantities()[quantity]
-    return _matches_any((*found.names, *found.may), name)
+    return find_quantity(name) is found or _matches_any(found.may, name)
 
 
 def is_weather(name: str) -> bool:
@@ -163,26 +163,30 @@ def is_weather(name: str) -> bool:
 
 
 def guess_unit(name: str) -> str:
-    """The unit that a name states, or else that of the quantity it names; empty if unknown.
+    """Return the unit that a name states, or else that of the quantity it names; empty if unknown.
 
     >>> guess_unit("Ref.PM2.5"), guess_unit("Temperature_int"), guess_unit("NO2_B43F_P1"), guess_unit("NO2 [ppb]")
     ('ug/m3', 'degC', '', 'ppb')
     """
-    meant = (one.unit for one in quantities().values() if one.unit and _matches_any(one.names, name))
+    meant = (
+        quantity.unit for quantity in quantities().values() if quantity.unit and _matches_any(quantity.names, name)
+    )
     return find_unit(name) or next(meant, "")
 
 
 def find_unit(text: str) -> str:
-    """The unit that a name or a text states; empty if there is none.
+    """Return the unit that a name or a text states; empty if there is none.
 
     >>> find_unit("Micrograms/cubic meter (LC)"), find_unit("Parts per million"), find_unit("current_temp_f")
     ('ug/m3', 'ppm', 'degF')
     """
-    return next((one.name for one in _table().units.values() if one.names and re.search(one.names, text.lower())), "")
+    return next(
+        (unit.name for unit in _table().units.values() if unit.names and re.search(unit.names, text.lower())), ""
+    )
 
 
 def quantity_of_unit(unit: str) -> Quantity | None:
-    """The quantity that alone has a unit of this dimension: temperature or pressure; None for any other unit.
+    """Return the quantity that alone has a unit of this dimension: temperature or pressure; None for any other unit.
 
     >>> quantity_of_unit("degF").name, quantity_of_unit("ug/m3")
     ('T', None)
@@ -205,24 +209,24 @@ def spell_unit(unit: str) -> str:
 
 
 def display_unit(unit: str) -> str:
-    """Write a unit as people do.
+    """Return a unit as people write it.
 
     >>> display_unit("ug/m3"), display_unit("nA")
     ('µg/m³', 'nA')
     """
-    shown = {spell_unit(one.name): one.display for one in _table().units.values()}
+    shown = {spell_unit(unit.name): unit.display for unit in _table().units.values()}
     return shown.get(spell_unit(unit)) or unit
 
 
 def units() -> dict[str, str]:
-    """All units as people write them, by name."""
-    return {name: one.display or name for name, one in _table().units.items()}
+    """Return all units as people write them, by name."""
+    return {name: unit.display or name for name, unit in _table().units.items()}
 
 
 def conversion(
     unit: str, other: str, molar_mass: float | None = None, standard_temperature: float = STANDARD_TEMPERATURE
 ) -> Conversion | None:
-    """How to convert from `unit` to `other`, however they are written; None if they do not convert.
+    """Return how to convert from `unit` to `other`, however they are written; None if they do not convert.
 
     Between a mixing ratio and a mass concentration the molar mass (g/mol) is needed, and the temperature (degC) that
     the mass concentration refers to, at 1013.25 hPa: 25 degC in the United States (40 CFR 50.3), 20 degC in the
@@ -233,7 +237,7 @@ def conversion(
     >>> [round(conversion("ppb", "ug/m3", 46.01, temperature).gain, 4) for temperature in (25.0, 20.0)]
     [1.8806, 1.9127]
     """
-    units = {spell_unit(name): one for name, one in _table().units.items()}
+    units = {spell_unit(name): unit for name, unit in _table().units.items()}
     source, target = units.get(spell_unit(unit)), units.get(spell_unit(other))
     if source is None or target is None:
         return Conversion(1.0) if spell_unit(unit) == spell_unit(other) else None

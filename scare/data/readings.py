@@ -1,6 +1,6 @@
 """Readings: one device's time-ordered table of named channels, on which everything else is built.
 
-Comes from `tables`, `senseurcity` or `simulate`; goes through `alignment` and `flags` to `windowing`.
+Made from tables (`column_mapping`), by `senseurcity` or by `simulate`; cut into windows by `windowing`.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from scare.errors import DataError
-from scare.records import Name
+from scare.schema import Name
 
 TIME, REFERENCE, FLAGS, DEVICE = "time", "reference", "flags", "device"
 CALIBRATED, LOW, HIGH = "calibrated", "low", "high"

@@ -1,7 +1,7 @@
 """A reference in a separate file: which of its columns belongs to which channel, and how its rows join the sensor's.
 
 Columns are chosen by quantity, and where several could be meant, by how the curves correlate after the clock check.
-Comes from `column_guess`; goes through `alignment` to `colocation`.
+Called by `colocation`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,8 @@ SHOWN = 5  # names in a message
 
 def inspect_reference(data: DataSection) -> Inspection:
     """Inspect the reference file; a DataError if it holds several stations or lacks the stated column."""
-    file, stated = Path(data.reference_file), data.reference_table or ReferenceTable()
+    file = Path(data.reference_file)
+    stated = data.reference_table or ReferenceTable()
     found = inspect_table(file, replace(stated, dates=stated.dates or data.dates), stated.time)
     found.table.require([data.reference.name] if data.reference else [])
     stations = found.stamps[DEVICE].unique(maintain_order=True).to_list()
@@ -41,12 +42,14 @@ def inspect_reference(data: DataSection) -> Inspection:
 def choose_pair(sensors: Inspection, stations: Inspection, data: DataSection) -> tuple[str, ColumnSummary, list[str]]:
     """Choose the channel to calibrate and the reference's column, as far as they are not given, with the reasons."""
     wanted = parse_quantity(data.quantity) if data.quantity else ""
-    channels = [one for one in sensors.columns if not data.channels or one.name == data.channels[0].name]
-    channels = [one for one in channels if data.channels or not one.is_reference] or list(sensors.columns)
-    station_columns = list(stations.columns)
-    if data.reference:
-        station_columns = [stations.column(data.reference.name)]
-    sensor_readings = next((one for one in sensors.readings([one.name for one in channels]) if len(one) > 1), None)
+    if data.channels:
+        channels = [column for column in sensors.columns if column.name == data.channels[0].name]
+    else:
+        channels = [column for column in sensors.columns if not column.is_reference]
+    channels = channels or list(sensors.columns)
+    station_columns = [stations.column(data.reference.name)] if data.reference else list(stations.columns)
+    devices = sensors.readings([channel.name for channel in channels])
+    sensor_readings = next((readings for readings in devices if len(readings) > 1), None)
 
     def correlate(channel: str, column: str) -> float:
         if sensor_readings is None:
@@ -77,7 +80,9 @@ def _choose_reference(
     pollutant. Weather comes last.
     """
     if not columns:
-        raise DataError(f"{stations.table.path}: no column looks like a reference; name it with --reference")
+        raise DataError(
+            f"{stations.table.path}: no column looks like a reference{stations.why_left_out}; name it with --reference"
+        )
     of_quantity = [one for one in columns if wanted and one.quantity == wanted]
     unknown = [one for one in columns if not one.quantity]
     shared = [one for one in columns if one.quantity and any(channel.measures(one.quantity) for channel in channels)]
@@ -87,10 +92,11 @@ def _choose_reference(
     if len(candidates) == 1:
         return candidates[0], []
     strengths = {}
-    for one in candidates:
-        same = [channel for channel in channels if one.quantity and channel.measures(one.quantity)]
-        strengths[one.name] = max(correlate(channel.name, one.name) for channel in (same or channels))
-    chosen = next(one for one in candidates if strengths[one.name] >= max(strengths.values()) - EQUALLY_GOOD)
+    for column in candidates:
+        same = [channel for channel in channels if column.quantity and channel.measures(column.quantity)]
+        strengths[column.name] = max(correlate(channel.name, column.name) for channel in same or channels)
+    enough = max(strengths.values()) - EQUALLY_GOOD
+    chosen = next(column for column in candidates if strengths[column.name] >= enough)
     others = [name for name in strengths if name != chosen.name][:SHOWN]
     return chosen, [
         f"{stations.table.path}: {chosen.name} correlates best with the sensor ({strengths[chosen.name]:.2f}); there"
@@ -103,9 +109,10 @@ def read_station(found: Inspection, column: ColumnSummary | None, data: DataSect
 
     A column called `Value` or the like gets the name of its quantity.
     """
-    file, name = found.table.path, data.reference.name if data.reference else column.name if column else ""
+    file = found.table.path
+    name = data.reference.name if data.reference else column.name if column else ""
     channel = found.column(name).channel
-    if data.reference and data.reference != Channel(name):  # with a unit or limits
+    if data.reference and data.reference != Channel(name):  # the user also gave a unit or limits
         channel = data.reference
     in_order = found.duplicates + found.out_of_order == 0
     mapping = ColumnMapping(found.time, (channel,), sort=not in_order, **found.options.table_options)
@@ -135,29 +142,45 @@ def _rename(station: Readings, name: str) -> Readings:
     return replace(station, frame=frame, channels=(replace(channel, name=name),))
 
 
+def find_zones(readings: Sequence[Readings], station: Readings) -> tuple[str, str]:
+    """Find the time zone of the sensors, if the reference is in UTC, and that of the reference, if the sensors are.
+
+    Both are empty unless the curves leave no doubt.
+    """
+    alive = [box for box in readings if not find_dead_channels(box)]
+    clock = check_clock(alive[0], station, alive[0].channels[0].name) if alive else None
+    if clock is None or not clock.is_evident:
+        return "", ""
+    sensor_zone, reference_zone = (
+        "" if zone.startswith("Etc/") else zone for zone in (clock.sensor_zone, clock.reference_zone)
+    )
+    return sensor_zone, reference_zone
+
+
 def join_reference(
     readings: Sequence[Readings], station: Readings, data: DataSection, notify: Notify
 ) -> list[Readings]:
     """Align the readings with the reference; report units, steps and clocks that differ."""
-    (truth,), names = station.channels, [channel.name for channel in readings[0].channels]
+    (truth,) = station.channels
+    names = [channel.name for channel in readings[0].channels]
     _compare_units(readings[0].channels[0], truth, data, notify)
     if truth.name in names:  # a calibrator's input and output have different names
         station = _rename(station, f"reference_{truth.name}")
     joined = []
-    for one in readings:
-        if find_dead_channels(one):  # it has no values to correlate; a split leaves it out
-            joined.append(align(one, station))
+    for box in readings:
+        if find_dead_channels(box):  # it has no values to correlate; a split leaves it out
+            joined.append(align(box, station))
             continue
-        clock = check_clock(one, station, one.channels[0].name)
+        clock = check_clock(box, station, box.channels[0].name)
         for line in clock.describe():
             notify(line)
         if data.apply_offset and clock.offset.seconds:
-            notify(f"{one.device}: shifted by {duration(clock.offset.seconds, signed=True)}")
-        joined.append(align(correct_clock(one, clock) if data.apply_offset else one, station))
-        finer, coarser = sorted([one.step_seconds, station.step_seconds])
+            notify(f"{box.device}: shifted by {duration(clock.offset.seconds, signed=True)}")
+        joined.append(align(correct_clock(box, clock) if data.apply_offset else box, station))
+        finer, coarser = sorted([box.step_seconds, station.step_seconds])
         if coarser >= COARSER * finer:
-            which = "readings" if one.step_seconds == finer else "the reference"
-            notify(f"{one.device}: averaged {which} from {duration(finer)} to {duration(coarser)}")
+            which = "readings" if box.step_seconds == finer else "the reference"
+            notify(f"{box.device}: averaged {which} from {duration(finer)} to {duration(coarser)}")
     return joined
 
 
@@ -172,17 +195,17 @@ def correct_clock(readings: Readings, clock: ClockCheck) -> Readings:
 
 
 def _compare_units(sensor: Channel, truth: Channel, data: DataSection, notify: Notify) -> None:
-    """Say how the sensor's unit converts to the reference's, if they differ."""
+    """Describe how the sensor's unit converts to the reference's, if they differ."""
     quantity = find_quantity(sensor.name) or find_quantity(truth.name)
     found = conversion(sensor.unit, truth.unit, quantity.molar_mass if quantity else None, data.standard_temperature)
     if not sensor.unit or not truth.unit or (found and (found.gain, found.offset) == (1.0, 0.0)):
         return
-    units = display_unit(sensor.unit), display_unit(truth.unit)
-    start = f"{sensor.name} is in {units[0]}, the reference in {units[1]}"
+    unit = display_unit(sensor.unit)
+    start = f"{sensor.name} is in {unit}, the reference in {display_unit(truth.unit)}"
     if found is None:
         notify(f"{start}, which do not convert: the raw reading is not compared")
         return
-    is_gas = conversion(sensor.unit, truth.unit) is None
-    at = f" at {data.standard_temperature:g} °C (--standard-temperature)" if is_gas else ""
+    needs_molar_mass = conversion(sensor.unit, truth.unit) is None  # a gas, from ppb to ug/m3 or back
+    at = f" at {data.standard_temperature:g} °C (--standard-temperature)" if needs_molar_mass else ""
     offset = f" {found.offset:+.4g}" if found.offset else ""
-    notify(f"{start}: compared as {found.gain:.4g} × {sensor.name}{offset}{at}; the model takes {units[0]}")
+    notify(f"{start}: compared as {found.gain:.4g} × {sensor.name}{offset}{at}; the model takes {unit}")

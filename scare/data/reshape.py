@@ -2,9 +2,10 @@
 
 Known shapes: one value a row with the name of its quantity beside it (long), the hours of a day as columns, a clock
 whose date is in the lines before the table, and cells that name the number after them.
-Comes from `tables`, which tries its first rows and, if they have such a shape, brings all rows here.
+Called by `tables`, with the first rows and, if they have such a shape, with all rows.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,27 +13,48 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from scare.data.cells import is_unit, kind
+from scare.data.packed_files import flat
+from scare.data.quantities import find_quantity
 from scare.data.time_text import is_clock, parse, shape_of
+from scare.words import plural
 
 LINE = " line"
 NAME_COLUMN = re.compile(
-    r"parameter(?:[ _]name)?|param(?:_name)?|pollutant|airpollutant|polluant|species|component|komponente|variable"
-    r"|series|serie|entity_id|_?measurement|_field|magnitud|metric|contaminante|substance|analyte",
+    r"parameter(?:[ _](?:name|cd|code))?|param(?:_name)?|pollutant(?:[ _]code)?|airpollutant(?:code)?|polluant"
+    r"|@?species(?:_?code|_?name)?|component|komponente|stof|inquinante|variable|series|serie|entity_id|_?measurement|_field|magnitud|metric"
+    r"|(?:codi_)?contaminante?|id_parameter|phenomenon|parametro|parámetro|substance|analyte|測項|項目|项目|type",
     re.IGNORECASE,
 )
 VALUE_COLUMN = re.compile(
-    r"_?value|param_value|state|wert|messwert|valor|valeur|sample measurement|concentration|raw conc\.|conc|obs_?value",
+    r"[@_]?value|param_value|state|wert|messwert|valor|valeur|sample measurement|concentration|raw conc\.|conc"
+    r"|obs_?value|valore",
     re.IGNORECASE,
 )
-UNIT_COLUMN = re.compile(r"units?|.*[ _.]units?|units? of measure.*|unitofmeasurement|einheit|unidad", re.IGNORECASE)
-LABEL_COLUMN = re.compile(
-    r"monitor|site|station|locat|device|sensor|city|estacion|\bid\b|year|month|day|hour|^an?o$|^mes$|^dia$", re.I
+UNIT_COLUMN = re.compile(
+    r"units?(?:[ _](?:cd|code))?|.*[ _.]units?|units? of measure.*|unitofmeasurement|unit[éàa].*|einheit"
+    r"|eenheid|enhet|unidad",
+    re.IGNORECASE,
 )
-HOUR_COLUMN = re.compile(r"h?_?(\d{1,2})(?::00)?(?: ?([ap])m)?", re.IGNORECASE)
+STATION = r"[A-Z]{0,3}\d{3,6}[A-Z]?"  # a code as the name of a column: 1001A, NL01485
+LABEL_COLUMN = re.compile(
+    r"monitor|site|station|locat|device|sensor|city|estacion|\bid\b|year|month|day|hour|^an?[oy]$|^mes$|^dia$", re.I
+)
+SENSOR_LABEL = re.compile(r"sensor|instrument|channel", re.IGNORECASE)
+HOUR_COLUMN = re.compile(
+    r"(?:h|hr|hour|hora)?[ _]?(\d{1,2})(?:[:.h]00| ?h|時|时|시)?(?: ?([ap])\.?m\.?)?", re.IGNORECASE
+)
+HOUR_WORDS = {"mid": 0, "midnight": 0, "noon": 12}
 FLAG_COLUMN = re.compile(r"v_?(\d{1,2})", re.IGNORECASE)
 BAD_FLAGS = ("N", "0", "-1", "0.0")
 MONITOR = "monitor"  # the column that tells monitors of one file apart
 SITE_PARTS = ("state code", "county code", "site num", "site id", "poc")  # of an instrument in the files of the US EPA
+PARTS = {  # of a time in columns without names, and what their numbers may be
+    ("year", "day of year", "month", "day", "hour", "minute"): (
+        *((1970, 2100), (1, 366), (1, 12), (1, 31), (0, 24), (0, 59)),
+    ),
+    ("year", "month", "day", "hour"): ((1970, 2100), (1, 12), (1, 31), (0, 24)),
+    ("year", "day of year", "hhmm"): ((1970, 2100), (1, 366), (0, 2400)),
+}
 SERIES = 200  # most quantities that a long table has
 
 
@@ -48,14 +70,49 @@ class Reshaped:
 def reshape(
     frame: pl.DataFrame, remarks: Sequence[str] = (), codes: Mapping[str, str] | None = None
 ) -> Reshaped | None:
-    """Reshape a table of text to one row per time; None if it already is. `codes` are names of quantities."""
+    """Reshape a table of text to one row per time; None if it already is. `codes` are names of quantities and units."""
     done: Reshaped | None = None
-    for step in (_name_pairs, _date_clocks, _stack_hours, _name_monitors, _spread_names):
+    for step in (
+        _open_messages,
+        _name_parts,
+        _name_pairs,
+        _date_clocks,
+        _stack_hours,
+        _name_monitors,
+        _stack_stations,
+        _spread_names,
+    ):
         changed = step(done.frame if done else frame, remarks, codes or {})
         if changed is not None:
             notes = (*(done.notes if done else ()), *changed.notes)
             done = Reshaped(changed.frame, notes, {**(done.units if done else {}), **changed.units})
     return done
+
+
+def _open_messages(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Add the values of a column whose cells are JSON messages as columns; a damaged message has none."""
+    cells = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
+    name = next((one for one, some in cells.items() if some and all(map(_values, some))), "")
+    if not name:
+        return None
+    messages = [_values(cell) for cell in frame[name]]
+    keys = dict.fromkeys(key for message in messages for key in message)
+    columns = [
+        pl.Series(key if key not in frame.columns else f"{name}.{key}", [one.get(key) for one in messages], pl.String)
+        for key in keys
+    ]
+    note = f"The messages in '{name}' are read as {plural(len(columns), 'column')}."
+    return Reshaped(frame.drop(name).with_columns(columns), (note,))
+
+
+def _values(cell: str | None) -> dict[str, str]:
+    """The values in a JSON message, by name; none if the text is no message."""
+    if not cell or not (cell.startswith("{") and cell.endswith("}")):
+        return {}
+    try:
+        return dict(flat(json.loads(cell), ""))
+    except ValueError:
+        return {}
 
 
 def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
@@ -78,6 +135,23 @@ def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
     return Reshaped(
         frame.drop(keys).rename(renamed), (f"Columns are named by their cells: {', '.join(renamed.values())}.",)
     )
+
+
+def _name_parts(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Name columns of a table without a header that hold the year, then month, day and hour or the day of the year."""
+    names = [name for name in frame.columns if name != LINE]
+    if not all(name.startswith("column_") for name in names):
+        return None
+    numbers = [frame[name].cast(pl.Int64, strict=False) for name in names[:8]]
+    for parts, limits in PARTS.items():
+        for i in range(len(numbers) - len(parts) + 1):
+            within = [column.is_between(*some) for column, some in zip(numbers[i:], limits, strict=False)]
+            times = pl.DataFrame(numbers[i : i + len(parts)]).n_unique()
+            if all(not hour.null_count() and hour.all() for hour in within) and 2 * times > frame.height:
+                renamed = dict(zip(names[i:], parts, strict=False))
+                note = f"The columns {i + 1} to {i + len(parts)} are read as {', '.join(parts)}."
+                return Reshaped(frame.rename(renamed), (note,))
+    return None
 
 
 def _are_numbers(column: pl.Series) -> bool:
@@ -114,10 +188,14 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
 
 
 def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Turn a column per hour of the day into a row per hour: `hour` and `value`; values with a bad flag are missing."""
+    """Turn a column per hour of the day into a row per hour: `hour` and `value`; values with a bad flag are missing.
+
+    Labels stand before the hours; numbers after them are the day's maximum, mean and the like, and are left out.
+    """
     names = [name for name in frame.columns if name != LINE]
-    hours = {name: hour for name in names if (hour := _hour(name)) is not None}
+    hours = _find_hours(names)
     flags = {int(found[1]): name for name in names if (found := FLAG_COLUMN.fullmatch(name))}
+    # Without a header: a date and 24 hours, or 24 pairs of a value and its flag.
     headless = all(name.startswith("column_") for name in names) and len(names) in (25, 49)
     if headless and shape_of(str(frame[names[0]].drop_nulls().first())):
         step = (len(names) - 1) // 24
@@ -125,7 +203,9 @@ def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
         flags = {i + 1: names[2 + step * i] for i in range(24)} if step == 2 else {}
     if {*hours.values()} not in ({*range(24)}, {*range(1, 25)}) or len(hours) != 24:
         return None
+    last = frame.columns.index([*hours][-1])
     kept = [name for name in frame.columns if name not in hours and name not in flags.values()]
+    kept = [name for name in kept if frame.columns.index(name) < last or not _are_numbers(frame[name])]
     # A spreadsheet gives a date the clock 00:00:00.
     others = [pl.col(name).str.replace(r"[T ]00:00(:00)?$", "") if name != LINE else pl.col(LINE) for name in kept]
     parts = []
@@ -139,9 +219,30 @@ def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     return Reshaped(stacked, (f"{note}{'; values with a bad flag are missing' if flags else ''}.",))
 
 
+def _find_hours(names: Sequence[str]) -> dict[str, int]:
+    """Find the columns that are hours, with their hours; twelve hours may come twice: Mid, 1:00, …, Noon, 1:00, ….
+
+    >>> _find_hours(["Date", "Mid", "1:00", "H07//H07", "11 PM"])
+    {'Mid': 0, '1:00': 1, 'H07//H07': 7, '11 PM': 23}
+    """
+    hours = {name: hour for name in names if (hour := _hour(name)) is not None}
+    twice = [*hours.values()]
+    if (
+        len(twice) == 24
+        and twice[0] in (0, 12)
+        and twice[12] in (0, 12)
+        and twice[1:12] == twice[13:] == [*range(1, 12)]
+    ):
+        return dict(zip(hours, range(24), strict=True))
+    return hours
+
+
 def _hour(name: str) -> int | None:
-    """Parse a column name that is an hour, from 0 to 24."""
-    found = HOUR_COLUMN.fullmatch(name.strip())
+    """Parse a column name that is an hour, from 0 to 24; the second of two equal names ends in _2."""
+    word = re.sub(r"_2$", "", name.partition("//")[0].strip())
+    if word.lower() in HOUR_WORDS:
+        return HOUR_WORDS[word.lower()]
+    found = HOUR_COLUMN.fullmatch(word)
     if not found:
         return None
     hour = int(found[1])
@@ -163,36 +264,68 @@ def _name_monitors(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[s
     return Reshaped(named, (note,))
 
 
+def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Turn a column per station, in rows of one quantity each, into `station` and `value`."""
+    columns = {name: frame[name] for name in frame.columns if name != LINE}
+    name = next((column for column in columns if NAME_COLUMN.fullmatch(column)), "")
+    cells = columns[name].drop_nulls().unique().to_list() if name else []
+    stations = [column for column in columns if re.fullmatch(STATION, column)]
+    known = sum(bool(find_quantity(cell)) for cell in cells)
+    if len(stations) < 2 or 2 * known <= len(cells) or any(map(VALUE_COLUMN.fullmatch, columns)):
+        return None
+    index = [column for column in columns if column not in stations]
+    stacked = frame.unpivot(stations, index=[LINE, *index], variable_name="station", value_name="value")
+    stacked = stacked.with_columns(pl.format("station {}", "station").alias("station"))  # 1001A is no current
+    return Reshaped(stacked.sort(LINE, maintain_order=True), (f"{len(stations)} columns are read as stations.",))
+
+
 def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept."""
     columns = {name: frame[name] for name in frame.columns if name != LINE}
     named = [name for name in columns if NAME_COLUMN.fullmatch(name)]
     value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
-    name = next((one for one in named if one != value and 1 < columns[one].n_unique() <= SERIES), "")
+    # A code, or a quantity of many stations, says what the value is, even if it is the only one.
+    least = 1 if codes or "station" in columns else 2
+    name = next(
+        (candidate for candidate in named if candidate != value and least <= columns[candidate].n_unique() <= SERIES),
+        "",
+    )
     if not name or not value:
         return None
     times = [one for one, column in columns.items() if _are_times(column)]
     labels = [one for one, column in columns.items() if one not in times and LABEL_COLUMN.search(one)]
-    index = [*times, *(one for one in labels if one not in (name, value))]
+    index = [*times, *_telling(frame, name, times, [one for one in labels if one not in (name, value)])]
     unit = next((one for one in columns if UNIT_COLUMN.fullmatch(one) and one not in index), "")
     if not index:
         return None
     rows = frame.filter(pl.col(name).is_not_null()).with_columns(pl.col(name).replace(dict(codes)))
     wide = rows.pivot(name, index=index, values=value, aggregate_function="first", maintain_order=True)
     lines = rows.group_by(index, maintain_order=True).agg(pl.col(LINE).min())
-    spread = [one for one in wide.columns if one not in index]
+    spread = [column for column in wide.columns if column not in index]
     units = {}
     if unit:
-        pairs = rows.select(name, unit).drop_nulls().unique(name).rows()
+        pairs = rows.select(name, pl.col(unit).replace(dict(codes))).drop_nulls().unique(name).rows()
         units = {series: text for series, text in pairs if is_unit(text)}
     joined = lines.select(LINE).hstack(wide) if lines.height == wide.height else wide.with_row_index(LINE, 1)
-    note = f"One value a row: '{value}' is read as {len(spread)} columns by '{name}'."
+    note = f"One value a row: '{value}' is read as {plural(len(spread), 'column')} by '{name}'."
     repeats = rows.height - rows.select(*index, name).n_unique()
     dropped = (f"{repeats:,} values repeat a time of their '{name}'; the first counts.",) if repeats else ()
     return Reshaped(joined, (note, *dropped), units)
 
 
+def _telling(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """The labels that tell rows of equal times apart: not that of a sensor, if each sensor measures one quantity only.
+
+    The station whose sensors they are then tells as much.
+    """
+    names = {one: frame.group_by(one).agg(pl.col(name).n_unique())[name].max() for one in labels}
+    rest = [one for one in labels if names[one] != 1 or not SENSOR_LABEL.search(one)]
+    rows, of_rest = (frame.select(*times, name, *some).n_unique() for some in (labels, rest))
+    return rest if rest and of_rest == rows else [*labels]
+
+
 def _are_times(column: pl.Series) -> bool:
     cells = column.drop_nulls().head(20).to_list()
-    found = sum(1 for cell in cells if is_clock(cell) or ((shape := shape_of(cell)) and shape.name != "digits"))
+    digits = () if re.search(r"date|time|datum|fecha|日期", column.name, re.IGNORECASE) else ("digits",)
+    found = sum(1 for cell in cells if is_clock(cell) or ((shape := shape_of(cell)) and shape.name not in digits))
     return bool(cells) and found > len(cells) / 2

@@ -1,7 +1,7 @@
 """SensEURCity, the paper's data set (Zenodo record 7669644): reader, window rules and sensor splits.
 
 Each box carries a PMS5003 (the sensor to calibrate) and an OPC-N3 (the paper's reference). While it stands at a
-reference site, its rows also have the values of that site's monitors. Comes from `download`; goes to `windowing`.
+reference site, its rows also have the values of that site's monitors.
 
 Paper gap: the scripts that cut out the first co-location are unreleased; here it is the first unbroken stay at one
 `_REF_` site. An empty Location.ID (a box in the field) ends a stay. A box that is never at such a site is left out.
@@ -100,7 +100,7 @@ SENSORS = {city: published.split() for city, published in PUBLISHED_LISTS.items(
 
 
 def split_sensors(city: City, order: SensorOrder = SensorOrder.PUBLISHED) -> tuple[list[str], str, str]:
-    """A city's training sensors, its validation sensor and its test sensor.
+    """Return a city's training sensors, its validation sensor and its test sensor.
 
     >>> split_sensors(City.ZAGREB)[1:]
     ('648169', '649738')
@@ -115,7 +115,7 @@ def split_readings(
     readings: Sequence[Readings], city: City, order: SensorOrder = SensorOrder.PUBLISHED
 ) -> tuple[list[Readings], Readings, Readings]:
     """Split readings by `split_sensors`; training sensors without readings are skipped with a warning."""
-    by_device = {one.device: one for one in readings}
+    by_device = {box.device: box for box in readings}
     training, validation, test = split_sensors(city, order)
     for role, sensor in (("validation", validation), ("test", test)):
         if sensor not in by_device:
@@ -128,7 +128,7 @@ def split_readings(
 
 
 def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
-    """The newest row of each window that TESLA's code accepts, int [windows], for `times` in seconds [rows].
+    """Return the newest row of each window that TESLA's code accepts, int [windows], for `times` in seconds [rows].
 
     The span it tests reaches one row beyond the window, so the last row is never a target. The longest span it
     allows is years for 360 rows, so gaps pass: it rejects only windows of rows less than a minute apart.
@@ -142,7 +142,7 @@ def tesla_windows(times: np.ndarray, window: int) -> np.ndarray:
 
 
 def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
-    """The newest row of each window that spans at most 1.2 minutes per row, int [windows], so long gaps are rejected.
+    """Return the newest row of each window that spans at most 1.2 minutes per row, int [windows]: no long gaps.
 
     >>> strict_windows(np.array([0, 60, 120, 9000, 9060]), window=2)
     array([1, 2, 4])
@@ -153,7 +153,7 @@ def strict_windows(times: np.ndarray, window: int) -> np.ndarray:
 
 
 def complete_rows(readings: Readings) -> Readings:
-    """The rows in which neither a sensor value nor the reference is missing."""
+    """Return the rows in which neither a sensor value nor the reference is missing."""
     return readings.rows(~np.isnan(readings.values).any(axis=1) & ~np.isnan(readings.targets))
 
 
@@ -226,7 +226,7 @@ def _parse(content: bytes, name: str, numbers: list[str]) -> pl.DataFrame:
 
 
 def _find_members(path: Path, city: City) -> dict[str, str]:
-    """The file of each listed sensor, as a path inside the zip or folder, in list order."""
+    """Return the file of each listed sensor, as a path inside the zip or folder, in list order."""
     try:
         if path.is_dir():
             members = [str(file.relative_to(path)) for file in path.rglob("*.csv")]

@@ -6,7 +6,7 @@ All boxes of a simulation share the same air, drawn from the seed; box `index` d
 `LinearAir` is a linear-Gaussian world: the truth is a first-order autoregression, the sensor follows it with a
 first-order lag and adds white noise, and all boxes share the same known constants. The Kalman filter (Kalman 1960)
 is then the optimal estimator from past readings, and the fixed point of its Riccati equation gives its error
-exactly: a lower bound for every learned model. Goes to `alignment`, `flags` and the experiments.
+exactly: a lower bound for every learned model.
 """
 
 from collections.abc import Callable
@@ -127,7 +127,7 @@ class Simulation:
         if not 0 < 2 * self.step_seconds <= self.days * DAY:
             raise UsageError(f"two steps of {duration(self.step_seconds)} do not fit into {self.days:g} days")
         if self.seed < 0:
-            raise UsageError(f"the seed is {self.seed}; it cannot be negative")
+            raise UsageError(f"the seed must not be negative, but it is {self.seed}")
         if self.start.tzinfo is None:
             raise UsageError(f"the start {self.start} has no time zone; add one, such as +00:00")
         if not 0 <= self.place_spread <= 1:
@@ -192,7 +192,7 @@ def simulate_box(simulation: Simulation, index: int) -> SimulatedBox:
 
 
 def best_achievable_rmse(simulation: Simulation) -> float:
-    """Error (ug/m3) that no estimator from past readings can beat, known exactly in the linear world.
+    """Return the error (ug/m3) that no estimator from past readings can beat, known exactly in the linear world.
 
     >>> best_achievable_rmse(Simulation(kind=SimulationKind.LINEAR))
     2.7
@@ -234,7 +234,7 @@ class StateSpace:
 
 
 def linear_system(step_seconds: float) -> StateSpace:
-    """State space of `LinearAir` at this step; the state is (truth, lagged truth), both without their mean."""
+    """Return the state space of `LinearAir` at this step; a state is (truth, lagged truth), both without their mean."""
     truth_kept, lag_kept = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)
     transition = np.array([[truth_kept, 0.0], [(1 - lag_kept) * truth_kept, lag_kept]])
     shock = np.array([[1.0], [1 - lag_kept]])  # what the sensor follows is already the new truth
@@ -243,7 +243,7 @@ def linear_system(step_seconds: float) -> StateSpace:
 
 
 def filtered_covariance(system: StateSpace) -> np.ndarray:
-    """The Kalman filter's error covariance given all readings up to now, in steady state.
+    """Return the Kalman filter's error covariance given all readings up to now, in steady state.
 
     A random walk of unit steps, read with noise of variance 2, is known to variance 1:
 

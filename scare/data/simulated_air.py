@@ -71,7 +71,7 @@ class Drift:
             raise UsageError(f"the dead share of a cell is {self.size:g}; give a share from 0 to 1")
 
     def course(self, days: np.ndarray) -> np.ndarray:
-        """Size of the drift on each of these days.
+        """Return the size of the drift on each of these days.
 
         >>> Drift(DriftKind.GAIN, day=1, ramp_days=2, size=0.1).course(np.arange(5.0))
         array([0.  , 0.  , 0.05, 0.1 , 0.1 ])
@@ -118,12 +118,12 @@ class Clock:
         return self.step_seconds * np.arange(self.rows) / DAY
 
     def kept(self, memory_seconds: float) -> float:
-        """Share that remains after one step of a decay with the time constant `memory_seconds`."""
+        """Return the share that remains after one step of a decay with the time constant `memory_seconds`."""
         return float(np.exp(-self.step_seconds / memory_seconds))
 
 
 def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
-    """The recursion sum[t] = kept · sum[t−1] + inputs[t], in log₂(rows) array operations.
+    """Return the recursion sum[t] = kept · sum[t−1] + inputs[t], in log₂(rows) array operations.
 
     After each doubling of `shift`, every row holds the decayed sum of its last `shift` inputs.
 
@@ -167,13 +167,13 @@ def plumes(rng: Generator, clock: Clock, per_day: float, height: float, memory_s
 
 
 def daily_bump(clock: Clock, hour: float, width_hours: float) -> np.ndarray:
-    """A smooth bump of height one that returns every day at this hour (a von Mises curve) [rows]."""
+    """Return a smooth bump of height one that returns every day at this hour (a von Mises curve) [rows]."""
     angle = 2 * np.pi / 24
     return np.exp((np.cos(angle * (clock.hours - hour)) - 1) / (angle * width_hours) ** 2)
 
 
 def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
-    """How much mass a particle seems to have in humid air, relative to dry air.
+    """Return how much mass a particle seems to have in humid air, relative to dry air.
 
     >>> growth_factor(np.array([0.0, 50.0, 90.0]))
     array([1. , 1.18, 2.64])
@@ -214,7 +214,7 @@ class Weather:
         return cls(12 + anomaly, 15 + 85 / (1 + np.exp(dryness)))
 
     def read(self, rng: Generator) -> np.ndarray:
-        """A box's temperature and humidity readings, with its own offsets and noise, at 0.1 resolution [rows, 2]."""
+        """Return a box's temperature and humidity, with offsets and noise of its own, at 0.1 resolution [rows, 2]."""
         rows = len(self.temperature_degc)
         temperature = self.temperature_degc + rng.normal(0, 0.3) + rng.normal(0, 0.1, rows)
         humidity = self.humidity_percent + rng.normal(0, 2.0) + rng.normal(0, 0.5, rows)
@@ -239,10 +239,10 @@ class Air(ABC):
 
     @abstractmethod
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
-        """Readings of one new box [rows, channels], NaN where it is silent, and where a reading is a fault [rows]."""
+        """Return readings of a new box [rows, channels], NaN where it is silent, and which rows are faults [rows]."""
 
     def elsewhere(self, rng: Generator, spread: float) -> Self:
-        """The air elsewhere in town: truth and reference times a factor that wanders slowly around one."""
+        """Return the air elsewhere in town: truth and reference times a factor that wanders slowly around one."""
         factor = np.exp(rng.normal(0, spread) + ornstein_uhlenbeck(rng, self.clock, PLACE_SECONDS, spread))
         return replace(self, truth=factor * self.truth, reference=np.round(factor * self.reference, 1))
 
@@ -255,7 +255,7 @@ class WeatheredAir(Air):
 
     @abstractmethod
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """Readings of one new box's sensing cells, with a fault where `spikes` is true."""
+        """Return the readings of one new box's sensing cells, with a fault where `spikes` is true."""
 
     def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
         """Follow the air with this lag [rows]; the `dead` share [rows] of the cell responds weakly and late."""
@@ -295,20 +295,22 @@ class ParticleAir(WeatheredAir):
         return cls(clock, pm_ugm3, np.round(np.maximum(measured, 0), 1), weather, coarse_share)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """Whole ug/m3 of a laser counter that sees swollen particles, lags, counts, drifts and saturates."""
+        """Return the readings of a laser counter in whole ug/m3: it sees swollen particles, lags, drifts, saturates."""
         lag_seconds = lognormal_constant(rng, 60.0, 0.3)
-        seen_ugm3 = lagged(self._visible_mass(0.0), self.clock, lag_seconds)
+        response_ugm3 = lagged(self._visible_mass(0.0), self.clock, lag_seconds)
         counts_per_ugm3 = COUNTS_PER_UGM3_SECOND * self.clock.step_seconds
-        counted_ugm3 = rng.poisson(counts_per_ugm3 * seen_ugm3) / counts_per_ugm3
+        counted_ugm3 = rng.poisson(counts_per_ugm3 * response_ugm3) / counts_per_ugm3
         gain = lognormal_constant(rng, 1.5, 0.12) * log_random_walk(rng, self.clock, 0.01) * wear.gain
         # Wear scales the counts instead of changing them, so a box with and without a drift has the same noise.
-        gain *= self.followed(self._visible_mass(wear.humidity), lag_seconds, wear.dead) / seen_ugm3
+        worn_response_ugm3 = self.followed(self._visible_mass(wear.humidity), lag_seconds, wear.dead)
+        gain *= worn_response_ugm3 / response_ugm3
         zero_ugm3 = rng.normal(0, 1.0) + wear.offset
-        raw_ugm3 = gain * counted_ugm3 + zero_ugm3 + spikes * rng.uniform(400, 1000, len(spikes))
+        spikes_ugm3 = spikes * rng.uniform(400, 1000, len(spikes))
+        raw_ugm3 = gain * counted_ugm3 + zero_ugm3 + spikes_ugm3
         return [np.clip(np.rint(raw_ugm3), 0, PM_RAW_MAXIMUM_UGM3)]
 
     def _visible_mass(self, extra: np.ndarray | float) -> np.ndarray:
-        """Mass that the laser sees; humidity swells it 1 + `extra` times as strongly as usual."""
+        """Return the mass that the laser sees, ug/m3; humidity makes it swell (1 + `extra`) times as much as usual."""
         growth = growth_factor(self.weather.humidity_percent)
         growth = growth + extra * (growth - 1)
         return self.truth * ((1 - self.coarse_share) * growth + self.coarse_share * COARSE_SEEN)
@@ -336,13 +338,13 @@ class GasAir(WeatheredAir):
         return cls(clock, no2_ppb, np.round(np.maximum(measured, 0), 1), weather, o3_ppb)
 
     def sense(self, rng: Generator, spikes: np.ndarray, wear: Wear) -> list[np.ndarray]:
-        """Currents of a NO2 cell that is cross-sensitive to ozone, and of an unworn OX cell that sees both alike."""
+        """Return currents of a NO2 cell that is cross-sensitive to ozone, and of an unworn OX cell that sees both."""
         no_wear = Wear.from_drifts((), self.clock.days)
         no2_na, ox_na = self.current_na(rng, O3_SEEN_BY_NO2_CELL, wear), self.current_na(rng, 1.0, no_wear)
         return [no2_na + spikes * rng.uniform(100, 300, len(spikes)), ox_na]
 
     def current_na(self, rng: Generator, o3_seen: float, wear: Wear) -> np.ndarray:
-        """Current of a cell that lags, drifts and has a zero that rises with temperature."""
+        """Return the current of a cell that lags, drifts and has a zero that rises with temperature."""
         gas_ppb = self.truth + lognormal_constant(rng, o3_seen, 0.1) * self.o3_ppb
         gas_ppb = self.followed(gas_ppb, lognormal_constant(rng, 60.0, 0.3), wear.dead)
         sensitivity = lognormal_constant(rng, 0.3, 0.12) * log_random_walk(rng, self.clock, 0.01) * wear.gain

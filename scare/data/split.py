@@ -1,6 +1,6 @@
 """Split readings into train, validation and test without leakage; there are no random splits of rows.
 
-Comes from `flags`; goes to `windowing`. A part holds selected rows; the readings given stay as they are.
+A part holds selected rows; the readings given stay as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -176,7 +176,7 @@ def split_by_time(
         _rows_between(readings, -np.inf, first, 0.0),
         _rows_between(readings, first, second, gap_seconds),
         _rows_between(readings, second, np.inf, gap_seconds),
-        f"by time: borders {dates}; the first {duration(gap_seconds)} after each fill the window and are not scored",
+        f"by time: borders {dates}; rows up to {duration(gap_seconds)} after each only fill windows and are not scored",
         left_out=left_out,
     )
     return _finish(split, gap_seconds)
@@ -189,16 +189,16 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
     """
     readings, left_out = _drop_dead(readings)
     parts: dict[str, list[Readings]] = {part: [] for part in LABELS}
-    for one in readings:
-        joined = one.frame.select(TIME).join(labels[one.device], on=TIME, how="left", maintain_order="left")
+    for box in readings:
+        joined = box.frame.select(TIME).join(labels[box.device], on=TIME, how="left", maintain_order="left")
         words = joined["label"].str.to_lowercase()  # null for a row without a label, which is in no part
         for part, known in LABELS.items():
-            rows = one.rows(words.is_in(known).fill_null(False).to_numpy())
+            rows = box.rows(words.is_in(known).fill_null(False).to_numpy())
             if len(rows):
                 parts[part].append(rows)
         unknown = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
         if len(unknown):
-            raise DataError(f"{one.device}: the split column has '{unknown[0]}'; use train, validate or test")
+            raise DataError(f"{box.device}: the split column has '{unknown[0]}'; use train, validate or test")
     train, validation, test = (tuple(found) for found in parts.values())
     return _finish(Split(train, validation, test, "by the labels of a column", left_out=left_out), gap_seconds=0.0)
 
@@ -214,10 +214,10 @@ def cut_by_time(
     border = float(known[min(round(len(known) * (1 - share)), len(known) - 1)])
     before = _rows_between(readings, -np.inf, border, 0.0)
     after = _rows_between(readings, border, np.inf, gap_seconds)
-    if not before or not any(np.isfinite(one.targets).any() for one in after):
+    if not before or not any(np.isfinite(box.targets).any() for box in after):
         raise DataError(
             f"too few rows to hold any out for validation: the last {share:.0%} must be longer than"
-            f" {duration(gap_seconds)}; {what_would_do(readings, gap_seconds)}"
+            f" {duration(gap_seconds)}; {suggest_window(readings, gap_seconds)}"
         )
     return before, after
 
@@ -225,51 +225,51 @@ def cut_by_time(
 def check_leakage(split: Split, gap_seconds: float) -> None:
     """Raise a DataError if a part holds a device twice, or two parts share a row or targets closer than the gap."""
     for part, readings in split.parts.items():
-        devices = sorted(one.device for one in readings)
+        devices = sorted(box.device for box in readings)
         for device, following in pairwise(devices):
             if device == following:
                 raise DataError(f"{part} holds {device} twice; join its tables into one")
     for part, other_part in combinations(split.parts, 2):
-        for one, other in product(split.parts[part], split.parts[other_part]):
-            if one.device != other.device:
+        for first, second in product(split.parts[part], split.parts[other_part]):
+            if first.device != second.device:
                 continue
-            distance = _shortest_distance(*(r.times[np.isfinite(r.targets)] for r in (one, other)))
-            shares_rows = len(np.intersect1d(one.times, other.times)) > 0
+            distance = _shortest_distance(*(box.times[np.isfinite(box.targets)] for box in (first, second)))
+            shares_rows = len(np.intersect1d(first.times, second.times)) > 0
             if distance < gap_seconds or shares_rows:
-                between = f"references {duration(distance)} apart, for a gap of {duration(gap_seconds)}"
-                reason = "the same row is in both" if shares_rows else between
-                raise DataError(f"{one.device} leaks from {part} to {other_part}: {reason}; {split.description}")
+                too_close = f"references are only {duration(distance)} apart, for a gap of {duration(gap_seconds)}"
+                reason = "the same row is in both" if shares_rows else too_close
+                raise DataError(f"{first.device} leaks from {part} to {other_part}: {reason}; {split.description}")
 
 
 def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | None, test: str | None) -> Split:
     """Split by whole devices or sites; `kind` is the attribute of `Readings` to split by, "device" or "site"."""
     readings, left_out = _drop_dead(readings)
-    names = [str(getattr(one, kind)) for one in readings]
-    left = sorted(set(names))
-    if len(left) < 3 or "" in left:
-        listed = ", ".join(name or f"no {kind}" for name in left)
+    names = [str(getattr(box, kind)) for box in readings]
+    unused = sorted(set(names))
+    if len(unused) < 3 or "" in unused:
+        listed = ", ".join(name or f"no {kind}" for name in unused)
         raise DataError(f"a split by {kind} needs at least three named {kind}s; found {listed}")
     for name in (validation, test):
         if name is not None:
-            if name not in left:
-                raise UsageError(f"no {kind} '{name}' is left to choose from; there are {', '.join(left)}")
-            left.remove(name)
-    test = left.pop() if test is None else test
-    validation = left.pop() if validation is None else validation
+            if name not in unused:
+                raise UsageError(f"no {kind} '{name}' is left to choose from; there are {', '.join(unused)}")
+            unused.remove(name)
+    test = unused.pop() if test is None else test
+    validation = unused.pop() if validation is None else validation
     parts = [
-        tuple(one for one, name in zip(readings, names, strict=True) if name in chosen)
-        for chosen in (left, [validation], [test])
+        tuple(box for box, name in zip(readings, names, strict=True) if name in chosen)
+        for chosen in (unused, [validation], [test])
     ]
-    how = f"by {kind}: train {', '.join(left)}; validation {validation}; test {test}"
+    how = f"by {kind}: train {', '.join(unused)}; validation {validation}; test {test}"
     return _finish(Split(parts[0], parts[1], parts[2], how, left_out=left_out), gap_seconds=0.0)
 
 
 def reference_times(readings: Sequence[Readings]) -> np.ndarray:
-    """Sorted times (seconds) of all rows with a reference, of all devices that are not dead."""
-    known = [one.times[np.isfinite(one.targets)] for one in _drop_dead(readings)[0]]
+    """Return the sorted times (seconds) of all rows with a reference, of all devices that are not dead."""
+    known = [box.times[np.isfinite(box.targets)] for box in _drop_dead(readings)[0]]
     times = np.sort(np.concatenate([np.empty(0), *known]))
     if not len(times):
-        names = sorted({one.reference.name for one in readings if one.reference})
+        names = sorted({box.reference.name for box in readings if box.reference})
         raise DataError(
             f"no row has a reference: {f'{names[0]} has no value' if names else 'align the readings with one'}"
         )
@@ -283,13 +283,14 @@ def shortest_part(readings: Sequence[Readings]) -> float:
     return float(min(second - first, times[-1] - second))
 
 
-def what_would_do(readings: Sequence[Readings], gap_seconds: float) -> str:
-    """Say which window, or how much more data, would leave half of validation to be scored.
+def suggest_window(readings: Sequence[Readings], gap_seconds: float) -> str:
+    """Suggest a window that leaves half of validation to be scored, or how much more data this one takes.
 
     `gap_seconds` is the duration of the window that is too long.
     """
-    times, window = reference_times(readings), shortest_part(readings) / 2
-    step = float(np.median([one.step_seconds for one in readings if len(one) > 1] or [np.inf]))
+    times = reference_times(readings)
+    window = shortest_part(readings) / 2
+    step = float(np.median([box.step_seconds for box in readings if len(box) > 1] or [np.inf]))
     missing = 2 * gap_seconds / VALIDATION_SHARE - float(times[-1] - times[0])
     unit, size = next((pair for pair in UNITS.items() if missing >= pair[1]), ("minute", 60.0))
     more = plural(max(1, ceil(missing / size)), f"more {unit}")
@@ -297,12 +298,12 @@ def what_would_do(readings: Sequence[Readings], gap_seconds: float) -> str:
 
 
 def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_seconds: float) -> tuple[Readings, ...]:
-    """Each device's rows from `start` to before `end`, without a reference until the gap is over."""
+    """Return each device's rows from `start` to before `end`, without a reference until the gap is over."""
     if gap_seconds < 0:
         raise UsageError(f"the gap after a border is {duration(gap_seconds)}; give zero or more")
     parts = []
-    for one in readings:
-        rows = one.rows((one.times >= start) & (one.times < end))
+    for box in readings:
+        rows = box.rows((box.times >= start) & (box.times < end))
         if len(rows) and rows.reference:
             targets = np.where(rows.times < start + gap_seconds, np.nan, rows.targets)
             rows = replace(rows, frame=rows.frame.with_columns(pl.Series(REFERENCE, targets)))
@@ -312,7 +313,7 @@ def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_se
 
 
 def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
-    """The devices that have a complete row, and a message about each that has none."""
+    """Return the devices that have a complete row, and a message about each that has none."""
     kept, left_out = drop_dead_devices({"": readings})
     return kept[""], left_out
 
@@ -324,33 +325,34 @@ def _finish(split: Split, gap_seconds: float) -> Split:
     train, validation, test = kept.values()
     split = Split(train, validation, test, split.description, left_out=split.left_out + left_out)
     for part, readings in split.parts.items():
-        if not any(np.isfinite(one.targets).any() for one in readings):
+        if not any(np.isfinite(box.targets).any() for box in readings):
             raise DataError(f"{part} has no rows with a reference; {split.description}")
     check_leakage(split, gap_seconds)
     notes = [
         f"{part} shares its reference and period with training: scores show how a new device does, not a new period"
         for part in ("validation", "test")
-        if any(_share_reference(one, other) for one, other in product(split.parts[part], split.train))
+        if any(_share_reference(tested, other) for tested, other in product(split.parts[part], split.train))
     ]
     return replace(split, notes=tuple(notes))
 
 
 def _shortest_distance(times: np.ndarray, others: np.ndarray) -> float:
-    """Shortest time between an element of `times` and one of `others`, in seconds; inf if either is empty."""
+    """Return the shortest time between an element of `times` and one of `others` [s]; inf if either is empty."""
     before = np.searchsorted(others, times)
     neighbours = np.concatenate([[-np.inf], others, [np.inf]])
-    to_previous, to_next = times - neighbours[before], neighbours[before + 1] - times
+    to_previous = times - neighbours[before]
+    to_next = neighbours[before + 1] - times
     return float(np.minimum(to_previous, to_next).min(initial=np.inf))
 
 
-def _share_reference(one: Readings, other: Readings) -> bool:
+def _share_reference(tested: Readings, other: Readings) -> bool:
     """Whether most reference values are equal where both devices have one at about the same time."""
-    if one.reference is None or other.reference is None:
+    if tested.reference is None or other.reference is None:
         return False
-    half_step = one.step_seconds / 2 if len(one) > 1 else 0.0
+    half_step = tested.step_seconds / 2 if len(tested) > 1 else 0.0
     known = other.frame.select(TIME, pl.col(REFERENCE).alias("other")).drop_nulls()
     pairs = (
-        one.frame.select(TIME, REFERENCE)
+        tested.frame.select(TIME, REFERENCE)
         .drop_nulls()
         .join_asof(known, on=TIME, strategy="nearest", tolerance=f"{round(half_step * 1e6)}us")
         .drop_nulls()

@@ -1,19 +1,20 @@
 """Table files: read text, spreadsheets, JSON and Parquet in batches, and write CSV and Parquet.
 
-`layout` finds the delimiter and the header, `sources` the encoding; the decimal sign is found here.
+`table_layout` finds the delimiter and the header, `packed_files` unpacks and decodes; the decimal sign is found here.
 
 Every row keeps its line number for messages. Lines count as in an editor: the header is line 1, and a row is one line.
 Parquet files are first read by the child process of `parquet_check`.
-Comes from whatever a logger wrote; goes to `times`, `column_mapping` and `column_guess`.
+Called by `column_mapping`, `column_guess` and whatever writes tables.
 """
 
 import csv
 import gzip
 import io
+import json
 import logging
 import re
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -26,23 +27,25 @@ import polars as pl
 import polars.selectors as cs
 
 from scare.data.cells import MISSING, NO_VALUE, NUMBER, cell_unit, is_unit, kind, to_numbers
-from scare.data.formats import TableFormat, recognise, recognise_row
-from scare.data.layout import SPACES, Layout, find_delimiter, find_layout, find_spans, split
-from scare.data.parquet_check import check_parquet
-from scare.data.reshape import reshape
-from scare.data.sources import NAMES as ENCODINGS
-from scare.data.sources import Source, find_source, read_records, read_sheets
+from scare.data.known_formats import TableFormat, recognise, recognise_row
+from scare.data.packed_files import NAMES as ENCODINGS
+from scare.data.packed_files import Source, find_source, read_records, read_sheets
+from scare.data.parquet_check import check_readable
+from scare.data.reshape import NAME_COLUMN, VALUE_COLUMN, reshape
+from scare.data.table_layout import SPACES, Layout, find_delimiter, find_layout, find_spans, join_broken, split
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-from scare.records import Whole
-from scare.words import suggestion
+from scare.limits import check_table, table_bytes
+from scare.schema import Whole
+from scare.words import listed, plural, suggestion
 
 logger = logging.getLogger(__name__)
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
 HEAD_LINES, LAYOUT_LINES, ROWS = 1000, 300, 200_000
 MANY_LOST = 10  # rows without a time, that may be a footer
-EXAMPLES = 3  # shown of what could not be read
-TAIL_BYTES = 4096  # of a file, in which its footer is
+FEW_STATES, MANY_NUMBERS = 5, 20  # different texts and numbers of a column of numbers with states of the instrument
+EXAMPLES, LONGEST_EXAMPLE = 3, 60  # shown of what could not be read, and characters of each
+TAIL_BYTES, FOOTER_LINES = 4096, 8  # of a file, in which its footer is
 SUFFIXES = (  # endings of table files
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".xlsx", ".xls", ".ods", ".dat", ".json"),
 )
@@ -101,7 +104,7 @@ class TableOptions:
     @property
     def table_options(self) -> dict[str, Any]:
         """Return these options as keyword arguments for another record with the same fields."""
-        values = {one.name: getattr(self, one.name) for one in fields(TableOptions)}
+        values = {option.name: getattr(self, option.name) for option in fields(TableOptions)}
         return {name: value for name, value in values.items() if value not in ("", None, ())}
 
 
@@ -141,17 +144,36 @@ class TableFile:
         """
         streams = self.frame is None and bool(self.delimiter)
         names = [*dict.fromkeys(columns), *([EXTRA] if streams else [])]
+        flag = self.format.flag if self.format and self.format.flag in self.columns else ""
         text = cs.string().str.strip_chars(" \t\r'\"")
         filled = pl.any_horizontal(pl.col(names).is_not_null())
         absent = [*MISSING, *self.missing]
+        rows_found = 0
         try:
+            either = self.either
             for block in self._blocks(rows):
+                block = block.with_columns(self._flagged(names, flag)) if flag else block
+                block = block.with_columns(pl.coalesce(either).alias(either[0])) if either else block
                 raw = block.select(LINE, *names).with_columns(pl.when(~text.is_in(absent)).then(text))
                 batch = raw.filter(filled).collect()
+                rows_found += batch.height
+                check_table(self.path, table=table_bytes(rows_found, len(names)))
                 if batch.height:
                     yield self._check_extra(batch) if streams else batch
         except READ_ERRORS as error:
             raise _unreadable(self.path, error) from error
+
+    def _flagged(self, names: Sequence[str], flag: str) -> list[pl.Expr]:
+        """Return the values of a known format, missing where its flag does not say that they are valid."""
+        assert self.format is not None
+        valid = pl.col(flag).cast(pl.String).str.strip_chars(' "').is_in(self.format.valid)
+        values = (name for name, column in self.format.columns.items() if column.role == "reference" and name in names)
+        return [pl.when(valid).then(name).alias(name) for name in values]
+
+    @property
+    def either(self) -> tuple[str, ...]:
+        """The columns of which the first with a value counts, as the first of them."""
+        return tuple(name for name in self.format.either if name in self.columns) if self.format else ()
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -159,7 +181,7 @@ class TableFile:
         return (*self.options.missing, *(self.format.missing if self.format else ()))
 
     def _blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """The file's rows, `rows` at a time, with `LINE`."""
+        """Yield the file's rows, `rows` at a time, with `LINE`."""
         if self.frame is not None:
             for start in range(0, self.frame.height, rows):
                 yield self.frame.slice(start, rows).lazy()
@@ -169,14 +191,14 @@ class TableFile:
             yield from self._parquet_blocks(rows)
 
     def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """The rows of a Parquet file; decimals become floats and categories text."""
+        """Yield the rows of a Parquet file; decimals become floats and categories text."""
         plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
         table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
         for start in range(0, table.select(pl.len()).collect().item(), rows):
             yield table.slice(start, rows)
 
     def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """The lines of a text after the header."""
+        """Yield the lines of a text after the header."""
         assert self.source is not None
         first = self.first
         with closing(self.source.lines()) as handle:
@@ -210,14 +232,25 @@ class TableFile:
         )
 
     def _check_extra(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Drop `EXTRA` and the few lines with more fields than the header; raises a DataError if there are many."""
-        too_long = batch.filter(pl.col(EXTRA).is_not_null())
+        """Drop `EXTRA` and the few lines with more numbers than the header; raises a DataError if there are many.
+
+        A remark after the last column does not count.
+        """
+        longer = batch.filter(pl.col(EXTRA).is_not_null())
+        is_remark = ~pl.col(EXTRA).str.contains(r"^[\s'\"]*[+-]?[.,]?\d")
+        too_long = longer.filter(~is_remark)
         if too_long.height > batch.height / 100:
-            hint = "a decimal comma needs a semicolon or tab between columns"
+            hint = "a decimal comma needs a semicolon or tab between columns, and another header --skip-rows"
             raise DataError(f"{self.place(too_long[LINE][0])}: more fields than the header; {hint}")
         if too_long.height:
             logger.warning(f"{self.place(too_long[LINE][0])}: more fields than the header; left out")
-        return batch.filter(pl.col(EXTRA).is_null()).drop(EXTRA)
+        if remarks := longer.height - too_long.height:
+            first = longer.filter(is_remark).row(0, named=True)
+            text = first[EXTRA].strip()[:LONGEST_EXAMPLE]
+            logger.warning(
+                f"{self.place(first[LINE])}: '{text}' after the last column is left out ({remarks} such lines)"
+            )
+        return batch.filter(pl.col(EXTRA).is_null() | is_remark).drop(EXTRA)
 
     def read(self, columns: Iterable[str]) -> pl.DataFrame:
         """Read all rows of `batches` into one frame."""
@@ -227,7 +260,7 @@ class TableFile:
         return pl.concat(batches)
 
     def place(self, line: int, column: str = "") -> str:
-        """File, line (in Parquet and sheets: row) and column, as error messages write them."""
+        """Return the file, line (in Parquet and sheets: row) and column, as error messages write them."""
         is_text = self.source is not None and self.source.content == "text"
         where = f"{self.path}: {'line' if is_text else 'row'} {line}"
         return f"{where}, column '{column}'" if column else where
@@ -247,8 +280,8 @@ def open_table(
 ) -> TableFile:
     """Find the columns of a table file: text, spreadsheet, JSON or Parquet, whatever its name.
 
-    A child process first checks that a Parquet file can be read, unless it was `probed` before. A table that is open
-    stays as it is. `as_written` keeps the shape of a long table.
+    A child process first checks that a Parquet file or spreadsheet can be read, unless it was `probed` before. A table
+    that is open stays as it is. `as_written` keeps the shape of a long table.
     """
     if isinstance(path, TableFile):
         return path
@@ -263,6 +296,8 @@ def open_table(
             case "parquet":
                 return _open_parquet(path, options, probed)
             case "sheet":
+                if not probed:
+                    check_readable(path)
                 table = _open_sheet(source, options)
             case "json":
                 table = _open_json(source, options)
@@ -278,21 +313,23 @@ def open_table(
 def _open_parquet(path: Path, options: TableOptions, probed: bool) -> TableFile:
     """Find the columns of a Parquet file."""
     if not probed:
-        check_parquet(path)
+        check_readable(path)
     schema = pl.scan_parquet(path, glob=False).collect_schema()
     columns = cs.expand_selector(schema, READABLE)
     unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
     temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
     found = recognise(columns)
     notes = (found.sentence,) if found else ()
-    return TableFile(
+    table = TableFile(
         path, columns, unreadable=unreadable, temporal=temporal, notes=notes, format=found, options=options
     )
+    head = next(table.batches(columns, LAYOUT_LINES), None)
+    return table if head is None else replace(table, units=_cell_units(head, ()))
 
 
 def _open_text(source: Source, options: TableOptions) -> TableFile:
     """Find the table in a text file."""
-    head = source.text(HEAD_LINES)
+    head = join_broken(source.text(HEAD_LINES))
     if not any(line.strip() for line in head):
         raise DataError(f"{source.path}: the file is empty")
     if any("]: '" in line and "Sending state" in line for line in head[:LAYOUT_LINES]):
@@ -308,6 +345,7 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
     if layout is None:
         raise _no_table(source.path, [line for line in head if line.strip()], rows)
     data = [split(line, delimiter) for line in head[layout.first :]]
+    check_table(source.path, columns=len(layout.names))
     names, notes = _tidy_names(layout)
     if source.encoding not in ("utf-8", "utf-8-sig", "ascii"):
         notes = (f"Read as {ENCODINGS.get(source.encoding, source.encoding)}.", *notes)
@@ -333,7 +371,7 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
 
 
 def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Distinct names for the columns, and notes about the header."""
+    """Return the distinct names for the columns, and notes about the header."""
     notes, seen, names = [], Counter[str](), []
     if layout.header is None:
         notes.append(f"There is no header; the columns are called column_1 to column_{len(layout.names)}.")
@@ -343,8 +381,13 @@ def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
         name = name.strip() or f"column_{number}"
         seen[name] += 1
         names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-        if seen[name] == 2:
-            notes.append(f"Two columns are called '{name}'; the second is read as '{names[-1]}'.")
+    doubled = [name for name, count in seen.items() if count > 1]
+    if len(doubled) > EXAMPLES:
+        notes.append(
+            f"{len(doubled)} names stand twice, such as '{doubled[0]}'; the second is read as '{doubled[0]}_2'."
+        )
+    else:
+        notes += [f"Two columns are called '{name}'; the second is read as '{name}_2'." for name in doubled]
     return tuple(names), tuple(notes)
 
 
@@ -358,13 +401,15 @@ def _finish(table: TableFile) -> TableFile:
             table = replace(table, columns=found.names, notes=())
     if found:
         table = replace(table, format=found, notes=(found.sentence, *table.notes))
+        if len(table.either) > 1:
+            table = replace(table, notes=(*table.notes, f"Of {listed(table.either)} the first with a value counts."))
     head = next(table.batches(table.columns, LAYOUT_LINES), None)
     if head is None:
         return table
     codes = found.codes if found else {}
-    if reshape(head, table.remarks, codes):
-        reshaped = reshape(table.read(table.columns), table.remarks, codes)
-        assert reshaped is not None
+    may_change = reshape(head, table.remarks, codes) or _has_later_names(table, head)
+    reshaped = reshape(table.read(table.columns), table.remarks, codes) if may_change else None
+    if reshaped:
         columns = tuple(name for name in reshaped.frame.columns if name != LINE)
         units = {**table.units, **reshaped.units}
         notes = (*table.notes, *reshaped.notes)
@@ -373,17 +418,28 @@ def _finish(table: TableFile) -> TableFile:
     return replace(table, units={**_cell_units(head, table.remarks), **table.units})
 
 
+def _has_later_names(table: TableFile, head: pl.DataFrame) -> bool:
+    """Whether a table with one value a row, of which the first rows name one quantity, names others further on."""
+    if not any(map(VALUE_COLUMN.fullmatch, head.columns)):
+        return False
+    names = [name for name in head.columns if NAME_COLUMN.fullmatch(name) and head[name].n_unique() == 1]
+    blocks = (batch.select(names) for batch in table.batches(names)) if names else ()
+    return any((block[name] != head[name][0]).any() for block in blocks for name in names)
+
+
 def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
-    """The units in cells: after a number, in a column of units, and in lines like `BC units = ng/m^3`."""
+    """Return the units in cells: after a number, in a column of units, and in lines like `BC units = ng/m^3`."""
     stated = {found[1].strip().lower(): found[2] for line in remarks if (found := STATED_UNIT.search(line))}
     units = {name: stated[name.lower()] for name in head.columns if is_unit(stated.get(name.lower(), ""))}
-    numbers: list[str] = []
+    numbers: list[str] = [name for name in head.columns if VALUE_COLUMN.fullmatch(name)][:1]
     for column in head.drop(LINE):
+        if column.dtype.is_numeric() and not numbers:
+            numbers.append(column.name)
         cells = column.drop_nulls().head(EXAMPLES * 10).to_list() if column.dtype == pl.String else []
         after = {cell_unit(cell) for cell in cells}
         named = {unit for cell in cells for unit in (cell, cell.partition(" ")[2]) if is_unit(unit)}
         if cells and kind(cells[0]) == "number":
-            numbers.append(column.name)
+            numbers += [] if numbers and VALUE_COLUMN.fullmatch(numbers[0]) else [column.name]
             if len(after) == 1 and "" not in after:
                 units.setdefault(column.name, after.pop())
         elif len(named) == 1 and numbers:
@@ -400,7 +456,7 @@ def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
 def _divide(source: Source, first: int, names: Sequence[str]) -> pl.DataFrame:
     """Split the lines of a text at spaces, or at fixed positions if some cells are empty."""
     lines = source.text()[first:]
-    cells = [line.split() for line in lines]
+    cells = [split(line, SPACES) for line in lines]
     width = len(names)
     spans = find_spans([line for line, row in zip(lines, cells, strict=True) if len(row) == width][:LAYOUT_LINES])
     if len(spans) == width:
@@ -412,7 +468,7 @@ def _divide(source: Source, first: int, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _as_frame(names: Sequence[str], rows: Sequence[Sequence[str]], first: int) -> pl.DataFrame:
-    """Rows of cells as text, with their lines; cells beyond the last name are left out."""
+    """Return the rows of cells as text, with their lines; cells beyond the last name are left out."""
     columns = {name: [row[i] if i < len(row) else None for row in rows] for i, name in enumerate(names)}
     frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
     return frame.select(pl.int_range(first, first + len(rows), dtype=pl.UInt32).alias(LINE), *names)
@@ -445,24 +501,35 @@ def _open_sheet(source: Source, options: TableOptions) -> TableFile:
 
 
 def _open_json(source: Source, options: TableOptions) -> TableFile:
-    """The longest list of records in a JSON text."""
-    name, (header, *rows) = read_records(source)
+    """Return the longest list of records in a JSON text."""
+    name, (header, *rows), beside = read_records(source)
+    units = {column: beside.get(f"{name}_units.{column}", "") for column in header}
+    remarks = tuple(f"{key}: {text}" for key, text in beside.items() if re.search(r"time_?zone|^tz$", key))
     notes = (f"Read the list '{name}' of {len(rows)} records.",) if name else ()
     frame = _as_frame(header, rows, 1)
-    return TableFile(source.path, tuple(header), notes=notes, options=options, source=source, frame=frame)
+    return TableFile(
+        source.path,
+        tuple(header),
+        notes=notes,
+        units={column: unit for column, unit in units.items() if is_unit(unit)},
+        remarks=remarks,
+        options=options,
+        source=source,
+        frame=frame,
+    )
 
 
 def _footer(source: Source, delimiter: str, width: int) -> list[str]:
-    """The last lines of a plain text file that are no rows of the table."""
+    """Return the last lines of a plain text file that are no rows of the table."""
     if source.path.stat().st_size < TAIL_BYTES or source.member or source.encoding.startswith("utf-16"):
-        lines = list(source.lines())
+        lines = list(deque(source.lines(), FOOTER_LINES))
     else:
         with source.path.open("rb") as handle:
             if handle.read(2) == b"\x1f\x8b":
                 return []
             handle.seek(-TAIL_BYTES, io.SEEK_END)
             lines = handle.read().splitlines()[1:]
-    texts = [line.decode("utf-8", "replace").strip() for line in lines[-8:]]
+    texts = [line.decode("utf-8", "replace").strip() for line in lines[-FOOTER_LINES:]]
     return [text for text in texts if text and len(split(text, delimiter)) < max(2, width / 2)]
 
 
@@ -481,7 +548,7 @@ def _no_table(path: Path, filled: Sequence[str], rows: Sequence[Sequence[str]]) 
 
 
 def _find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """The decimal sign; raises a DataError for a comma that may also group thousands."""
+    """Return the decimal sign; raises a DataError for a comma that may also group thousands."""
     found = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
     if found and all(map(THOUSANDS.fullmatch, found)):
         for column in zip_longest(*rows, fillvalue=""):
@@ -531,7 +598,9 @@ class Tally:
         """Count rows without a time: a frame of their lines and texts, and the number of the others."""
         self._lost_rows += unread.height
         self._kept_rows += kept
-        self._lost += [(line, text or "") for line, text in unread.head(EXAMPLES - len(self._lost)).rows()]
+        self._lost += [
+            (line, (text or "")[:LONGEST_EXAMPLE]) for line, text in unread.head(EXAMPLES - len(self._lost)).rows()
+        ]
 
     def add_cells(self, texts: pl.Series, numbers: pl.Series, lines: pl.Series) -> None:
         """Count cells of a column that have a text but no number, with the lines they are in."""
@@ -543,7 +612,7 @@ class Tally:
         self._cells[name] += odd.height
         examples = self._examples.setdefault(name, [])
         first = odd.unique("text", keep="first", maintain_order=True).head(EXAMPLES - len(examples))
-        examples += [f"'{text}' in line {line}" for text, line in first.rows()]
+        examples += [f"'{text[:LONGEST_EXAMPLE]}' in line {line}" for text, line in first.rows()]
 
     def report(self) -> None:
         """Log what was counted; a DataError if a column holds text, or most rows have no time."""
@@ -555,7 +624,7 @@ class Tally:
             logger.warning(f"{self._table.path}: {note}")
 
     def notes(self) -> list[str]:
-        """Sentences about what was counted; a DataError if most rows have no time."""
+        """Return the sentences about what was counted; a DataError if most rows have no time."""
         found = []
         if self._lost_rows:
             shown = ", ".join(
@@ -571,17 +640,23 @@ class Tally:
                     " or leave these rows out"
                 )
             found.append(f"{are} left out, without a time that can be read: {shown}.")
-        for name, count in self._cells.items():
-            cells = "1 cell" if count == 1 else f"{count:,} cells"
+        cells = {name: count for name, count in self._cells.items() if count}
+        if len(cells) > EXAMPLES:
+            names = ", ".join(f"'{name}'" for name in [*cells][:EXAMPLES])
+            shown = ", ".join(dict.fromkeys(self._examples[name][0] for name in [*cells][:EXAMPLES]))
+            columns = f"{len(cells)} columns ({names} and others)"
+            return [*found, f"{sum(cells.values()):,} cells of {columns} without a number, taken as missing: {shown}."]
+        for name, count in cells.items():
             shown = ", ".join(self._examples[name])
-            found.append(f"{cells} of '{name}' without a number, taken as missing: {shown}.")
+            found.append(f"{plural(count, 'cell')} of '{name}' without a number, taken as missing: {shown}.")
         return found
 
 
 def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = None) -> pl.DataFrame:
     """Drop `LINE` and convert every column that holds numbers to Float64; other cells become null and are counted.
 
-    A column with more than a fifth of other texts, besides those that usually stand for no value, stays text.
+    A column with more than a fifth of other texts stays text, besides those that usually stand for no value, or a few
+    that say why there is none.
     """
     texts = [column for column in frame if column.dtype == pl.String]
     numbers = []
@@ -590,17 +665,18 @@ def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = 
         if found.null_count() > text.null_count():
             odd = text.filter(found.is_null() & text.is_not_null())
             strange = len(odd) - sum(1 for one in odd if NO_VALUE.fullmatch(one))
-            if strange > found.count() / 4 or not found.count():
+            are_states = odd.n_unique() <= FEW_STATES and found.n_unique() >= MANY_NUMBERS
+            if (strange > found.count() / 4 and not are_states) or not found.count():
                 continue
             if tally:
                 tally.add_cells(text, found, frame[LINE])
         numbers.append(_without_codes(found, table))
-    others = cs.numeric().cast(pl.Float64)
-    return frame.with_columns(others).with_columns(numbers).drop(LINE)
+    others = [_without_codes(column.cast(pl.Float64), table) for column in frame.drop(LINE).select(cs.numeric())]
+    return frame.with_columns(*others, *numbers).drop(LINE)
 
 
 def _without_codes(numbers: pl.Series, table: TableFile) -> pl.Series:
-    """Numbers without those that mean "no reading" in this file."""
+    """Return the numbers without those that mean "no reading" in this file."""
     codes = [float(code) for code in table.missing if NUMBER.fullmatch(code)]
     if not codes:
         return numbers
@@ -623,7 +699,7 @@ def read_table(path: Path | str) -> pl.DataFrame:
 
 
 def stem(path: PurePath) -> str:
-    """A file's name without the suffixes of tables.
+    """Return a file's name without the suffixes of tables.
 
     >>> stem(PurePath("box-01.csv.gz"))
     'box-01'
@@ -638,8 +714,13 @@ def write_table(frame: pl.DataFrame, path: Path | str) -> None:
 
 
 @contextmanager
-def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
+def table_writer(
+    path: Path | str, metadata: Mapping[str, str] | None = None
+) -> Iterator[Callable[[pl.DataFrame], None]]:
     """Yield a function that appends frames to one file, which appears when the block succeeds.
+
+    `metadata` becomes the key-value metadata of a Parquet file; a CSV file gets it as JSON in a file beside it, whose
+    name ends in `-metadata.json` as in CSV on the Web.
 
     >>> folder = TemporaryDirectory()
     >>> with table_writer(Path(folder.name) / "a.csv") as write:
@@ -653,14 +734,18 @@ def table_writer(path: Path | str) -> Iterator[Callable[[pl.DataFrame], None]]:
     writer = next((kinds[suffix] for suffix in kinds if str(path).lower().endswith(suffix)), None)
     if writer is None:
         raise UsageError(f"cannot write {path}: the name should end in .csv, .csv.gz or .parquet")
-    with replacing(path) as temporary, writer(temporary) as write:
+    with replacing(path) as temporary, writer(temporary, metadata or {}) as write:
         naive, aware = cs.datetime(time_zone=None), cs.datetime(time_zone="*")
         in_utc = naive.dt.replace_time_zone("UTC"), aware.dt.convert_time_zone("UTC")
         yield lambda frame: write(frame.with_columns(*in_utc))
+    if metadata and writer is _csv_writer:
+        with replacing(Path(f"{path}-metadata.json")) as temporary:
+            plain = {key: json.loads(text) for key, text in metadata.items()}
+            temporary.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager
-def _csv_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+def _csv_writer(path: Path, _: Mapping[str, str]) -> Iterator[Callable[[pl.DataFrame], None]]:
     """Yield a function that appends frames to a CSV file, gzipped if it ends in .gz; the first brings the header."""
     header = True
 
@@ -678,17 +763,17 @@ def _csv_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 
 @contextmanager
-def _parquet_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """Write parts to a temporary folder and join them at the end, a row group at a time."""
+def _parquet_writer(path: Path, metadata: Mapping[str, str]) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Yield a function that writes a part to a temporary folder; at the end join the parts, a row group at a time."""
     parts: list[Path] = []
 
     def write(frame: pl.DataFrame) -> None:
         parts.append(Path(folder) / f"{len(parts)}.parquet")
-        frame.write_parquet(parts[-1])
+        frame.write_parquet(parts[-1], metadata=dict(metadata))
 
     with TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
         yield write
         if len(parts) == 1:
             parts[0].replace(path)
             return
-        (pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()).sink_parquet(path)
+        (pl.scan_parquet(parts, glob=False) if parts else pl.LazyFrame()).sink_parquet(path, metadata=dict(metadata))

@@ -1,8 +1,9 @@
 """Times as text: one grammar that recognises how a logger writes a date and clock, and parses columns of it.
 
-Every pattern names the same groups (year `y`, month `m`, day `d`, hour `H`, minute `M`, second `S`, fraction `f`, half
-of the day `p`, zone `z`), so a column becomes ISO 8601 by the pattern that its first cell matches. What is
-no date, such as 2000-36-00, becomes null. Comes from `cells` (is this a time?) and `times` (which time is it?).
+Every pattern names the same groups (year `y`, month `m`, day `d` or day of the year `j`, hour `H`, minute `M`, second
+`S`, fraction `f`, half of the day `p`, zone `z`), so a column becomes ISO 8601 by the pattern that its first cell
+matches. What is no date, such as 2000-36-00, becomes null. Called by `cells` (is this a time?) and `times` (which time
+is it?).
 """
 
 import re
@@ -48,6 +49,16 @@ ZONES = {
         "pdt": -420,
         "jst": 540,
         "kst": 540,
+        "hkt": 480,
+        "aest": 600,
+        "aedt": 660,
+        "acst": 570,
+        "awst": 480,
+        "nzst": 720,
+        "nzdt": 780,
+        "sast": 120,
+        "akst": -540,
+        "hst": -600,
     },
 }
 NAMED = rf"(?:{'|'.join(MONTHS)})[^\W\d_]*\.?"
@@ -67,6 +78,9 @@ SHAPES = {
     "year last": rf"{WEEKDAY}(?P<d>\d{{1,2}})[-/.](?P<m>\d{{1,2}})[-/.](?P<y>\d{{4}}|\d\d)(?:{GLUE}{CLOCK})?",
     "month name": rf"{WEEKDAY}(?P<d>\d{{1,2}})[-/., ]*(?P<m>{NAMED})[-/., ]*(?P<y>\d{{4}}|\d\d)(?:{GLUE}{CLOCK})?",
     "month first": rf"{WEEKDAY}(?P<m>{NAMED})[-/. ]+(?P<d>\d{{1,2}}),?[-/ ]+(?P<y>\d{{4}})(?:{GLUE}{CLOCK})?",
+    "clock, then year": rf"{WEEKDAY}(?P<m>{NAMED}) +(?P<d>\d{{1,2}}) +(?P<H>\d{{1,2}}):(?P<M>\d\d)(?::(?P<S>\d\d)"
+    rf"(?:\.(?P<f>\d{{1,9}}))?)?(?: ?(?P<p>[ap])m)?(?: {ZONE})? (?P<y>\d{{4}})",
+    "day of year": rf"(?P<y>(?:19|20)\d\d)-(?P<j>[0-3]\d\d)(?:{GLUE}{CLOCK})?",
     "year, month name": rf"(?P<y>\d{{4}})[-/. ](?P<m>{NAMED})[-/. ](?P<d>\d{{1,2}})(?:{GLUE}{CLOCK})?",
 }
 PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in SHAPES.items()}
@@ -92,13 +106,13 @@ class TimeShape:
 
     @property
     def pattern(self) -> str:
-        """The pattern in the syntax that Polars and Python share."""
+        """A regular expression that matches the whole text, valid in Polars (Rust) and in Python's `re`."""
         return rf"(?i)^{SHAPES[self.name]}$"
 
 
 @lru_cache(maxsize=1 << 12)
 def shape_of(text: str) -> TimeShape | None:
-    """The shape of a time, None if the text is none.
+    """Return the shape of a time, None if the text is none.
 
     >>> shape_of("07/08/25 01:06:00 PM"), shape_of("12.5")
     (TimeShape(name='year last', has_clock=True, has_zone=False), None)
@@ -130,11 +144,13 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     >>> parse(pl.Series(["31/12/2025 24:00 CET", "31/02/2025"]), shape_of("31/12/2025 24:00")).rows()
     [(datetime.datetime(2026, 1, 1, 0, 0), 60), (None, None)]
     """
-    plain = texts.str.strip_chars(QUOTES).str.replace_all("  +", " ")
+    # In one chunk: Polars 2.1 panics in `pl.format` of several.
+    plain = texts.rechunk().str.strip_chars(QUOTES).str.replace_all("  +", " ")
     for pattern, standard in MORNING_MARKS:
         plain = plain.str.replace(pattern, standard)
     parts = plain.str.extract_groups(shape.pattern).struct.unnest()
-    year, month, day = (pl.col(name) for name in "ymd")
+    by_day = "j" in parts.columns
+    year, month, day = (pl.col(name) for name in ("yjj" if by_day else "ymd"))
     if shape.name == "year last" and order == "mdy":
         month, day = day, month
     elif shape.name == "year last" and order == "ymd":
@@ -142,18 +158,21 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     short = year.str.len_chars() == 2
     number = year.cast(pl.Int64, strict=False)
     full_year = pl.when(short).then(number + pl.when(number < 70).then(2000).otherwise(1900)).otherwise(number)
-    if "name" in shape.name or shape.name == "month first":
+    if "name" in shape.name or shape.name in ("month first", "clock, then year"):
         month = _replaced(parts["m"], _month_number, pl.Int64)
     hour = pl.col("H").cast(pl.Int64, strict=False).fill_null(0)
     half = pl.col("p").str.to_lowercase()
     hour = pl.when(half == "p").then(hour % 12 + 12).when(half == "a").then(hour % 12).otherwise(hour)
     midnight = hour == 24
     iso = pl.format(
-        "{}-{}-{} {}:{}:{}.{}",
-        *(full_year.cast(pl.String), month.cast(pl.String), day, pl.when(midnight).then(0).otherwise(hour)),
+        "{}-{} {}:{}:{}.{}",
+        full_year.cast(pl.String),
+        day if by_day else pl.format("{}-{}", month.cast(pl.String), day),
+        pl.when(midnight).then(0).otherwise(hour),
         *(pl.col("M").fill_null("0"), pl.col("S").fill_null("0"), pl.col("f").fill_null("0")),
     )
-    moment = iso.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    date = "%Y-%j" if by_day else "%Y-%m-%d"
+    moment = iso.str.to_datetime(f"{date} %H:%M:%S%.f", time_unit="us", strict=False)
     moment = moment + pl.when(midnight).then(pl.duration(days=1)).otherwise(pl.duration(days=0))
     offset = pl.when(moment.is_not_null()).then(_replaced(parts["z"], offset_minutes, pl.Int64))
     return parts.select(moment.alias("time"), offset.alias("offset"))
@@ -167,13 +186,13 @@ def _replaced(texts: pl.Series, function: Callable[[str], int | None], kind: typ
 
 
 def _month_number(text: str) -> int | None:
-    """The number of a month by its name in any of the languages."""
+    """Return the number of a month by its name in any of the languages."""
     text = text.lower()
     return next((number for name, number in MONTHS.items() if text.startswith(name)), None)
 
 
 def offset_minutes(zone: str) -> int:
-    """Minutes ahead of UTC of an offset or of the abbreviation of a zone.
+    """Return the minutes ahead of UTC of an offset or of the abbreviation of a zone.
 
     >>> offset_minutes("GMT+02:00"), offset_minutes("-0530"), offset_minutes("+3"), offset_minutes("CET")
     (120, -330, 180, 60)

@@ -3,7 +3,7 @@
 A column's first time decides its shape (`time_text`). Whether 3/4/2026 is day first is decided by the whole column.
 The zone is what the times, the column's name, a zone column, the known format or a remark of the file state, or
 `TableOptions.timezone`; without any of these it is UTC, which a note says.
-Comes from `tables`; goes to `column_mapping` and `column_guess`.
+Called by `column_mapping`, `column_guess` and `alignment`.
 """
 
 import logging
@@ -12,10 +12,12 @@ from calendar import month_name
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import pairwise, product, takewhile
+from typing import NamedTuple
 from zoneinfo import available_timezones
 
 import polars as pl
+import polars.selectors as cs
 
 from scare.data.cells import kind
 from scare.data.readings import TIME, TIME_TYPE
@@ -25,30 +27,53 @@ from scare.errors import DataError, UsageError
 from scare.words import suggestion
 
 logger = logging.getLogger(__name__)
+MANY_ROWS = 20  # of two days, which are then consecutive ones
 HEAD_ROWS = 200  # in which a column shows what it holds
 SHORT_DATE = re.compile(r"^\s*'?(?:[^\W\d_]{2,10}\.?,? )?(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d\d)\b")
 PLAIN_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 PLAIN_CLOCKS = ("%H:%M:%S%.f", "%H:%M")
 PLAIN_FORMATS = [*map("".join, product(PLAIN_DATES, "T ", PLAIN_CLOCKS, ("", "%#z", " %#z"))), *PLAIN_DATES]
-UTC_NAME = re.compile(r"(?:^|[^a-z])(?:utc|gmt)(?![a-z])(?! ?[+-]?\d)|^epoch", re.IGNORECASE)
+ROUNDED = re.compile(r"\d(?:\.\d{0,8})?e\+?\d+", re.IGNORECASE)  # a moment has nine digits after the first
+UTC_NAME = re.compile(r"(?i:(?:^|[^a-z])(?:utc|gmt)(?![a-z])(?! ?[+-]?\d)|^epoch)|[a-z](?:UTC|GMT)(?![A-Za-z\d])")
 LOCAL_NAME = re.compile(r"local|\b(?:lst|lt|mez|cet|cest)\b", re.IGNORECASE)
 OFFSET = re.compile(r"(?:utc|gmt) ?([+-]\d\d?(?::?\d\d)?)", re.IGNORECASE)
-ZONE_COLUMN = re.compile(r"time_?\s?zone|^tz$|utc_?\s?offset|^offset\b|gmt_?\s?offset", re.IGNORECASE)
+ZONE_COLUMN = re.compile(r"time_?\s?zone|aikavyöhyke|^tz$|utc_?\s?offset|^offset\b|gmt_?\s?offset", re.IGNORECASE)
+US_ABBREVIATIONS = {"EST EDT": "New_York", "CST CDT": "Chicago", "MST MDT": "Denver", "PST PDT": "Los_Angeles"}
+# Columns named in a language whose countries write the day first.
+DAY_FIRST = re.compile(
+    r"datum|fecha|\bdata\b|\bhora\b|heure|\bjour|giorno|\bora\b|zeit|tijd|\btid\b|dato|czas|date de|debut",
+    re.IGNORECASE,
+)
 US_ZONES = {"eastern": "New_York", "central": "Chicago", "mountain": "Denver", "pacific": "Los_Angeles"}
 PART_WORDS: dict[str, str] = {  # columns that hold a part of the time
-    **{"year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|yyyy|yr)$", "month": r"^(month|monat|mes|mois|mese|mm|mo)$"},
-    **{"day": r"^(day|tag|d[ií]a|jour|giorno|dd|dy)$", "hour": r"^(hour|stunde|hora|heure|ora|hh|hr)$"},
+    **{
+        "year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|any|vuosi|yyyy|yr)$",
+        "month": r"^(month|mon|monat|mes|mois|mese|kk|mm|mo|m)$",
+    },
+    **{
+        "day": r"^(day|tag|d[ií]a|jour|giorno|pv|dd|dy|d)$",
+        "hour": r"^(hour(_?observed)?|stunde|hora|heure|ora|hh|hr|hhmm|hrmn|時|时|시간)( ?\(\w+\))?$",
+    },
+    **{"day of year": r"^(doy|jday|julian(_?\s?day)?|day[_ ]?of[_ ]?year|yday|year_?\s?day|jul|jd)$"},
     **{"minute": r"^(minute|minuto|min|mn)$", "second": r"^(second|sekunde|segundo|sec)$"},
+}
+DATE_AND_CLOCK_WORDS = {
+    *("date", "time", "datum", "zeit", "uhrzeit", "fecha", "hora", "tag", "stunde"),
+    *("yyyy", "mm", "dd", "hh", "ss"),
 }
 TIME_NAME = re.compile(
     r"date|time|stamp|datum|zeit|\btag\b|stunde|fecha|hora|heure|jour|\bdata\b|\bora\b|tijd|epoch|created|recorded|utc"
-    r"|last_changed|when|^ts$|^rec$|czas|dato|时间|日期",
+    r"|last_changed|when|^ts(?![a-z])|^rec$|czas|dato|\btid\b|时间|時間|日期|日時|日付|年月日|時刻|일시|시간|날짜",
     re.IGNORECASE,
 )
 LATE_NAME = re.compile(
     r"\b(?:end|to|until|bis|ende)\b|_end$|acqui|modif|update|upload|received|max|min|tm[nx]", re.IGNORECASE
 )
-EXCEL_DAYS, MATLAB_DAYS = (20_000, 80_000), (715_000, 775_000)  # from 1954 and from 1957
+NO_ZONE = (
+    "Times have no zone and are read as UTC; state it with --timezone (for a reference file: --reference-timezone),"
+    " such as Europe/Berlin."
+)
+EXCEL_DAYS, MATLAB_DAYS = (25_569, 80_000), (719_529, 775_000)  # from 1970
 TimeReader = Callable[[pl.Series], pl.Series]  # returns null for what it cannot parse
 
 
@@ -78,15 +103,25 @@ def find_time_columns(table: TableFile) -> tuple[str, ...]:
     texts = {name: head[name].cast(pl.String).drop_nulls().to_list() for name in table.columns}
     found = [candidate for candidate in _candidates(texts) if candidate]
     if not found:
-        raise DataError(
-            f"{table.path}: no column holds times; there are {', '.join(table.columns[:20])}."
-            " Name the time columns with --time"
-        )
-    return min(found, key=lambda one: one[0])[1]
+        raise _no_times(table)
+    return min(found, key=lambda candidate: candidate[0])[1]
+
+
+def _no_times(table: TableFile) -> DataError:
+    """Make the error for a table without times; a day or hour alone may be what the user takes for one."""
+    part = next((name for name in table.columns for word in PART_WORDS.values() if re.search(word, name.lower())), "")
+    what = f"'{part}' alone is no date; add the year, month and day as columns" if part else "Name them with --time"
+    head = next(table.batches(table.columns, HEAD_ROWS), pl.DataFrame())
+    clocks = (
+        one.name for one in head.select(pl.col(pl.String)) if len(one.drop_nulls()) and is_clock(one.drop_nulls()[0])
+    )
+    if not part and (clock := next(clocks, "")):
+        what = f"'{clock}' has times of day without a date; join it with a column of dates: --time DATE,{clock}"
+    return DataError(f"{table.path}: no column holds times; there are {', '.join(table.columns[:20])}. {what}")
 
 
 def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...], tuple[str, ...]]]:
-    """Sets of columns that may be the time, each with a key by which the best sorts first."""
+    """Yield the sets of columns that may be the time, each with a key by which the best sorts first."""
     holds = {name: _holds(name, cells) for name, cells in texts.items() if cells}
     rows = max(map(len, texts.values()), default=0)
 
@@ -111,12 +146,20 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
                 yield rank(2, [name, hour]), (name, hour)
             else:
                 yield rank(4, [name]), (name,)
+    same = takewhile(lambda letters: len({*letters}) == 1, zip(*texts, strict=False))
+    prefix = "".join(letters[0] for letters in same) if len(texts) > 3 else ""  # as in brw_year, brw_month, brw_day
     parts = {
-        part: next((name for name in texts if re.search(word, name.lower())), "") for part, word in PART_WORDS.items()
+        part: next((name for name in texts if re.search(word, name.removeprefix(prefix).lower())), "")
+        for part, word in PART_WORDS.items()
     }
     if parts["year"] and parts["month"] and parts["day"] and holds.get(parts["year"]) == "number":
         clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "")
-        columns = tuple(filter(None, (parts["year"], parts["month"], parts["day"], clock)))
+        minute = parts["minute"] if parts["hour"] and holds.get(parts["minute"]) == "number" else ""
+        columns = tuple(filter(None, (parts["year"], parts["month"], parts["day"], clock, minute)))
+        yield rank(3 if clock else 5, columns), columns
+    elif parts["year"] and parts["day of year"]:
+        clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "")
+        columns = tuple(filter(None, (parts["year"], parts["day of year"], clock)))
         yield rank(3 if clock else 5, columns), columns
     for name, what in holds.items():
         if what == "serial" and TIME_NAME.search(name):
@@ -124,13 +167,16 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
 
 
 def _holds(name: str, cells: Sequence[str]) -> str:
-    """What most cells are: `zoned` or `moment`, `date`, `clock`, `epoch`, `serial`, `number` or `text`."""
+    """Return what most cells are: `zoned` or `moment`, `date`, `clock`, `epoch`, `serial`, `number` or `text`."""
     sample = cells[:40]
+    if re.search("yymmdd", name, re.IGNORECASE) and all(re.fullmatch(r"\d{6}", cell) for cell in sample):
+        return "date"
     if sum(map(is_clock, sample)) > len(sample) / 2:
         return "clock"
     shapes = [shape_of(cell) for cell in sample]
     known = [shape for shape in shapes if shape]
-    if len(known) > len(sample) / 2 and not (known[0].name == "digits" and not TIME_NAME.search(name)):
+    # Such as 20260131 and 2026-031, which may be a number or a code, are a time only if the column's name says so.
+    if len(known) > len(sample) / 2 and not (known[0].name in ("digits", "day of year") and not TIME_NAME.search(name)):
         shape = max(known, key=known.count)
         return "zoned" if shape.has_zone else "moment" if shape.has_clock else "date"
     if all(kind(cell) == "number" for cell in sample):
@@ -142,58 +188,57 @@ def _holds(name: str, cells: Sequence[str]) -> str:
 
 
 def _partner(date: str, clocks: Sequence[str]) -> str:
-    """The clock that belongs to a date: of the same qualifier, such as (UTC) or Local, and the nearest by name."""
+    """Return the clock that belongs to a date: the one with the same qualifiers in its name, such as (UTC) or Local."""
 
-    def rest(name: str) -> set[str]:
-        words = set(re.findall(r"[^\W\d_]+", name.lower()))
-        return words - {
-            "date",
-            "time",
-            "datum",
-            "zeit",
-            "uhrzeit",
-            "fecha",
-            "hora",
-            "tag",
-            "stunde",
-            "yyyy",
-            "mm",
-            "dd",
-            "hh",
-            "ss",
-        }
+    def qualifiers(name: str) -> set[str]:
+        return set(re.findall(r"[^\W\d_]+", name.lower())) - DATE_AND_CLOCK_WORDS
 
-    return min(clocks, key=lambda clock: (len(rest(date) ^ rest(clock)), clocks.index(clock)), default="")
+    def unshared(clock: str) -> int:
+        return len(qualifiers(date) ^ qualifiers(clock))
+
+    return min(clocks, key=unshared, default="")  # the first of equally good ones
 
 
 def _joined_text(columns: tuple[str, ...]) -> pl.Expr:
-    """The time as written: one column as it is, several (date and clock) joined with a space."""
+    """Return the time as written: one column as it is, several (date and clock) joined with a space."""
     written = pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(_date_only(columns), separator=" ")
     return written.alias(TIME)
 
 
 def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
-    """Convert columns to text, without the 00:00:00 that a spreadsheet adds to a date or the date it adds to a time."""
+    """Convert columns to text, without the 00:00:00 that a spreadsheet adds to a date or the date it adds to a time.
+
+    The year and the day of the year become one text.
+    """
     first, *others = (pl.col(name).cast(pl.String) for name in columns)
     midnight, day = r"[T ]0?0:00(:00(\.0+)?)?$", r"^\d{4}-\d\d-\d\d (\d\d:\d\d)"
-    return [
-        first.str.replace(midnight, ""),
-        *(other.str.replace(day, "$1").str.replace(r"\.0$", "") for other in others),
-    ]
+    date = first.str.replace(midnight, "").str.replace(r"^(\d{4})\.0$", "$1")
+    if re.search("yymmdd", columns[0], re.IGNORECASE):
+        date = date.str.replace(r"^(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3")
+    rest = [other.str.replace(day, "$1").str.replace(r"\.0$", "") for other in others]
+    for i, name in enumerate(map(str.lower, columns[1:])):
+        if re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
+            four = rest[i].str.zfill(4) if re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
+            rest[i] = four.str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
+        elif re.search(PART_WORDS["minute"], name):
+            rest[i - 1 : i + 1] = [pl.format("{}:{}", rest[i - 1], rest[i].str.zfill(2))]
+    if len(columns) > 1 and re.search(PART_WORDS["day of year"], columns[1].lower()):
+        date = pl.format("{}-{}", date, rest[0].str.zfill(3))
+        rest = rest[1:]
+    return [date, *rest]
 
 
 def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
     """Find the format of the first time in these columns; a DataError if it is not a time."""
     table.require(columns)
     zone, zone_note = _find_zone(table, columns)
-    if columns[0] in table.temporal and len(columns) == 1:
-        return TimeFormat(columns, "", partial(_from_temporal, zone))
     written = (batch.select(LINE, _joined_text(columns)).drop_nulls() for batch in table.batches(columns, HEAD_ROWS))
     head = next((rows for rows in written if rows.height), None)
     if head is None:
         raise DataError(f"{table.path}: the column '{' '.join(columns)}' has no times")
     if head[TIME].dtype.is_temporal():
-        return TimeFormat(columns, "", partial(_from_temporal, zone))
+        notes = () if getattr(head[TIME].dtype, "time_zone", None) else (zone_note,)
+        return TimeFormat(columns, "", partial(_from_temporal, zone), notes=notes)
     if head[TIME].dtype.is_numeric() or all(kind(text) == "number" for text in head[TIME].head(20).cast(pl.String)):
         numbers = _number_format(columns, head[TIME], zone, zone_note)
         if numbers:
@@ -201,76 +246,124 @@ def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
     texts = head[TIME].cast(pl.String).to_list()
     sample, shape = next(((text, shape) for text in texts if (shape := shape_of(text))), ("", None))
     if shape is None:
-        place, known = table.place(head[LINE][0], " ".join(columns)), "2026-01-31T12:00:00Z or 31/01/2026 12:00"
+        place = table.place(head[LINE][0], " ".join(columns))
+        known = "2026-01-31T12:00:00Z or 31/01/2026 12:00"
         raise DataError(f"{place}: '{texts[0]}' is not a time; write it like {known}")
     order: Order = "dmy"
-    doubt, notes = "", list[str]()
+    doubt, note = "", ""
     if shape.name == "year last":
-        order, doubt, note = _date_order(table, columns)
-        notes += [note] if note else []
-    if not shape.has_zone:
-        notes.append(zone_note)
+        order, note, doubt = _date_order(table, columns)
+    notes = (*filter(None, [note]), *(() if shape.has_zone else (zone_note,)))
     plain = next((form for form in _plain_formats(order) if _from_plain(form, pl.Series([sample])).count()), "")
     read = partial(_from_text, plain, shape, order, zone)
-    return TimeFormat(columns, sample, read, doubt, tuple(notes))
+    return TimeFormat(columns, sample, read, doubt, notes)
 
 
 def _number_format(columns: tuple[str, ...], head: pl.Series, zone: str, zone_note: str) -> TimeFormat | None:
-    """The format of times that are numbers: Unix seconds or milliseconds, or the days of a spreadsheet."""
+    """Return the format of times that are numbers: Unix seconds or milliseconds, or the days of a spreadsheet."""
     numbers = head.cast(pl.Float64, strict=False)
     text = str(head[0])
     if shape_of(text.removesuffix(".0")) is not None and not head.dtype.is_float():
         return None  # 20260131 and the like
     if _from_epoch(numbers.head(1)).count():
+        if head.dtype == pl.String and ROUNDED.fullmatch(text):
+            raise DataError(
+                f"times like {text} in '{columns[0]}' were rounded by a spreadsheet; export them as whole numbers"
+            )
         return TimeFormat(columns, text, _from_epoch)
     if _are_days(numbers) and any(map(TIME_NAME.search, columns)):
-        notes = (f"Times are days as {'Matlab' if numbers[0] > 80_000 else 'a spreadsheet'} counts them.", zone_note)
+        notes = (
+            f"Times are days as {'Matlab' if numbers[0] > EXCEL_DAYS[1] else 'a spreadsheet'} counts them.",
+            zone_note,
+        )
         return TimeFormat(columns, text, partial(_from_serial, zone), notes=notes)
     return None
 
 
 def _plain_formats(order: Order) -> list[str]:
     """List the formats that Polars itself can parse, with day and month in this order."""
+    if order == "ymd":
+        return []
     return [form.replace("%d/%m", "%m/%d") for form in PLAIN_FORMATS] if order == "mdy" else PLAIN_FORMATS
 
 
-def _date_order(table: TableFile, columns: tuple[str, ...]) -> tuple[Order, str, str]:
-    """Decide the order of dates like 3/4/2026 by the whole column: the order, why it is ambiguous, and a note."""
+class DateOrder(NamedTuple):
+    """How dates like 3/4/2026 are read; if that is uncertain, `ambiguous` is an error message that says why."""
+
+    order: Order = "dmy"
+    note: str = ""
+    ambiguous: str = ""
+
+
+def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
+    """Decide the order of day and month in a column; the first that tells it wins.
+
+    An option; a date with a number above 12; a form such as MM/DD/YYYY in the header; the table's known format; the
+    order in which the dates follow each other closely. Without any, dates with dots are day first, others ambiguous.
+    """
     if table.options.dates:
-        return "mdy" if table.options.dates == "month-first" else "dmy", "", ""
+        return DateOrder("mdy" if table.options.dates == "month-first" else "dmy")
     text = _joined_text(columns)
     numbers = [text.str.extract(SHORT_DATE.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2, 3)]
     dates: dict[tuple[int, int, int], str] = {}  # the numbers of every date, each with a text that has them
+    rows_read = 0
     for batch in table.batches(columns):
         rows = batch.select(*numbers, text).drop_nulls()
+        rows_read += rows.height
         for a, b, c, written in rows.unique(["1", "2", "3"], keep="first", maintain_order=True).rows():
             dates.setdefault((a, b, c), written)
+    if _is_year_first(list(dates)):
+        return DateOrder(
+            "ymd", f"Dates like '{next(iter(dates.values()))}' are read year first, which puts them in close order."
+        )
+    # A date that proves day first, one that proves month first, and one that may be read both ways.
     day = next((text for (first, second, _), text in dates.items() if first > 12 >= second), "")
     month = next((text for (first, second, _), text in dates.items() if second > 12 >= first), "")
     either = next((text for (a, b, _), text in dates.items() if 1 <= min(a, b) < max(a, b) <= 12), "")
     if day and month:
-        return "dmy", f"'{day}' is day first and '{month}' month first, in one column; write dates like 2026-01-31", ""
+        return DateOrder(
+            ambiguous=f"'{day}' is day first and '{month}' month first, in one column; write dates like 2026-01-31"
+        )
     if day or month:
         order: Order = "mdy" if month else "dmy"
         name = "month first" if month else "day first"
         if either:
             _warn_once(f"{table.path}: dates like '{either}' are read {name}, as '{day or month}' shows")
-        return order, "", f"Dates are read {name}, as '{day or month}' shows."
+        return DateOrder(order, f"Dates are read {name}, as '{day or month}' shows.")
     hint = " ".join([*columns, *table.remarks[-3:]]).lower()
     if re.search(r"\bmm?[-/.]dd?[-/.]yy", hint):
-        return "mdy", "", "Dates are read month first, as the header states."
+        return DateOrder("mdy", "Dates are read month first, as the header states.")
     if re.search(r"\bdd?[-/.]mm?[-/.]yy", hint):
-        return "dmy", "", "Dates are read day first, as the header states."
+        return DateOrder("dmy", "Dates are read day first, as the header states.")
     if table.format and table.format.dates:
-        return "mdy" if table.format.dates == "month-first" else "dmy", "", f"Dates are read {table.format.dates}."
+        order = "mdy" if table.format.dates == "month-first" else "dmy"
+        return DateOrder(order, f"Dates are read {table.format.dates}.")
+    if either and any(map(DAY_FIRST.search, columns)):
+        why = "as is usual where the column is called so"
+        return DateOrder("dmy", f"Dates like '{either}' are read day first, {why}.")
     if either and "." not in either.split(" ")[0]:
-        order_by_steps = _order_by_steps(list(dates))
+        order_by_steps = _order_by_steps(list(dates), rows_read) or _order_by_remarks(table, list(dates))
         if order_by_steps is None:
-            return "dmy", _both_readings(either), ""
+            return DateOrder(ambiguous=_both_readings(either))
         name = "day first" if order_by_steps == "dmy" else "month first"
-        _warn_once(f"{table.path}: dates like '{either}' are read {name}, which puts them in close order")
-        return order_by_steps, "", f"Dates like '{either}' are read {name}, which puts them in close order."
-    return "dmy", "", ""
+        why = "which puts them in close order" if len(dates) > 1 else "as another date in the file or its name shows"
+        _warn_once(f"{table.path}: dates like '{either}' are read {name}, {why}")
+        return DateOrder(order_by_steps, f"Dates like '{either}' are read {name}, {why}.")
+    return DateOrder()
+
+
+def _is_year_first(dates: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether dates with years of two digits are much closer together if the year is the first number."""
+    if len(dates) < 3 or max(year for _, _, year in dates) > 31 or min(year for year, _, _ in dates) <= 12:
+        return False
+    day_first = [365 * year + 30 * month + day for day, month, year in dates]
+    year_first = [365 * year + 30 * month + day for year, month, day in dates]
+    return 3 * _total_change(year_first) < _total_change(day_first)
+
+
+def _total_change(days: Sequence[int]) -> int:
+    """Return the sum of the distances between consecutive days."""
+    return sum(abs(following - day) for day, following in pairwise(days))
 
 
 def _both_readings(text: str) -> str:
@@ -284,27 +377,43 @@ def _both_readings(text: str) -> str:
     )
 
 
-def _order_by_steps(dates: Sequence[tuple[int, int, int]]) -> Order | None:
-    """The order in which consecutive dates are much closer together; None if neither is."""
-    if len(dates) < 3:
+def _order_by_remarks(table: TableFile, dates: Sequence[tuple[int, int, int]]) -> Order | None:
+    """Return the order in which the first date is one that the file's name or preamble states; None if neither is.
+
+    Such a stated date is recognised because it has the year first, as in data_2026-04-03.csv.
+    """
+    texts = " ".join([table.path.name, *table.remarks])
+    stated = {f"{y}{m}{d}" for y, m, d in re.findall(r"(20\d\d)[-_/. ]?([01]\d)[-_/. ]?([0-3]\d)(?!\d)", texts)}
+    first, second, year = dates[0]
+    month_and_day: dict[Order, str] = {"dmy": f"{second:02}{first:02}", "mdy": f"{first:02}{second:02}"}
+    orders = [order for order, digits in month_and_day.items() if f"{2000 + year % 100}{digits}" in stated]
+    return orders[0] if len(orders) == 1 else None
+
+
+def _order_by_steps(dates: Sequence[tuple[int, int, int]], rows: int) -> Order | None:
+    """Return the order in which consecutive dates are much closer together; None if neither is.
+
+    Two dates are enough if each has many rows.
+    """
+    if len(dates) < 2 or (len(dates) == 2 and rows < MANY_ROWS):
         return None
     day_first = [365 * year + 30 * second + first for first, second, year in dates]
     month_first = [365 * year + 30 * first + second for first, second, year in dates]
-    ways = [sum(abs(b - a) for a, b in pairwise(one)) for one in (day_first, month_first)]
-    if min(ways) * 3 > max(ways):
+    by_day, by_month = _total_change(day_first), _total_change(month_first)
+    if min(by_day, by_month) * 3 > max(by_day, by_month):
         return None
-    return "dmy" if ways[0] < ways[1] else "mdy"
+    return "dmy" if by_day < by_month else "mdy"
 
 
 def _find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
-    """The zone of times that state none, and a note about where it was found."""
+    """Return the zone of times that state none, and a note about where it was found."""
     if zone := table.options.timezone:
         return check_zone(zone), ""
     for name in columns:
         if found := OFFSET.search(name):
             return _offset_name(offset_minutes(found[1])), f"Times are {found[0]}, as the column '{name}' states."
-        if UTC_NAME.search(name):
-            return "UTC", f"Times are UTC, as the column '{name}' states."
+        if zone := "UTC" if UTC_NAME.search(name) else zone_of_remark(name):
+            return zone, f"Times are {zone}, as the column '{name}' states."
     if from_column := _zone_column(table, columns):
         return from_column
     if table.format and table.format.timezone:
@@ -312,11 +421,11 @@ def _find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
     for line in table.remarks:
         if zone := zone_of_remark(line):
             return zone, f"Times are {zone}, as the file states: '{line.strip()[:60]}'."
-    return "UTC", "Times have no zone and are read as UTC; state it with --timezone, such as Europe/Berlin."
+    return "UTC", NO_ZONE
 
 
 def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] | None:
-    """The zone in a column for it, if its first cell names one."""
+    """Return the zone in a column for it, if its first cell names one."""
     for name in table.columns:
         if name in columns or not ZONE_COLUMN.search(name):
             continue
@@ -330,31 +439,33 @@ def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] 
 
 
 def zone_of_remark(line: str) -> str:
-    """The time zone that a line of text names, "" if none; a line with a clock speaks of another time.
+    """Return the time zone that a line of text names, "" if none; a line with a clock speaks of another time.
 
     >>> zone_of_remark("(UTC-05:00) Eastern Time (US & Canada)"), zone_of_remark("MEZ/CET"), zone_of_remark("in GMT")
     ('America/New_York', '+01:00', 'UTC')
     """
-    for name in re.findall(r"[A-Z]\w+(?:/[A-Z]\w+)+", line):
+    for name in re.findall(r"[A-Z]\w+(?:/[A-Z]\w+)+|\b[A-Z]{3}\d[A-Z]{3}\b", line):
         if name in _zones():
             return str(name)
     offset = OFFSET.search(line)
-    american = re.search(rf"\b({'|'.join(US_ZONES)}) time\b", line, re.IGNORECASE)
+    american = re.search(rf"\b({'|'.join(US_ZONES)}) (?:standard |daylight )?time\b", line, re.IGNORECASE)
     if american:
         return f"America/{US_ZONES[american[1].lower()]}"
     if re.search(r"\d:\d\d", OFFSET.sub("", line)):
         return ""
     if offset:
         return _offset_name(offset_minutes(offset[1]))
-    words = set(re.findall(r"\b[A-Z]{3,4}\b", line))
+    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{3,4}(?![A-Za-z])", line))
     if words & {"CET", "MEZ"} and words & {"CEST", "MESZ"}:
         return "Europe/Berlin"
+    if city := next((place for both, place in US_ABBREVIATIONS.items() if words >= {*both.split()}), ""):
+        return f"America/{city}"
     known = [word for word in words if word.lower() in ZONES]
     return _offset_name(ZONES[known[0].lower()]) if known else ""
 
 
 def _offset_name(minutes: int) -> str:
-    """An offset as `check_zone` takes it.
+    """Return an offset as `check_zone` takes it.
 
     >>> _offset_name(-330), _offset_name(0)
     ('-05:30', 'UTC')
@@ -369,7 +480,7 @@ def _zones() -> frozenset[str]:
 
 
 def check_zone(zone: str) -> str:
-    """A time zone as a person states it: IANA name, offset or UTC; a UsageError for any other."""
+    """Return a time zone as a person states it: IANA name, offset or UTC; a UsageError for any other."""
     if zone.upper() in ("UTC", "GMT", "Z"):
         return "UTC"
     if re.fullmatch(r"(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?", zone, re.IGNORECASE):
@@ -384,8 +495,14 @@ def _warn_once(message: str) -> None:
     logger.warning(message)
 
 
+def _in_years(times: pl.Series) -> pl.Series:
+    """Replace times by null that Unix time or Python's dates cannot hold."""
+    return pl.select(pl.when(times.dt.year().is_between(1970, 9999)).then(times)).to_series()
+
+
 def _from_temporal(zone: str, times: pl.Series) -> pl.Series:
     """Convert dates and datetimes; those without a time zone are in `zone`."""
+    times = _in_years(times)
     if getattr(times.dtype, "time_zone", None):
         return times.cast(TIME_TYPE)
     return in_utc(times.cast(pl.Datetime("us")), zone)
@@ -407,9 +524,9 @@ def _are_days(numbers: pl.Series) -> bool:
 def _from_serial(zone: str, times: pl.Series) -> pl.Series:
     """Convert the days since the end of 1899 by which spreadsheets count, or since the year 0, as Matlab does."""
     days = pl.lit(times.cast(pl.Float64, strict=False))
-    zeros = ((EXCEL_DAYS, 25_569), (MATLAB_DAYS, 719_529))  # the days of 1970-01-01
     seconds = pl.coalesce(
-        pl.when(days.is_between(*some)).then(((days - zero) * 86_400).round()) for some, zero in zeros
+        pl.when(days.is_between(first, last)).then(((days - first) * 86_400).round())
+        for first, last in (EXCEL_DAYS, MATLAB_DAYS)
     )
     return in_utc(pl.select((1_000_000 * seconds).cast(pl.Int64).cast(pl.Datetime("us"))).to_series(), zone)
 
@@ -417,8 +534,7 @@ def _from_serial(zone: str, times: pl.Series) -> pl.Series:
 def _from_plain(form: str, times: pl.Series) -> pl.Series:
     """Parse text with a `strftime` format, null where it does not match; without an offset the zone is UTC."""
     parsed = times.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-    # %Y reads 01/02/20 as the year 20: such a date counts as not parsed.
-    return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()
+    return _in_years(parsed)  # %Y reads 01/02/20 as the year 20: such a date counts as not parsed
 
 
 def _from_text(plain: str, shape: TimeShape, order: Order, zone: str, times: pl.Series) -> pl.Series:
@@ -448,7 +564,7 @@ def _from_shape(shape: TimeShape, order: Order, zone: str, texts: pl.Series) -> 
     else:
         local = found.select(pl.when(pl.col("offset").is_null()).then("time")).to_series()
         parsed = in_utc(local, zone)
-    return pl.select(pl.when(parsed.dt.year() >= 1970).then(parsed)).to_series()
+    return parsed
 
 
 def in_utc(times: pl.Series, zone: str) -> pl.Series:
@@ -493,12 +609,16 @@ def parse_times(
     if form.doubt:
         raise DataError(f"{table.path}: {form.doubt}")
     written = batch.select(LINE, _joined_text(form.columns))
-    times = form.read(written[TIME]).alias(TIME)
+    times = _in_years(form.read(written[TIME])).alias(TIME)
     lost = times.is_null()
     if not lost.any():
         tally.add_rows(written.clear(), batch.height)
         return batch, times
-    unread = written.filter(lost).with_columns(pl.col(TIME).cast(pl.String))
+    unread = written.filter(lost)
+    if unread.schema[TIME].is_temporal():  # Polars panics when it writes a time whose year it does not know
+        unread = unread.with_columns(pl.when(pl.col(TIME).dt.year().is_not_null()).then(TIME))
+    unread = unread.with_columns(pl.col(TIME).cast(pl.String))
+    _refuse_other_order(batch.filter(lost), table)
     shape = shape_of(form.sample)
     for line, text in unread.drop_nulls().head(HEAD_ROWS).rows():
         other = shape_of(text)
@@ -507,3 +627,13 @@ def parse_times(
             raise DataError(f"{place}: '{text}' and '{form.sample}' mix times with and without a time zone")
     tally.add_rows(unread, batch.height - unread.height)
     return batch.filter(~lost), times.filter(~lost)
+
+
+def _refuse_other_order(rows: pl.DataFrame, table: TableFile) -> None:
+    """Raise a DataError if a row repeats the header in another order, as in a file that joins others."""
+    names = rows.select(cs.string()).columns
+    others = (pl.col(name).is_in([one for one in names if one != name]) for name in names)
+    again = rows.filter(pl.any_horizontal(others)) if len(names) > 1 else rows.clear()
+    if again.height:
+        place = table.place(again[LINE][0])
+        raise DataError(f"{place}: the header comes again, with the columns in another order; split the file there")

@@ -4,7 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from scare.data.column_mapping import ColumnMapping, DataSection, tidy_columns
-from scare.records import convert, load_toml
+from scare.schema import convert, load_toml
 
 
 def read_mapping(path: Path | str) -> ColumnMapping:

@@ -57,7 +57,8 @@ def test_the_sentences_give_the_shift_and_the_zone_that_explains_it() -> None:
     assert first.startswith("box: the clocks disagree: correlation 0.99")
     assert "with the sensor shifted by +5 hours, 0." in first
     assert rest == [
-        "box: sensor times in America/New_York or reference times in Asia/Karachi would explain it: --timezone"
+        "box: sensor times in America/New_York (--timezone) or reference times in Asia/Karachi (--reference-timezone)"
+        " would explain it"
     ]
     (agree,) = check_clock(*pair(20, 0.0), "pm25").describe()
     assert agree.startswith("box: the clocks agree (correlation 0.99")

@@ -11,7 +11,7 @@ from scare.data.column_mapping import DataSection, tidy_columns
 from scare.data.column_summary import find_limits
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
-from scare.records import convert
+from scare.schema import convert
 
 BOXES = {
     "about": 'about = "four boxes"',

@@ -1,5 +1,6 @@
 """Doubts about a co-location: each mistake is named with its evidence, and a good one raises none."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -19,12 +20,19 @@ def air(seed: int = 1) -> np.ndarray:
     return 20 + 4 * slow + 3 * np.sin(np.arange(ROWS) * 2 * np.pi / 144)
 
 
-def box(raw: np.ndarray, truth: np.ndarray, rows: int = ROWS, **others: np.ndarray) -> Readings:
+def box(
+    raw: np.ndarray,
+    truth: np.ndarray,
+    reference: str = "truth",
+    sensor: str = "raw",
+    rows: int = ROWS,
+    **others: np.ndarray,
+) -> Readings:
     start = datetime(2026, 3, 1, tzinfo=UTC)
     times = [start + timedelta(minutes=10 * row) for row in range(rows)]
-    columns = {name: values[:rows] for name, values in {"raw": raw, **others, "reference": truth}.items()}
-    channels = tuple(Channel(name) for name in ("raw", *others))
-    return Readings("box", pl.DataFrame({"time": times, **columns}), channels, Channel("truth"))
+    columns = {name: values[:rows] for name, values in {sensor: raw, **others, "reference": truth}.items()}
+    channels = tuple(Channel(name) for name in (sensor, *others))
+    return Readings("box", pl.DataFrame({"time": times, **columns}), channels, Channel(reference))
 
 
 def noisy(seed: int = 2) -> np.ndarray:
@@ -42,6 +50,12 @@ def test_a_reference_of_something_else_is_fatal(truth: np.ndarray) -> None:
     assert doubts[0].text.startswith("The reference has nothing to do with the sensor: all channels together explain")
 
 
+def test_a_device_that_is_there_twice_is_fatal() -> None:
+    (doubt,) = check_colocation([box(noisy(), air()), replace(box(noisy(), air()), device="copy")])
+    assert doubt.fatal
+    assert doubt.text.startswith("box and copy have the same readings in 100 % of their 1,440 common rows")
+
+
 def test_a_weak_sensor_is_not_called_unrelated() -> None:
     weak = air() + np.random.default_rng(5).normal(0, 30, ROWS)
     assert check_colocation([box(weak, air())]) == []
@@ -51,6 +65,15 @@ def test_a_weak_sensor_is_not_called_unrelated() -> None:
     ("readings", "text"),
     [
         (box(noisy(), air(), copy=air()), "copy is the reference itself"),
+        (box(noisy(), air(), copy=(air() / 1.9).round(3)), "the reference is 1.9 times copy"),
+        (box(np.sort(noisy()), air()), "raw never falls from the first row to the last"),
+        (box(noisy(), -np.sort(air())), "the reference never rises"),
+        (box(np.minimum(noisy(), 50), air()), "raw is 50, its highest value, in"),
+        (box(noisy(), np.repeat(air()[::6], 6)), "the reference changes every 1 hour and the sensor every 10 minutes"),
+        (box(noisy(), 1000 * air(), sensor="pm25"), "the reference varies 5"),
+        (box(noisy(), -air(), sensor="pm25"), "the reference falls when pm25 rises"),
+        (box(noisy(), air(), "station_NO2", "pm25"), "pm25 measures PM2.5, and the reference station_NO2 is NO2"),
+        (box(noisy(), air(), "pm25", "pm25_station"), "pm25_station is calibrated to pm25: are sensor and reference"),
         (box(np.full(ROWS, 3.0), air(), other=noisy()), "raw never changes"),
         (box(np.round(noisy() / 30) * 30, air(), other=noisy()), "raw has only 3 different values, 30 apart"),
         (box(noisy(), np.where(abs(np.arange(ROWS) - 700) < 100, 44.0, air())), "the reference stays at 44 for"),
@@ -64,6 +87,8 @@ def test_a_mistake_is_named(readings: Readings, text: str) -> None:
 
 
 def test_of_several_devices_the_first_is_named_and_the_others_are_counted() -> None:
-    (doubt,) = check_colocation([box(np.roll(noisy(), 36), air())] * 2 + [box(noisy(), air())])
+    (doubt,) = check_colocation(
+        [box(np.roll(noisy(2), 36), air()), box(np.roll(noisy(3), 36), air()), box(noisy(), air())]
+    )
     assert doubt.text.startswith("box: the sensor follows the reference better")
     assert doubt.text.endswith("(2 of 3 devices)")

@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from scare.data.column_guess import Inspection, inspect_table
 from scare.data.column_mapping import ColumnMapping, read_readings
 from scare.data.quantities import guess_unit
 from scare.data.readings import Channel
+from scare.data.tables import TableOptions
 from scare.errors import DataError
 from tests.data.column_mappings import read_mapping
 
@@ -250,3 +252,72 @@ def test_codes_beyond_the_plausible_range_count_as_missing(
 def test_a_parameter_column_gives_the_value_its_quantity(inspected: Inspect) -> None:
     found = inspected(day("Parameter Name,Value", lambda row: f"Ozone,{wave(row, 9)}"))
     assert found.columns[0].quantity == "O3"
+
+
+def test_a_quantity_may_rise_evenly_in_a_short_file(inspected: Inspect) -> None:
+    rows = "".join(f"2026-01-01 {hour:02}:00,{hour + 1},{400 + hour},{hour / 2}\n" for hour in range(20))
+    found = inspected("time,No,CO2,Temperature\n" + rows)
+    assert [one.name for one in found.columns] == ["CO2", "Temperature"]
+    assert dict(found.left_out) == {"No": "a counter"}
+
+
+def test_a_column_whose_text_comes_late_stays_text_and_codes_of_numbers_count(tmp_path: Path) -> None:
+    """Large files become numbers block by block; the first block alone must not decide."""
+    rows, path = 270_000, tmp_path / "large.csv"
+    times = pl.datetime_range(datetime(2026, 1, 1), interval="1s", end=datetime(2026, 1, 9), eager=True)[:rows]
+    boxes = ["007" if i < 200_000 else "box-2" for i in range(rows)]
+    values = [-555.0 if i % 50 == 7 else i * i % 97 + 0.25 for i in range(rows)]
+    pl.DataFrame({"time": times, "device": boxes, "pm25": values}).write_csv(path)
+    found = inspect_table(path, TableOptions(missing=("-555",)))
+    assert found.device_column == "device"
+    assert found.stamps["device"].unique(maintain_order=True).to_list() == ["007", "box-2"]
+    assert found.column("pm25").low == 0.25
+    assert found.rows == rows
+
+
+def test_sizes_in_tenths_of_a_micrometre_are_told_by_the_largest(inspected: Inspect) -> None:
+    found = inspected(day("pm10 env,pm25 env,pm100 env", lambda row: f"{wave(row, 9)},{wave(row, 8)},{wave(row, 7)}"))
+    assert [one.quantity for one in found.columns] == ["PM", "PM2.5", "PM10"]
+    assert [found.columns[0].measures(name) for name in ("PM", "PM10")] == [True, False]
+
+
+def test_masses_of_one_instrument_are_in_one_unit(inspected: Inspect) -> None:
+    found = inspected(day("pm1,pm10", lambda row: f"{wave(row, 9) / 1000:.4f},{wave(row, 9)}"))
+    assert [one.unit for one in found.columns] == ["ug/m3", "ug/m3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity", "unit"),
+    [
+        *(("PM2.5 (particles)", "particle count", ""), ("PM2.5 (µg/m³)", "PM2.5", "ug/m3")),
+        *(("Wind Chill [degF]", "T", "degF"), ("Humidity (g/kg)", "", ""), ("CO2 cell temperature (C)", "T", "degC")),
+        *(("Registros no validados", "", ""), ("KpAirpWik", "", ""), ("Torremolinos", "", "")),
+    ],
+)
+def test_a_unit_that_contradicts_a_name_counts(inspected: Inspect, name: str, quantity: str, unit: str) -> None:
+    (column,) = inspected(day(f'"{name}"', lambda row: wave(row, 9))).columns
+    assert (column.quantity, column.unit) == (quantity, unit)
+
+
+def test_the_quality_of_a_column_is_no_channel(inspected: Inspect) -> None:
+    found = inspected(day("pm25,calidad_pm25,air_quality", lambda row: f"{wave(row, 9)},{wave(row, 2)},{wave(row, 5)}"))
+    assert dict(found.left_out) == {"calidad_pm25": "a code"}
+
+
+def test_a_code_far_below_zero_counts_even_once(inspected: Inspect) -> None:
+    found = inspected(day("so2", lambda row: "-9999" if row == 7 else wave(row, 9)))
+    assert found.columns[0].sentinels == (-9999.0,)
+    assert "so2: -9999 (1 time) means 'no reading' and counts as missing" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("header", "label"),
+    [("end_device_ids.device_id", "box-{}"), ("Name", "{}"), ("Station code", "{}")],
+)
+def test_a_device_may_be_named_by_numbers_or_within_a_message(inspected: Inspect, header: str, label: str) -> None:
+    rows = [
+        f"2026-01-13 {hour:02}:00,{label.format(box)},{hour * box % 7 + box / 2}\n"
+        for hour in range(24)
+        for box in (1, 2)
+    ]
+    assert inspected(f"time,{header},pm25\n" + "".join(rows)).device_column == header

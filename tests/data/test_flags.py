@@ -319,7 +319,7 @@ def test_a_box_that_is_dead_for_a_period_is_left_out_of_it(dead: slice, part: st
 
 def test_the_sensor_to_calibrate_cannot_be_done_without() -> None:
     split = by_time(colocated_box("a"), colocated_box("bb", "no2"))
-    assert split.left_out == ("bb is left out: no2 has no usable value; look at it with 'scare inspect'",)
+    assert split.left_out == ("bb is left out: no2 has no usable value; check it with 'scare inspect'",)
 
 
 def test_a_channel_that_is_dead_on_most_devices_is_named_with_the_option_that_leaves_it_out() -> None:

@@ -114,7 +114,7 @@ def test_a_time_split_has_the_same_borders_for_all_and_a_gap_after_each() -> Non
     assert [targets(one) for one in split.test] == [[16, 17, 18, 19]] * 2
     assert split.description == (
         "by time: borders 2026-01-01 00:08:00 and 2026-01-01 00:14:00;"
-        " the first 2 minutes after each fill the window and are not scored"
+        " rows up to 2 minutes after each only fill windows and are not scored"
     )
     assert split.notes == ()
 
@@ -161,7 +161,7 @@ def test_an_empty_part_is_named_with_the_reason() -> None:
         split_by_time([box("a", 20)], 600.0)
     assert str(caught.value) == (
         "validation has no rows with a reference; by time: borders 2026-01-01 00:12:00 and"
-        " 2026-01-01 00:15:00; the first 10 minutes after each fill the window and are not scored"
+        " 2026-01-01 00:15:00; rows up to 10 minutes after each only fill windows and are not scored"
     )
     with pytest.raises(DataError, match="test has no rows with a reference; by device: train a; validation b"):
         split_by_device([box("a"), box("b"), box("c", level=None)])
@@ -182,7 +182,7 @@ def test_a_split_made_by_hand_is_refused_when_a_device_is_too_close_to_itself() 
     with pytest.raises(DataError) as caught:
         check_leakage(split, 301.0)
     assert str(caught.value) == (
-        "a leaks from train to test: references 5 minutes apart, for a gap of 301 seconds; by hand"
+        "a leaks from train to test: references are only 5 minutes apart, for a gap of 301 seconds; by hand"
     )
 
 

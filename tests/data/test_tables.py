@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from polars._typing import TimeUnit
 
 from scare.data.alignment import check_step
 from scare.data.column_guess import inspect_table
@@ -221,6 +222,18 @@ class TestTimes:
         (readings,) = read_readings(saved(tmp_path, GOOD + f"{time},1\n"), MAPPING)
         assert len(readings) == 3
         assert f"1 row is left out, without a time that can be read: '{time}' in line 5." in caplog.text
+
+    @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+    @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+    @pytest.mark.parametrize("moment", [-(2**63) + 1, -162 * 10**15])
+    def test_a_moment_before_1970_is_no_time(
+        self, unit: TimeUnit, zone: str | None, moment: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        moments = pl.Series([0, moment, 60_000]).cast(pl.Datetime(unit, zone))
+        pl.DataFrame({"time": moments, "pm25": [1.0, 2.0, 3.0]}).write_parquet(tmp_path / "box.parquet")
+        (readings,) = read_readings(tmp_path / "box.parquet", MAPPING)
+        assert readings.values.ravel().tolist() == [1, 3]
+        assert "1 row is left out, without a time that can be read: " in caplog.text
 
     def test_two_digit_years_are_of_this_century(self, tmp_path: Path) -> None:
         assert times_of(tmp_path, "01/01/26 12:00") == [NOON]

@@ -1,7 +1,7 @@
 """Known formats: exports of makers and agencies, how they are recognised and what their columns mean.
 
-The table is `formats.toml`. Comes from `tables.open_table`, which recognises the format of a file; goes to `times`
-(zone), `column_guess` (roles and units) and `alignment` (stamp).
+The table is `known_formats.toml`. Comes from `tables.open_table`, which recognises the format of a file; goes to
+`times` (zone), `column_guess` (roles and units) and `alignment` (stamp).
 """
 
 import re
@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from scare.records import convert, load_toml, with_names
+from scare.schema import convert, load_toml, with_names
 
-SPOKEN = ("HOBO", "DEFRA")  # said as words
-TABLE = Path(__file__).with_name("formats.toml")
+SPOKEN = ("HOBO", "DEFRA", "SINCA")  # said as words
+TABLE = Path(__file__).with_name("known_formats.toml")
 Kind = Literal["", "sensor", "reference", "weather"]
-Role = Literal["", "channel", "reference", "weather", "time", "device", "site", "unit", "flag", "ignore"]
+Role = Literal["", "channel", "reference", "weather", "time", "device", "site", "unit", "flag", "index", "ignore"]
 Stamp = Literal["", "begin", "end"]
 
 
@@ -31,12 +31,12 @@ class FormatColumn:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """A maker's format; the header of `formats.toml` says what each field is."""
+    """A maker's format; the header of `known_formats.toml` says what each field is."""
 
     name: str
     title: str
     source: str
-    checked: bool = False
+    checked: Literal["", "header", "file"] = ""
     kind: Kind = ""
     header: tuple[str, ...] = ()
     preamble: str = ""
@@ -47,6 +47,9 @@ class TableFormat:
     dates: Literal["", "day-first", "month-first"] = ""
     stamp: Stamp = ""
     missing: tuple[str, ...] = ()
+    flag: str = ""
+    valid: tuple[str, ...] = ()
+    either: tuple[str, ...] = ()
     codes: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, FormatColumn] = field(default_factory=dict)
 
@@ -55,12 +58,13 @@ class TableFormat:
         """What `scare inspect` says of a file of this format."""
         first = self.title.split()[0]
         spelled = first.isupper() and first not in SPOKEN  # letter by letter, as in "an SDFS file", "a UBA file"
-        return f"This looks like {'an' if first[0] in ('AEFHILMNORSX' if spelled else 'AEIO') else 'a'} {self.title}."
+        vowels = "AEFHILMNORSX" if spelled else "AEIO"
+        return f"This looks like {'an' if first[0].upper() in vowels else 'a'} {self.title}."
 
 
 @cache
 def formats() -> Mapping[str, TableFormat]:
-    """All known formats by name.
+    """Return all known formats by name.
 
     >>> formats()["purpleair-map"].timezone
     'UTC'
@@ -69,17 +73,20 @@ def formats() -> Mapping[str, TableFormat]:
 
 
 def recognise(columns: Sequence[str], remarks: Sequence[str] = ()) -> TableFormat | None:
-    """The first known format whose columns are all there, or whose preamble is."""
-    names, text = {name.lower() for name in columns}, "\n".join(remarks)
-    for one in formats().values():
-        if one.row or (one.header and not all(name.lower() in names for name in one.header)):
+    """Return the first known format whose columns are all there, or whose preamble is."""
+    names = {name.lower() for name in columns}
+    text = "\n".join(remarks)
+    for candidate in formats().values():
+        if candidate.row or (candidate.header and not all(name.lower() in names for name in candidate.header)):
             continue
-        if one.preamble and not re.search(one.preamble, text, re.IGNORECASE):
+        if candidate.preamble and not re.search(candidate.preamble, text, re.IGNORECASE):
             continue
-        return one
+        return candidate
     return None
 
 
 def recognise_row(line: str) -> TableFormat | None:
-    """The known format without a header whose rows look like this line."""
-    return next((one for one in formats().values() if one.row and re.match(one.row, line)), None)
+    """Return the known format without a header whose rows look like this line."""
+    return next(
+        (candidate for candidate in formats().values() if candidate.row and re.match(candidate.row, line)), None
+    )

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from scare.data.column_mapping import ColumnMapping, read_readings
-from scare.data.frames import as_polars, is_pandas, read_frame, with_columns
+from scare.data.dataframes import as_polars, is_pandas, read_frame, with_columns
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 

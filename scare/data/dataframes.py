@@ -50,7 +50,7 @@ def read_frame(
     device_column: str = "",
     device: str = ONLY_DEVICE,
 ) -> list[DeviceRows]:
-    """The readings of each device in a table, in the order of time.
+    """Return the readings of each device in a table, in the order of time.
 
     Without `channels` every column of numbers is one, except the reference. Without a device column all rows belong
     to `device`.
@@ -60,12 +60,12 @@ def read_frame(
     if not channels:
         labels = {time, device_column, *RESERVED} | ({target.name} if target else set())
         channels = [name for name in cs.expand_selector(frame, cs.numeric()) if name not in labels]
-    named = tuple(Channel(one) if isinstance(one, str) else one for one in channels)
+    named = tuple(Channel(channel) if isinstance(channel, str) else channel for channel in channels)
     if not named:
         raise UsageError(f"the table has no column of numbers besides {', '.join(frame.columns)}; name the channels")
     known = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=_temporal(frame), rows=frame)
     known.require(
-        [time, *(one.name for one in named), *([target.name] if target else []), *filter(None, [device_column])]
+        [time, *(channel.name for channel in named), *([target.name] if target else []), *filter(None, [device_column])]
     )
     mapping = ColumnMapping((time,), (*named, Channel(ROW)), target, device_column)
     numbered = replace(known, columns=(*known.columns, ROW), rows=frame.with_row_index(ROW))
@@ -74,10 +74,12 @@ def read_frame(
 
 
 def _device_rows(rows: pl.DataFrame, channels: tuple[Channel, ...], reference: Channel | None) -> DeviceRows:
-    device, ordered = str(rows[DEVICE][0]), rows.sort(TIME, maintain_order=True)
+    device = str(rows[DEVICE][0])
+    ordered = rows.sort(TIME, maintain_order=True)
     repeated = ordered.filter(~pl.col(TIME).is_first_distinct())
     if repeated.height:
-        number, time = int(repeated[ROW][0]) + 1, repeated[TIME][0]
+        number = int(repeated[ROW][0]) + 1
+        time = repeated[TIME][0]
         raise DataError(
             f"row {number} of the table: {time:%Y-%m-%d %H:%M:%S} is there twice for '{device}'; name the column of"
             " the device (device_column), or drop one of the rows"
@@ -87,7 +89,7 @@ def _device_rows(rows: pl.DataFrame, channels: tuple[Channel, ...], reference: C
 
 
 def as_polars(table: Any, time: str = TIME) -> pl.DataFrame:
-    """A table as a Polars frame; the index of a pandas table becomes the column `time` if it has none.
+    """Return a table as a Polars frame; the index of a pandas table becomes the column `time` if it has none.
 
     >>> as_polars({"time": [1.8e9], "pm25": [None]}).columns
     ['time', 'pm25']
@@ -105,7 +107,7 @@ def as_polars(table: Any, time: str = TIME) -> pl.DataFrame:
     elif isinstance(table, Mapping):
         columns = {str(name): _as_series(values) for name, values in table.items()}
     elif isinstance(table, pl.DataFrame):
-        columns = {one.name: one for one in table}
+        columns = {column.name: column for column in table}
     else:
         raise UsageError(
             f"a {type(table).__name__} has no names of columns and no times; give a table of pandas or Polars, or a"
@@ -114,7 +116,7 @@ def as_polars(table: Any, time: str = TIME) -> pl.DataFrame:
     if time not in columns:
         index_too = ", nor are they its index" if is_pandas(table) else ""
         raise UsageError(f"the table has no column '{time}'{index_too}; name the column of times with time=")
-    frame = pl.DataFrame([one.alias(name) for name, one in columns.items()])
+    frame = pl.DataFrame([column.alias(name) for name, column in columns.items()])
     return frame.with_columns(cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String))
 
 
@@ -124,14 +126,14 @@ def is_pandas(table: Any) -> bool:
 
 
 def with_columns(table: Any, columns: Sequence[pl.Series], time: str = TIME) -> Any:
-    """A table with more columns [rows]: of pandas if it is one, otherwise of Polars."""
+    """Return a table with more columns [rows]: of pandas if it is one, otherwise of Polars."""
     if is_pandas(table):
-        return table.assign(**{one.name: one.to_numpy() for one in columns})
+        return table.assign(**{column.name: column.to_numpy() for column in columns})
     return as_polars(table, time).with_columns(columns)
 
 
 def _from_pandas(column: Any) -> pl.Series:
-    """A column of pandas without its libraries for text, which Polars would ask for; missing values are null."""
+    """Return a column of pandas without its libraries for text, which Polars would ask for; missing values are null."""
     kind = column.dtype.kind
     if kind == "M":  # in UTC, if there is a zone
         times = pl.Series(np.asarray(column, "datetime64[us]"))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from scare.data.cells import FORMATS, is_unit, kind
+from scare.data.quantities import find_quantity
 
 DELIMITERS = (",", ";", "\t", "|")
 SPACES = " "  # columns divided by one or more spaces, at fixed places or not
@@ -23,6 +24,8 @@ TIME_WORD = re.compile(
     r"|year|jahr|ano|año|month|day|hour|last_changed|时间|日期|^ts$|^rec$|czas|dato|klokke|when",
     re.IGNORECASE,
 )
+WORDS = re.compile(r'(?:"(?:[^"]|"")*"|[^\s"])+')  # divided by spaces, but not within quotes
+OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])\s*"[^"]*$')  # of a cell that goes on in the next line
 BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
 IN_UNIT = re.compile(r"(?:\bin |, )([^\s,()]+(?: ?/ ?\S+)?)")
 
@@ -40,9 +43,22 @@ class Layout:
 
 def split(line: str, delimiter: str) -> list[str]:
     """Split a line into stripped cells; a delimiter inside quotes does not count."""
-    if delimiter == SPACES:
-        return line.split()
+    if delimiter == SPACES:  # perhaps a header with signs over data without them
+        return [cell.rstrip(";,").strip('"') for cell in WORDS.findall(line)]
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
+
+
+def join_broken(lines: Sequence[str]) -> list[str]:
+    """Join lines of one quoted cell into the last of them; the others become blank, so that all keep their numbers.
+
+    >>> join_broken(['time;"PM2.5', '(ug/m3)"', '2026-01-01;1.5'])
+    ['', 'time;"PM2.5 (ug/m3)"', '2026-01-01;1.5']
+    """
+    joined = list(lines)
+    for i in range(len(lines) - 1):
+        if OPEN_QUOTE.search(joined[i]) and lines[i + 1].count('"') < 2:
+            joined[i : i + 2] = ["", f"{joined[i].rstrip()} {lines[i + 1].strip()}"]
+    return joined
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
@@ -68,7 +84,7 @@ def _weight(cells: Sequence[str]) -> float:
     if len(cells) < 2:
         return 0.0
     kinds = [kind(cell) for cell in cells if cell]
-    return sum(one in ("number", "time") for one in kinds) + sum(one == "nothing" for one in kinds) / 2
+    return sum(what in ("number", "time") for what in kinds) + sum(what == "nothing" for what in kinds) / 2
 
 
 def find_layout(
@@ -102,27 +118,27 @@ def find_layout(
 def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
     """Find the usual kind of each column's cells, "" for a column that is mostly empty."""
     typed = [row for row in rows if _weight(row) >= 1]
-    # From a third on, because the first rows may still be a preamble.
+    # If there are enough rows, up to a third of them is skipped: they may still be a preamble.
     sample = typed[max(0, min(len(typed) // 3, len(typed) - SAMPLE)) :][:SAMPLE]
     if not sample:
         return []
-    # The width that most rows have; wide rows count more, because text is split into few cells by chance.
+    # The usual width. Wide rows count more: a line of text with a number in it may have a delimiter or two by chance.
     weights: Counter[int] = Counter()
     for row in sample:
         weights[len(row)] += 1 + len(row) // 4
-    width = max(weights, key=lambda one: weights[one])
+    width = max(weights, key=lambda cells: weights[cells])
     kinds = []
     for column in range(width):
         found = Counter(kind(row[column]) for row in sample if len(row) > column and row[column])
-        best = max(found, key=lambda one: found[one], default="")
+        best = max(found, key=lambda what: found[what], default="")
         kinds.append(best if sum(found.values()) >= len(sample) / 2 else "")
     return kinds
 
 
 def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int, strict: bool) -> int | None:
-    """Find the first row of data with at least two cells that is followed by more data.
+    """Find the first row of data that has two cells and is followed mostly by data; else the first row of data.
 
-    `strict` also asks that half of all rows are data, because any text has columns if spaces divide them.
+    `strict`, for columns that spaces divide, asks that half of all rows are data: any prose has spaces.
     """
     likely = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
     if strict and len(likely) < max(2, sum(any(row) and not row[0].startswith("#") for row in rows) / 2):
@@ -139,10 +155,10 @@ def _is_data(row: Sequence[str], columns: Sequence[str]) -> bool:
     """Whether a row is data: it has a time in the first time column, or else numbers in the number columns."""
     if len(row) < max(2, len(columns) / 2):
         return False
-    times = [i for i, one in enumerate(columns) if one == "time"]
+    times = [i for i, what in enumerate(columns) if what == "time"]
     if times:
         return len(row) > times[0] and kind(row[times[0]]) == "time"
-    numbers = [kind(row[i]) for i, one in enumerate(columns) if one == "number" and i < len(row)]
+    numbers = [kind(row[i]) for i, what in enumerate(columns) if what == "number" and i < len(row)]
     return "number" in numbers and numbers.count("text") + numbers.count("time") <= len(numbers) / 5
 
 
@@ -155,47 +171,74 @@ def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: i
 
 
 def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> float:
-    """Score how much a row looks like a header: the share of distinct names, plus ½ if a time column is named so."""
+    """Score how much a row looks like a header.
+
+    The score is the share of columns with a distinct name, where a number counts half, plus ½ if the time column has a
+    time word. It is less if the row does not fit the width or is a comment.
+    """
     cells = [cell for cell in row if cell]
-    times = [i for i, one in enumerate(columns) if one == "time"]
-    word = any(TIME_WORD.search(row[i]) and not FORMATS.fullmatch(row[i]) for i in times if i < len(row))
-    if len(cells) < 2 and width > 2 and not word:
+    times = [i for i, what in enumerate(columns) if what == "time"]
+    has_time_word = any(TIME_WORD.search(row[i]) and not FORMATS.fullmatch(row[i]) for i in times if i < len(row))
+    if len(cells) < 2 and width > 2 and not has_time_word:
         return 0.0
     texts = {cell for cell in cells if kind(cell) in ("text", "nothing")}
     names = {cell for cell in texts if not is_unit(cell) and not FORMATS.fullmatch(cell)}
+    hours = {(i, cell) for i, cell in enumerate(row[: len(columns)]) if columns[i] == "number" and kind(cell) == "time"}
     numbers = {cell for cell in cells if kind(cell) == "number"}
-    filled = sum(one != "" for one in columns) or width
+    filled = sum(what != "" for what in columns) or width
     fits = filled <= len(row) <= width + 1 or len(cells) >= filled
-    share = min(1.0, (len(names) + len(numbers) / 2) / max(filled, 1))
-    comment = row[0].startswith("#") and row[0] != "#"
-    return (share * (1 if fits else 0.5) + 0.5 * word) * (0.3 if comment else 1)
+    share = min(1.0, (len(names) + len(hours) + len(numbers) / 2) / max(filled, 1))
+    is_comment = row[0].startswith("#") and row[0] != "#"
+    return (share * (1 if fits else 0.5) + 0.5 * has_time_word) * (0.3 if is_comment else 1)
 
 
 def _names(
     header: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]], kinds: Sequence[str]
 ) -> tuple[str, ...]:
-    """Name the columns; an empty name, or a mere unit, takes the label above it (`above`, nearest first)."""
-    names, width, columns = list(header), len(kinds), list(enumerate(kinds))[1:]
+    """Name the columns: by the header, and where that is not enough by the rows around it (`above`, nearest first)."""
+    names = list(header)
+    width = len(kinds)
+    columns = list(enumerate(kinds))[1:]
     if names[0].startswith("#") and names[0] != "#":
         names[0] = names[0].lstrip("# ")
     while len(names) > width and not names[-1]:
         names.pop()
-    if len(names) == width - 1 and any(one == "time" and TIME_WORD.search(names[i - 1]) for i, one in columns):
-        names.insert(0, "")  # the column of row numbers has no name
+    # One name too few, and that of the time is one column too early: a column of row numbers has no name.
+    if len(names) == width - 1 and any(what == "time" and TIME_WORD.search(names[i - 1]) for i, what in columns):
+        names.insert(0, "")
     labels = [row for row in above if len(row) >= width / 2 and sum(map(bool, row)) >= 2]
+    # Instead of no name, or a mere unit: the nearest label above.
     for i, name in enumerate(names):
         if not name or is_unit(name):
             texts = (row[i] for row in labels if i < len(row) and kind(row[i]) == "text" and not is_unit(row[i]))
             names[i] = next(texts, name)
+    # Instead of one name that is only numbered, as in 1:PM | 2:PM: the labels above that differ most.
     numbered = [i for i, name in enumerate(names) if re.match(r"\d+:", name)]
-    if len({names[i].partition(":")[2] for i in numbered}) == 1 and len(numbered) > 1:  # one name, only numbered
+    if len(numbered) > 1 and len({names[i].partition(":")[2] for i in numbered}) == 1:
         best = max(labels, key=lambda row: len({row[i] for i in numbered if i < len(row)}), default=names)
         for i in numbered:
             names[i] = best[i] or names[i]
+    # Names that occur twice get the text below or above them added.
     filled = [name for name in names if name]
     below = next((row for row in between if not any(map(is_unit, row)) and sum(map(bool, row)) > 1), None)
-    if len(set(filled)) < len(filled) and below:  # as in 12 | 1 | 2 over AM | AM | AM
+    merged = below and any(not a and kind(b) == "text" for a, b in zip(header, below, strict=False) if b)
+    if below and merged:  # as in Date | Roof | over | PM10 | NO2
+        title, own = "", names
+        names = []
+        for i, name in enumerate(own):
+            title = name or title
+            names.append(f"{title} {below[i]}" if i < len(below) and below[i] else name)
+    elif len(set(filled)) < len(filled) and below:  # as in 12 | 1 | 2 over AM | AM | AM
         names = [f"{name} {below[i]}".strip() if i < len(below) else name for i, name in enumerate(names)]
+    elif len(set(filled)) < len(filled) and labels:  # as in Wedding | Wedding over NO2 | PM10 over hourly | hourly
+        for i in [i for i, name in enumerate(header) if name and header.count(name) > 1]:
+            over = [row[i] for row in labels[::-1] if i < len(row) and kind(row[i]) == "text"]
+            names[i] = " ".join(dict.fromkeys([*over, names[i]]))
+    # Names of stations over that of what they measure, as in Warsaw | Cracow over PM10 | PM10.
+    for row in between:
+        for i, cell in list(enumerate(row[: len(names)]))[1:]:
+            if find_quantity(cell) and not is_unit(cell) and not find_quantity(names[i]):
+                names[i] = f"{names[i]} {cell}".strip()
     return tuple(names)
 
 
@@ -221,7 +264,7 @@ def _names_by_place(
 
 
 def _distance(span: tuple[int, int], start: int, end: int, centre: float) -> tuple[float, float]:
-    """Distance of a word from a column, for sorting: minus their overlap, then the distance of their centres."""
+    """Return the distance of a word from a column, to sort by: minus their overlap, then between their centres."""
     overlap = max(0, min(span[1], end) - max(span[0], start))
     return -overlap, abs((span[0] + span[1]) / 2 - centre)
 

@@ -1,0 +1,119 @@
+"""Sites: where devices stand and when, so that a series survives a box being swapped.
+
+A table of stays (CSV: site, device, from, to) is the element history of a network. Times are UTC unless they state a
+zone; an empty `from` or `to` means since ever or until now.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain, pairwise
+from math import inf
+from pathlib import Path
+
+import polars as pl
+
+from scare.data.readings import DEVICE, TIME
+from scare.errors import DataError, UsageError
+
+SITE = "site"  # column of results
+COLUMNS = (SITE, DEVICE, "from", "to")
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A device at a site from `first` to before `last`, in seconds since 1970."""
+
+    site: str
+    device: str
+    first: float
+    last: float
+
+
+@dataclass(frozen=True)
+class Sites:
+    """All stays of a network.
+
+    >>> sites = Sites((Stay("Main Street", "box-1", 0.0, 100.0), Stay("Main Street", "box-2", 100.0, inf)))
+    >>> sites.at("box-1", 50.0), sites.at("box-2", 150.0), sites.at("box-1", 150.0)
+    ('Main Street', 'Main Street', '')
+    """
+
+    stays: tuple[Stay, ...] = ()
+
+    @cached_property
+    def _by_device(self) -> dict[str, list[Stay]]:
+        found: dict[str, list[Stay]] = {}
+        for stay in self.stays:
+            found.setdefault(stay.device, []).append(stay)
+        return found
+
+    def of_device(self, device: str) -> Sequence[Stay]:
+        """Return the stays of a device."""
+        return self._by_device.get(device, ())
+
+    def at(self, device: str, time: float) -> str:
+        """Return the site of a device at a time in seconds; empty if none is stated."""
+        return next((stay.site for stay in self.of_device(device) if stay.first <= time < stay.last), "")
+
+    def add_to(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add a column `site` to rows with `device` and `time`, null where none is stated; without stays, nothing."""
+        if not self.stays:
+            return frame
+        seconds = pl.col(TIME).dt.epoch("us") / 1e6
+        site = pl.lit(None, pl.String)
+        for stay in chain.from_iterable(map(self.of_device, frame[DEVICE].unique())):
+            there = (pl.col(DEVICE) == stay.device) & (seconds >= stay.first) & (seconds < stay.last)
+            site = pl.when(there).then(pl.lit(stay.site)).otherwise(site)
+        return frame.select(DEVICE, site.alias(SITE), pl.exclude(DEVICE))
+
+
+def read_sites(path: Path | str) -> Sites:
+    """Read a table of stays; an error names the row."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as handle:
+            table = csv.DictReader(handle)
+            names = table.fieldnames or ()
+            rows = list(table)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if not {SITE, DEVICE} <= set(names):
+        raise DataError(f"{path}: the header must be {','.join(COLUMNS)}, not {','.join(names) or 'empty'}")
+    stays = [_read_stay(row, f"{path}, row {number}") for number, row in enumerate(rows, start=2)]
+    _check_overlaps(stays, path)
+    return Sites(tuple(stays))
+
+
+def _read_stay(row: dict[str, str | None], where: str) -> Stay:
+    names = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    for name in (SITE, DEVICE):
+        if not names[name]:
+            raise DataError(f"{where}: '{name}' is empty")
+    first = _read_time(names["from"], -inf, f"{where}: 'from'")
+    last = _read_time(names["to"], inf, f"{where}: 'to'")
+    if first >= last:
+        raise DataError(f"{where}: 'to' is not later than 'from'")
+    return Stay(names[SITE], names[DEVICE], first, last)
+
+
+def _read_time(text: str, empty: float, where: str) -> float:
+    if not text:
+        return empty
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DataError(f"{where} is '{text}'; write a time such as 2026-03-01 or 2026-03-01T12:00:00Z") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _check_overlaps(stays: Sequence[Stay], path: Path | str) -> None:
+    """Refuse a device that is at two sites at one time."""
+    for before, after in pairwise(sorted(stays, key=lambda stay: (stay.device, stay.first))):
+        if before.device == after.device and after.first < before.last:
+            moment = f"{datetime.fromtimestamp(after.first, UTC):%Y-%m-%d %H:%M}" if after.first > -inf else "the start"
+            raise DataError(
+                f"{path}: {after.device} is at {before.site} and at {after.site} from {moment} on; give its stay at"
+                f" {before.site} an end in 'to'"
+            )
