@@ -1,11 +1,10 @@
 """Classical baselines: what practitioners use today, each fitted by one call (training, validation, inputs, target).
 
 `BASELINES` lists them: the raw reading, linear and multiple regression on the newest reading, ridge regression on the
-window, gradient boosting, persistence and published corrections. What comes back has `predict(readings)` with the
-column `calibrated`, and `facts` with `parameters` and `bytes`. Linear ones and published corrections are calibrators,
-so they are saved and exported like any model. A baseline that the data do not allow raises `NotApplicableError` with
-the reason. Regressions see channels scaled as the rivals do. What is chosen on validation, such as a penalty, is then
-fitted to training and validation together, as our own calibrators are.
+window, gradient boosting, persistence and published corrections. Each returns a `Predictor`. Linear ones and published
+corrections are calibrators, so they are saved and exported like any model. A baseline that the data do not allow raises
+`NotApplicableError` with the reason. Regressions see channels scaled as for the rivals. What is chosen on validation,
+such as a penalty, is then fitted to training and validation together, as our own calibrators are.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +23,8 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.quantities import is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError, NotApplicableError
-from scare.layers.front import HatBasis
-from scare.models.selection import PENALTIES, Moments, choose_ridge, squared_errors
+from scare.layers.embedding import HatBasis
+from scare.models.linear_families import PENALTIES, Moments, choose_ridge, squared_errors
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.training_examples import Examples, check_examples, design_matrix, make_examples
 from scare.windowing.windows import ANY
@@ -46,7 +45,7 @@ class Predictor(Protocol):
         ...
 
     def predict(self, readings: Readings) -> pl.DataFrame:
-        """The rows of one device with `calibrated`, null where there is no value."""
+        """Return the rows of one device with `calibrated`, null where there is no value."""
         ...
 
 
@@ -68,7 +67,7 @@ class Baseline(Protocol):
 def _raw(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
-    """The reading of the first channel as it is; needs the unit of the reference."""
+    """Return the reading of the first channel as it is; needs the unit of the reference."""
     first = inputs.channels[0]
     if to_unit(first, target) is None:
         raise NotApplicableError(f"needs a reading in {target.unit}; {first.name} is in {first.unit}")
@@ -78,14 +77,14 @@ def _raw(
 def _linear(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
-    """Linear regression on the newest reading of the first channel."""
+    """Fit linear regression on the newest reading of the first channel."""
     return linear_regression((*train, *validation) if refit else train, inputs, target)
 
 
 def _multiple(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
-    """Multiple linear regression on the newest reading of all channels."""
+    """Fit multiple linear regression on the newest reading of all channels."""
     if len(inputs.channels) < 2:
         raise NotApplicableError(f"needs a second channel, such as T or RH; there is only {inputs.channels[0].name}")
     calibrator = linear_regression((*train, *validation) if refit else train, inputs, target, len(inputs.channels))
@@ -93,13 +92,13 @@ def _multiple(
 
 
 def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
-    """Least squares on the newest reading of the first `channels` channels."""
+    """Fit the newest reading of the first `channels` channels by least squares."""
     inputs = newest_inputs(inputs, range(channels))
     rows, targets = [], []
-    for one in readings:
-        affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
-        rows.append(affine.apply(inputs.usable(one)))
-        targets.append(inputs.scaling.target.apply(one.targets[:, None])[:, 0])
+    for box in readings:
+        affine = inputs.scaling.known(box.device) or inputs.scaling.fleet
+        rows.append(affine.apply(inputs.usable(box)))
+        targets.append(inputs.scaling.target.apply(box.targets[:, None])[:, 0])
     design, references = np.concatenate(rows), np.concatenate(targets)
     complete = np.isfinite(design).all(axis=1) & np.isfinite(references)
     if not complete.any():
@@ -114,25 +113,27 @@ def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Chan
 def window_ridge(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Calibrator:
-    """Ridge regression on all readings of the window, its penalty chosen on validation.
+    """Fit ridge regression on all readings of the window, its penalty chosen on validation.
 
-    A closed form: no linear network should score worse.
+    It is solved in closed form, so no linear network should score better on the same rows.
     """
     examples, held_out, everything = make_all(train, validation, inputs, refit)
     size = inputs.window * len(inputs.channels)
 
     def moments(part: Examples) -> Moments:
-        return Moments.from_batches(_parts(part, part.spread(int(MOST_PRODUCTS / size**2))), size)
+        return Moments.from_batches(_batches(part, part.spread(int(MOST_PRODUCTS / size**2))), size)
 
     learned = moments(examples)
-    errors = squared_errors(_parts(held_out, np.arange(len(held_out))), [learned.solve(one) for one in PENALTIES])
+    solutions = [learned.solve(penalty) for penalty in PENALTIES]
+    errors = squared_errors(_batches(held_out, np.arange(len(held_out))), solutions)
     best = int(np.argmin(errors))
-    weights, bias = moments(everything).solve(PENALTIES[best])
-    parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
-    steps = Step("flatten", (INPUT,), "flat"), Step("dense", ("flat",), "y", parts)
+    weight, bias = moments(everything).solve(PENALTIES[best])
+    weights = {"weight": weight[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
+    steps = Step("flatten", (INPUT,), "flat"), Step("dense", ("flat",), "y", weights)
     plan = Plan(inputs.window, len(inputs.channels), steps)
-    cost, golden = count(plan), held_out.windows(held_out.spread(GOLDEN))
+    cost = count(plan)
     facts = {"model": "ridge", "penalty": PENALTIES[best], "parameters": cost.weights, "bytes": cost.weight_bytes}
+    golden = held_out.windows(held_out.spread(GOLDEN))
     empty = Sample(golden[:0], np.empty(0))
     calibrator = Calibrator(plan, inputs, target, empty, empty, facts)
     return replace(calibrator, golden=Sample(golden, calibrator.compute(golden)))
@@ -142,9 +143,9 @@ def window_ridge(
 class Boosted:
     """Gradient-boosted trees on features of the window, plus ridge regression on the same features (or zero).
 
-    The features are hats (`layers.front.HatBasis`): the newest value, then weighted means of earlier ones over spans
-    that double in length every second feature. Trees cannot be saved: scikit-learn stores them as pickles only, and
-    loading a pickle can run code.
+    The features are hats (`layers.embedding.HatBasis`): the newest value, then weighted means of earlier ones over
+    spans that double in length every second feature. Trees cannot be saved: scikit-learn stores them as pickles only,
+    and loading a pickle can run code.
     """
 
     inputs: Inputs
@@ -154,7 +155,7 @@ class Boosted:
     facts: Mapping[str, Any]
 
     def predict(self, readings: Readings) -> pl.DataFrame:
-        """The rows of one device with `calibrated` (null where there is none) and `flags`."""
+        """Return the rows of one device with `calibrated` (null where there is none) and `flags`."""
         segments, flags = WindowStream(self.inputs, readings.device).take(readings.times, self.inputs.select(readings))
         calibrated = np.full(len(readings), np.nan)
         for segment in segments:
@@ -166,7 +167,7 @@ class Boosted:
         )
 
     def compute(self, windows: np.ndarray) -> np.ndarray:
-        """Values in the target's unit of scaled windows [n, window, channels]: [n]."""
+        """Return the values in the target's unit of scaled windows [n, window, channels]: [n]."""
         features = windows if self.basis is None else self.basis.T.astype(np.float32) @ windows
         flat = features.reshape(len(windows), -1)
         scaled = flat @ self.line[0] + self.line[1] + one_thread(self.trees.predict, flat)
@@ -176,43 +177,43 @@ class Boosted:
 def boosted(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Boosted:
-    """Gradient-boosted trees on the window's hat features: weighted means over spans that grow with their age."""
-    return _fit(train, validation, inputs, refit, with_ridge=False)
+    """Fit gradient-boosted trees to the window's hat features: weighted means over spans that grow with their age."""
+    return _fit_boosted(train, validation, inputs, refit, with_ridge=False)
 
 
 def ridge_and_boosted(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Boosted:
-    """Ridge regression on the features, chosen on validation, and gradient-boosted trees on its residuals."""
-    return _fit(train, validation, inputs, refit, with_ridge=True)
+    """Fit ridge regression to the features, chosen on validation, and gradient-boosted trees to its residuals."""
+    return _fit_boosted(train, validation, inputs, refit, with_ridge=True)
 
 
-def _fit(
+def _fit_boosted(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, refit: bool, with_ridge: bool
 ) -> Boosted:
-    """Fit trees to the residuals of a ridge regression, or `with_ridge=False` to the targets themselves."""
+    """Fit trees to the residuals of a ridge regression or, without `with_ridge`, to the targets themselves."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     examples, held_out, everything = make_all(train, validation, inputs, refit)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
     learned = design_matrix(everything, basis)
-    targets, flat = learned.targets, learned.features.reshape(len(learned.targets), -1)
-    line = np.zeros(flat.shape[1]), 0.0
+    flat = learned.features.reshape(len(learned.targets), -1)
+    weights, bias = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
         chosen = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
-        line = chosen.fit(learned)
+        weights, bias = chosen.fit(learned)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
-    trees = one_thread(trees.fit, flat, targets - flat @ line[0] - line[1])
-    nodes = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
-    leaves = int(sum(node.sum() for node in nodes))  # a number each
-    splits = sum(map(len, nodes)) - leaves  # a feature and a threshold each
-    numbers = 2 * splits + leaves + (len(line[0]) + 1 if with_ridge else 0)
+    trees = one_thread(trees.fit, flat, learned.targets - flat @ weights - bias)
+    is_leaf = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
+    leaves = int(sum(of_tree.sum() for of_tree in is_leaf))  # a number each
+    splits = sum(map(len, is_leaf)) - leaves  # a feature and a threshold each
+    numbers = 2 * splits + leaves + (len(weights) + 1 if with_ridge else 0)
     facts = {"model": "ridge-boosting" if with_ridge else "boosting", "parameters": numbers, "bytes": BYTES * numbers}
-    return Boosted(inputs, basis, line, trees, facts)
+    return Boosted(inputs, basis, (weights, bias), trees, facts)
 
 
 def one_thread(work: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """Run scikit-learn on one thread, because its threads wait long for each other on a busy machine."""
+    """Run scikit-learn on one thread, because its threads wait for each other, for long on a busy machine."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):
@@ -232,29 +233,29 @@ class Persistence:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def predict(self, readings: Readings) -> pl.DataFrame:
-        """The rows of one device with `calibrated`, null where no reference is old and new enough."""
+        """Return the rows of one device with `calibrated`, null where no reference is old and new enough."""
         if readings.reference is None:
             raise NotApplicableError(f"needs the reference when it predicts; {readings.device} has none")
-        real = np.isfinite(readings.targets)
-        times, values = readings.times[real], readings.targets[real]  # those of the references
-        latest = readings.times - self.lag_seconds  # a newer reference is not published yet
-        newest = np.searchsorted(times, latest, side="right") - 1  # index of the newest published reference, or −1
+        known = np.isfinite(readings.targets)
+        reference_times, references = readings.times[known], readings.targets[known]
+        published_by = readings.times - self.lag_seconds  # a newer reference is not published yet
+        newest = np.searchsorted(reference_times, published_by, side="right") - 1  # index of the newest one, or −1
         calibrated = np.full(len(readings), np.nan)
         found = newest >= 0
-        recent = latest[found] - times[newest[found]] <= self.lag_seconds
-        calibrated[found] = np.where(recent, values[newest[found]], np.nan)
+        is_recent = published_by[found] - reference_times[newest[found]] <= self.lag_seconds
+        calibrated[found] = np.where(is_recent, references[newest[found]], np.nan)
         return readings.frame.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None))
 
 
 def persistence(
     train: Sequence[Readings], validation: Sequence[Readings], inputs: Inputs, target: Channel, refit: bool = True
 ) -> Persistence:
-    """The reference one window ago; nothing is fitted."""
-    fitted = Persistence(inputs.window * inputs.step_seconds, {"model": "persistence", "parameters": 0, "bytes": 0})
-    for one in (*train, *validation):
-        if np.isfinite(one.targets).any() and fitted.predict(one)[CALIBRATED].is_not_null().any():
-            return fitted
-    hours = fitted.lag_seconds / 3600
+    """Return the baseline that predicts the reference of one window ago; nothing is fitted."""
+    baseline = Persistence(inputs.window * inputs.step_seconds, {"model": "persistence", "parameters": 0, "bytes": 0})
+    for box in (*train, *validation):
+        if np.isfinite(box.targets).any() and baseline.predict(box)[CALIBRATED].is_not_null().any():
+            return baseline
+    hours = baseline.lag_seconds / 3600
     raise NotApplicableError(f"needs a reference one window ({hours:.3g} hours) earlier; no row has one")
 
 
@@ -287,8 +288,8 @@ def make_all(
     return examples, held_out, make_examples((*train, *validation), learning) if refit else examples
 
 
-def _parts(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Iterate over flat windows [n, window·channels] and targets [n], at most `PART_BYTES` at a time."""
+def _batches(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield flat windows [n, window·channels] and targets [n], at most `PART_BYTES` at a time."""
     rows = max(1, PART_BYTES // (8 * examples.window * examples.series.shape[1]))
     for start in range(0, len(which), rows):
         chosen = which[start : start + rows]

@@ -22,7 +22,7 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.kernels import Operations
 from scare.models.contract import Network
-from scare.records import Count
+from scare.schema import Count
 
 Weights = TypeVar("Weights", Array, np.ndarray)  # [window, channels], in training and in the plan
 
@@ -45,7 +45,7 @@ class DLinear:
 
     @staticmethod
     def default() -> "DLinear":
-        """With the published moving average of 25 readings."""
+        """Return the published architecture, with a moving average of 25 readings."""
         return DLinear()
 
     def build(self, window: int, channels: int, key: Array) -> "DLinearNetwork":
@@ -54,11 +54,11 @@ class DLinear:
         return DLinearNetwork(window, channels, self.kernel, start, jnp.zeros(()), start, jnp.zeros(()))
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters: two linear maps with a bias each."""
+        """Return the number of trained parameters: two linear maps with a bias each."""
         return 2 * (window * channels + 1)
 
     def operations(self, window: int, channels: int) -> Operations:
-        """One multiply-add per reading, because the two maps are joined."""
+        """Return one multiply-add per reading, because the two maps are joined."""
         return Operations(multiply_adds=window * channels)
 
 
@@ -74,17 +74,17 @@ class DLinearNetwork(Network):
     undecayed = frozenset({"seasonal_bias", "trend_bias"})
 
     def joined(self, seasonal: Weights, trend: Weights) -> Weights:
-        """Weights [window, channels] of both maps in one: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x."""
+        """Return the weights [window, channels] of both maps in one: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x."""
         average = moving_average(self.window, self.kernel).astype(trend.dtype)
         return seasonal + average.T @ (trend - seasonal)
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch] of features [batch, rows, channels]."""
+        """Return the scaled targets [batch] of features [batch, rows, channels]."""
         mixed = jnp.einsum("btc,tc->b", features, self.joined(self.seasonal, self.trend))
         return mixed + self.seasonal_bias + self.trend_bias
 
     def plan(self) -> Plan:
-        """The network as a plan of kernel calls, from the window to the scaled target."""
+        """Return the network as a plan of kernel calls, from the window to the scaled target."""
         weight = self.joined(np.asarray(self.seasonal), np.asarray(self.trend)).reshape(-1, 1)
         bias = (np.asarray(self.seasonal_bias) + np.asarray(self.trend_bias)).reshape(1)
         dense = Step("dense", ("flat",), "y", {"weight": weight, "bias": bias})

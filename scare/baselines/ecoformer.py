@@ -26,7 +26,7 @@ from scare.kernels import Operations, add_step, dense_step
 from scare.layers.ecoformer_attention import Bias, HashAttention
 from scare.layers.feed_forward import Activation, FeedForward, LayerNorm, Linear, project
 from scare.models.contract import Network
-from scare.records import Count
+from scare.schema import Count
 
 FITTED_PAIRS = 1 << 21  # most pairs of tokens in a fit of the hash: those of 16 windows of 360 readings, one of 1440
 FITTED_WINDOWS = 64  # most windows in a fit of the hash
@@ -56,7 +56,7 @@ class EcoFormer:
 
     @staticmethod
     def default() -> "EcoFormer":
-        """The published hash, in one block of width 8."""
+        """Return the published hash, in one block of width 8."""
         return EcoFormer()
 
     def build(self, window: int, channels: int, key: Array) -> "EcoFormerNetwork":
@@ -74,23 +74,29 @@ class EcoFormer:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters; the hash is not among them."""
+        """Return the number of trained parameters; the hash is not among them."""
         width, hidden = self.width, self.expansion * self.width
-        embedding, positions = (channels + 1) * width, self.positions * window * width
-        attention, norms = 3 * (width**2 + width), 2 * (2 * width)
-        feed_forward, head = (width + 1) * hidden + (hidden + 1) * width, width + 1
+        embedding = (channels + 1) * width
+        positions = window * width if self.positions else 0
+        attention = 3 * (width**2 + width)
+        norms = 2 * (2 * width)
+        feed_forward = (width + 1) * hidden + (hidden + 1) * width
+        head = width + 1
         return embedding + positions + attention + norms + feed_forward + head
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan: tokens and codes for every reading, the rest once."""
-        width, hidden, own = self.width, self.expansion * self.width, self.bias == Bias.TOKEN  # own: see `Bias`
+        """Return the operations of one inference: tokens and codes for every reading, the rest once."""
+        width, hidden = self.width, self.expansion * self.width
         hashing = 2 * width + self.supports * (width + self.bits)
         token = channels * width + 3 * width + width**2 + hashing  # embed, norm, project, hash
+        # The value of each token with `Bias.TOKEN`; with `Bias.SUM`, the sum of the tokens.
+        value = width**2 if self.bias == Bias.TOKEN else 0
+        summed = width if self.bias == Bias.SUM else 0
         once = width + width**2 + 3 * width + 2 * width * hidden + 3 * hidden + width  # bias, project, ..., head
         memory = self.bits * (width + 1)  # signed additions: into it for each token, out of it once
         return Operations(
-            multiply_adds=window * (token + own * width**2) + once,
-            additions=window * (2 * width + self.supports + memory + (not own) * width) + memory + 4 * width + hidden,
+            multiply_adds=window * (token + value) + once,
+            additions=window * (2 * width + self.supports + memory + summed) + memory + 4 * width + hidden,
             exponentials=window * self.supports + hidden,
             divisions=4 * window + 3 + hidden,
         )
@@ -111,19 +117,19 @@ class EcoFormerNetwork(Network):
     )
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]; large batches are computed in parts, which take less memory."""
+        """Return the scaled targets [batch]; large batches are computed in parts, which take less memory."""
         if len(features) <= INFERENCE_BATCH:
             return self._forward(features)
-        return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
+        return jax.lax.map(lambda window: self._forward(window[None])[0], features, batch_size=INFERENCE_BATCH)
 
     def _forward(self, features: Array) -> Array:
-        """Outputs [batch] of at most INFERENCE_BATCH windows."""
+        """Return the outputs [batch] of at most INFERENCE_BATCH windows."""
         tokens = self.tokens(features)
         mixed = tokens[:, -1] + self.attention.newest(self.norms[0](tokens))
         return self.head(mixed + self.feed_forward(self.norms[1](mixed)))[:, 0]
 
     def tokens(self, features: Array) -> Array:
-        """One token per reading, [batch, rows, width]."""
+        """Return one token per reading, [batch, rows, width]."""
         return project(features, self.embedding.weight) + self._constant
 
     @property
@@ -132,14 +138,14 @@ class EcoFormerNetwork(Network):
         return self.embedding.bias if self.position is None else self.embedding.bias + self.position
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """The network with its hash fitted to some of these windows, drawn at random."""
+        """Return the network with its hash fitted to some of these windows, drawn at random."""
         count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
         draw_key, fit_key = jax.random.split(key)
         drawn = features[jax.random.permutation(draw_key, len(features))[:count]]
         return eqx.tree_at(lambda n: n.attention, self, _fit_hash(self, drawn, fit_key))
 
     def plan(self) -> Plan:
-        """The network as a plan of kernel calls, from the window to the scaled target."""
+        """Return the network as a plan of kernel calls, from the window to the scaled target."""
         steps = [
             dense_step(INPUT, "tokens", self.embedding.weight, self._constant),
             *self.norms[0].steps("tokens", "normed"),

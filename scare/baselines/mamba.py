@@ -26,7 +26,7 @@ from scare.errors import UsageError
 from scare.kernels import Operations, add_step, dense_step
 from scare.layers.feed_forward import Linear, draw_within, project
 from scare.models.contract import Network
-from scare.records import Count
+from scare.schema import Count
 
 EPSILON = 1e-5  # added to a mean square before its root
 SHORTEST, LONGEST, FLOOR = 1e-3, 1e-1, 1e-4  # the initial Δ is drawn from SHORTEST to LONGEST, and is at least FLOOR
@@ -61,7 +61,7 @@ class Mamba:
 
     @staticmethod
     def default() -> "Mamba":
-        """The size used in the comparison with other models at a window of 360."""
+        """Return the size used in the comparison with other models at a window of 360."""
         return Mamba()
 
     @property
@@ -88,16 +88,17 @@ class Mamba:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters."""
+        """Return the number of trained parameters."""
         width, inner, state, heads = self.width, self.inner, self.state, self.heads
         projections = width * (2 * inner + 2 * state + heads) + inner * width
         convolutions = (self.taps + 1) * (inner + 2 * state)
         norms = inner + 2 * width  # gains for the mixer's output, its input, and the block's output
-        embedding, head = (channels + 1) * width, width + 1
+        embedding = (channels + 1) * width
+        head = width + 1
         return embedding + projections + convolutions + 3 * heads + norms + head  # 3: Δ's bias, A and D
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan: every row, the weighted sum, then the newest row alone.
+        """Return the operations of one inference: every row, the weighted sum, then the newest row alone.
 
         An RMS norm takes two multiply-adds per number and two divisions per row; a SiLU takes an addition, an
         exponential and a division per number.
@@ -144,7 +145,7 @@ class RootMeanSquareNorm(eqx.Module):
         return x / root_mean_square(x) * self.gain
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The norm as kernel calls, without its gain: `folded_into` moves that to the matrices that read the output."""
+        """Return the norm as plan steps, without its gain: `folded_into` moves that to the matrices that read it."""
         return [Step("rms_norm", (source,), output, settings={"epsilon": EPSILON})]
 
     def folded_into(self, weight: Array) -> Array:
@@ -152,14 +153,14 @@ class RootMeanSquareNorm(eqx.Module):
         return self.gain[:, None] * weight
 
     def narrow_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
-        """Norm the tokens x W + b of `source` x as kernel calls on channels + 1 numbers per row instead of `width`.
+        """Return plan steps that norm the tokens x W + b of `source` x with channels + 1 numbers per row, not `width`.
 
-        Returns the steps and the basis [channels + 1, width]: output · basis are the normed tokens, gain included.
+        Also returns the basis [channels + 1, width]: output · basis are the normed tokens, gain included.
         By a QR decomposition [W; b] = R Q with orthonormal rows Q, a token is ([x, 1] R) Q and as long as [x, 1] R.
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])
         q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
-        share = len(q) / q.shape[1]  # the kernel takes the mean of fewer squares: channels + 1 instead of width
+        share = len(q) / q.shape[1]  # the kernel's mean is over fewer squares: channels + 1 instead of width
         steps = [
             dense_step(source, f"{output}.few", r[:-1], r[-1]),
             Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),
@@ -195,12 +196,12 @@ class CausalConvolution(eqx.Module):
         return self(rows[:, -len(self.taps) :], weight)[:, -1]
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The convolution of a source [rows, features] as kernel calls."""
+        """Return the convolution of a source [rows, features] as kernel calls."""
         weights = {"taps": np.asarray(self.taps), "bias": np.asarray(self.bias)}
         return [Step("causal_convolution", (source,), output, weights)]
 
     def newest_steps(self, source: str, weight: np.ndarray, rows: int, output: str) -> list[Step]:
-        """`newest` as kernel calls: only the rows of source [rows, r] that the newest row's taps reach."""
+        """Return `newest` as plan steps, for the rows of source [rows, r] that the newest row's taps reach."""
         return [
             Step("newest_rows", (source,), f"{output}.rows", settings={"rows": min(rows, len(self.taps))}),
             dense_step(f"{output}.rows", f"{output}.part", weight),
@@ -250,7 +251,7 @@ class StateSpaceMixer(eqx.Module):
         )
 
     def __call__(self, rows: Array, basis: Array) -> Array:
-        """The newest output for tokens rows · basis, with rows [batch, rows, r] and basis [r, width]."""
+        """Return the newest output for tokens rows · basis, with rows [batch, rows, r] and basis [r, width]."""
         value = jax.nn.silu(self.value_convolution(rows, basis @ self.value))
         write = jax.nn.silu(self.write_convolution(rows, basis @ self.write))
         read = jax.nn.silu(self.read_convolution.newest(rows, basis @ self.read))
@@ -260,7 +261,7 @@ class StateSpaceMixer(eqx.Module):
         return self.norm(mixed * jax.nn.silu(rows[:, -1] @ (basis @ self.gate))) @ self.out
 
     def steps(self, source: str, basis: np.ndarray, output: str, rows: int) -> list[Step]:
-        """The layer as kernel calls, for tokens source · basis with `rows` rows."""
+        """Return the layer as kernel calls, for tokens source · basis with `rows` rows."""
         weights = {"decay": -np.exp(np.asarray(self.log_decay)), "direct": np.asarray(self.direct)}
         return [
             dense_step(source, "value", basis @ np.asarray(self.value)),
@@ -294,13 +295,13 @@ class MambaNetwork(Network):
     undecayed = frozenset({"bias", "step_bias", "log_decay", "direct", "gain"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch]; large batches are computed in parts, which take less memory."""
+        """Return the scaled targets [batch]; large batches are computed in parts, which take less memory."""
         if len(features) <= INFERENCE_BATCH:
             return self._forward(features)
-        return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
+        return jax.lax.map(lambda window: self._forward(window[None])[0], features, batch_size=INFERENCE_BATCH)
 
     def _forward(self, features: Array) -> Array:
-        """Outputs [batch] of at most INFERENCE_BATCH windows.
+        """Return the outputs [batch] of at most INFERENCE_BATCH windows.
 
         A normed token is [x_t, 1] / rms times a matrix, so the mixer reads channels + 1 numbers per row, not `width`.
         """
@@ -311,7 +312,10 @@ class MambaNetwork(Network):
         return self.head(self.last_norm(newest))[:, 0]
 
     def plan(self) -> Plan:
-        """The network as kernel calls: channels + 1 numbers per row; every gain moves into the matrix after it."""
+        """Return the network as kernel calls.
+
+        The mixer reads channels + 1 numbers per row, as in `_forward`; every gain moves into the matrix after it.
+        """
         normed, basis = self.norm.narrow_steps(INPUT, self.embedding, "rows")
         steps = [
             *normed,
@@ -326,21 +330,21 @@ class MambaNetwork(Network):
 
 
 def root_mean_square(x: Array) -> Array:
-    """The root mean square of each vector of x [..., width], [..., 1]."""
+    """Return the root mean square of each vector of x [..., width], [..., 1]."""
     return jnp.sqrt(jnp.square(x).mean(axis=-1, keepdims=True) + EPSILON)
 
 
 def newest_output(value: Array, write: Array, read: Array, step: Array, decay: Array) -> Array:
-    """The newest row's output without D x: Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
+    """Return the newest row's output without D x: Σ_s exp(A Σ_{r>s} Δ_r) (C·B_s) Δ_s x_s, [batch, inner].
 
     `value` x [batch, rows, inner], `write` B [batch, rows, state], `read` C [batch, state], `step` Δ [batch, rows,
     heads], `decay` A [heads]. Sums run from the newest row back, so no exponent is a difference of long sums.
     """
-    since = jax.lax.cumsum(step, axis=1, reverse=True)
-    later = jnp.pad(since[:, 1:], ((0, 0), (0, 1), (0, 0)))
-    share = jnp.exp(decay * later) * step * jnp.einsum("bts,bs->bt", write, read)[:, :, None]
+    from_row_on = jax.lax.cumsum(step, axis=1, reverse=True)
+    after_row = jnp.pad(from_row_on[:, 1:], ((0, 0), (0, 1), (0, 0)))  # Σ_{r>s} Δ_r
+    weight = jnp.exp(decay * after_row) * step * jnp.einsum("bts,bs->bt", write, read)[:, :, None]
     heads = value.reshape(*value.shape[:2], step.shape[2], -1)
-    return jnp.einsum("bth,bthp->bhp", share, heads).reshape(len(value), -1)
+    return jnp.einsum("bth,bthp->bhp", weight, heads).reshape(len(value), -1)
 
 
 def draw_step_bias(heads: int, key: Array) -> Array:

@@ -35,7 +35,7 @@ class NLinear:
 
     @staticmethod
     def default() -> "NLinear":
-        """The published form."""
+        """Return the published form."""
         return NLinear()
 
     def build(self, window: int, channels: int, key: Array) -> "NLinearNetwork":
@@ -44,11 +44,11 @@ class NLinear:
         return NLinearNetwork(window, channels, start, jnp.zeros(()))
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters: a weight per reading and a bias; the newest reading's weights multiply zero."""
+        """Return the number of trained parameters: a weight per reading, of which the newest's are idle, and a bias."""
         return window * channels + 1
 
     def operations(self, window: int, channels: int) -> Operations:
-        """One multiply-add per reading; the subtraction is part of the weights."""
+        """Return one multiply-add per reading; the subtraction is part of the weights."""
         return Operations(multiply_adds=window * channels)
 
 
@@ -61,16 +61,15 @@ class NLinearNetwork(Network):
     undecayed = frozenset({"bias"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch] of features [batch, rows, channels]."""
+        """Return the scaled targets [batch] of features [batch, rows, channels]."""
         newest = jax.lax.stop_gradient(features[:, -1:, :])
         return jnp.einsum("btc,tc->b", features - newest, self.weight) + self.bias + newest[:, 0, 0]
 
     def plan(self) -> Plan:
-        """The network as kernel calls; subtracting and adding back are folded into the newest row's weights."""
+        """Return the network as kernel calls; subtracting and adding back are folded into the newest row's weights."""
         weight = np.asarray(self.weight).copy()
         weight[-1] -= weight.sum(axis=0)
         weight[-1, 0] += 1
-        dense = Step(
-            "dense", ("flat",), "y", {"weight": weight.reshape(-1, 1), "bias": np.asarray(self.bias).reshape(1)}
-        )
-        return Plan(self.window, self.channels, (Step("flatten", (INPUT,), "flat"), dense))
+        weights = {"weight": weight.reshape(-1, 1), "bias": np.asarray(self.bias).reshape(1)}
+        steps = Step("flatten", (INPUT,), "flat"), Step("dense", ("flat",), "y", weights)
+        return Plan(self.window, self.channels, steps)

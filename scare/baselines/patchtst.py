@@ -24,7 +24,7 @@ from scare.kernels import Operations, add_step, count_patches, dense_step, patch
 from scare.layers.buffers import Buffer
 from scare.layers.feed_forward import Linear
 from scare.models.contract import Network
-from scare.records import Amount, Count
+from scare.schema import Amount, Count
 
 EPSILON = 1e-5  # added to a window's variance before its root
 NORM_EPSILON = 1e-5  # added to a batch's variance before its root
@@ -65,11 +65,11 @@ class PatchTST:
 
     @staticmethod
     def default() -> "PatchTST":
-        """The published size for small data."""
+        """Return the published size for small data."""
         return PatchTST()
 
     def tokens(self, window: int) -> int:
-        """Number of patches, one token each."""
+        """Return the number of patches, one token each."""
         if window < self.patch - self.stride:
             raise UsageError(
                 f"PatchTST needs a window of at least {self.patch - self.stride} readings for one patch, not {window}"
@@ -78,7 +78,8 @@ class PatchTST:
 
     def build(self, window: int, channels: int, key: Array) -> "PatchTSTNetwork":
         """Draw random parameters for this window length and number of channels."""
-        tokens, keys = self.tokens(window), jax.random.split(key, self.layers + 2)
+        tokens = self.tokens(window)
+        keys = jax.random.split(key, self.layers + 2)
         return PatchTSTNetwork(
             window=window,
             channels=channels,
@@ -89,17 +90,20 @@ class PatchTST:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters."""
+        """Return the number of trained parameters."""
         tokens, width, hidden = self.tokens(window), self.width, self.hidden
-        embedding, positions = (self.patch * channels + 1) * width, tokens * width
-        attention, norms = 4 * (width**2 + width), 2 * (2 * width)
+        embedding = (self.patch * channels + 1) * width
+        positions = tokens * width
+        attention = 4 * (width**2 + width)
+        norms = 2 * (2 * width)
         feed_forward = (width + 1) * hidden + (hidden + 1) * width
         head = tokens * width + 1
         return embedding + positions + self.layers * (attention + feed_forward + norms) + head
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan; the last norm is part of the head."""
-        tokens, width, size = self.tokens(window), self.width, window * channels
+        """Return the operations of one inference of the folded plan; the last norm is part of the head."""
+        tokens, width = self.tokens(window), self.width
+        size = window * channels
         patch = self.patch * channels
         # If a patch has fewer numbers than a token, the first layer's query, key and value are computed from the patch.
         saved = 3 * tokens * width * (width - min(patch, width))
@@ -112,11 +116,13 @@ class PatchTST:
         return total
 
     def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
-        """Operations of one layer.
+        """Return the operations of one layer.
 
         `added`: the scores of the layer before are added to its own; `normed`: its last norm is not part of the head.
         """
-        numbers, hidden, pairs = tokens * self.width, tokens * self.hidden, tokens**2
+        numbers = tokens * self.width
+        hidden = tokens * self.hidden
+        pairs = tokens**2
         scores = pairs * self.heads
         projections = 4 * numbers * self.width + 2 * numbers * self.hidden
         return Operations(
@@ -150,7 +156,7 @@ class PatchEmbedding(eqx.Module):
         return self.linear(cut) + self.position
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as kernel calls; the positions become biases."""
+        """Return the layer as kernel calls; the positions become biases."""
         settings = {"patch": self.patch, "stride": self.stride}
         return [
             Step("patches", (source,), f"{output}.patches", settings=settings),
@@ -190,12 +196,12 @@ class BatchNorm(eqx.Module):
         return out, BatchNorm(self.gain, self.bias, *moved)
 
     def folded(self) -> tuple[np.ndarray, np.ndarray]:
-        """Scale and shift for a plan: with its running statistics the norm is x · scale + shift."""
+        """Return scale and shift for a plan: with its running statistics the norm is x · scale + shift."""
         scale = np.asarray(self.gain) / np.sqrt(np.asarray(self.variance.array) + NORM_EPSILON)
         return scale, np.asarray(self.bias) - np.asarray(self.mean.array) * scale
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         scale, shift = self.folded()
         return [Step("affine", (source,), output, {"scale": scale, "shift": shift})]
 
@@ -219,7 +225,7 @@ class ResidualAttention(eqx.Module):
         return ResidualAttention(query, keys, value, out, heads)
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
-        """Mixed values and scores; `before` are the scores of the preceding layer, None in the first layer."""
+        """Return mixed values and scores; `before` are the scores of the preceding layer, None in the first layer."""
         query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
         scores = jnp.einsum("bihw,bjhw->bhij", query, key) / jnp.sqrt(query.shape[-1])
         scores = scores if before is None else scores + before
@@ -231,7 +237,7 @@ class ResidualAttention(eqx.Module):
         return x.reshape(*x.shape[:2], self.heads, -1)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """The layer as kernel calls; the scores are `name`.scores, the output is `name`.
+        """Return the layer as kernel calls; the scores are `name`.scores, the output is `name`.
 
         The scale is folded into the query. A key's bias moves all scores of a query alike, so softmax cancels it; as
         weights sum to one, the value's bias is folded into the output's.
@@ -272,7 +278,7 @@ class EncoderLayer(eqx.Module):
         )
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
-        """The layer in inference: tokens, and scores for the next layer."""
+        """Return tokens, and scores for the next layer; `before` are the scores of the preceding layer."""
         mixed, scores = self.attention(tokens, before)
         tokens = self.first_norm(tokens + mixed)
         return self.second_norm(tokens + self.outer(jax.nn.gelu(self.inner(tokens)))), scores
@@ -280,7 +286,7 @@ class EncoderLayer(eqx.Module):
     def learn(
         self, tokens: Array, before: Array | None, dropout: float, key: Array
     ) -> "tuple[Array, Array, EncoderLayer]":
-        """The layer in training, with dropout and the statistics of the batch: tokens, scores, and the layer updated.
+        """Like `__call__`, but in training, with dropout and the statistics of the batch; also returns the new layer.
 
         The published layer applies dropout to attention's output twice in a row: here once, at the combined rate.
         """
@@ -292,7 +298,7 @@ class EncoderLayer(eqx.Module):
         return tokens, scores, EncoderLayer(self.attention, first, self.inner, self.outer, second)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """The layer as kernel calls without `second_norm`, which the caller adds or folds into the head."""
+        """Return the layer as kernel calls without `second_norm`, which the caller adds or folds into the head."""
         attended, block, hidden = f"{name}.attended", f"{name}.block", f"{name}.hidden"
         return [
             *self.attention.steps(source, attended, before),
@@ -306,7 +312,7 @@ class EncoderLayer(eqx.Module):
 
     @staticmethod
     def scores(name: str) -> str:
-        """Name of a layer's scores in `steps`."""
+        """Return the name of a layer's scores in `steps`."""
         return f"{name}.attended.scores"
 
 
@@ -321,13 +327,13 @@ class PatchTSTNetwork(Network):
     undecayed = frozenset({"bias", "gain", "position"})
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch], with the norms' running statistics; large batches are computed in parts."""
+        """Return scaled targets [batch], with the norms' running statistics; large batches are computed in parts."""
         if len(features) <= INFERENCE_BATCH:
             return self._forward(features)
-        return jax.lax.map(lambda one: self._forward(one[None])[0], features, batch_size=INFERENCE_BATCH)
+        return jax.lax.map(lambda window: self._forward(window[None])[0], features, batch_size=INFERENCE_BATCH)
 
     def _forward(self, features: Array) -> Array:
-        """Outputs [batch] of at most INFERENCE_BATCH windows."""
+        """Return the outputs [batch] of at most INFERENCE_BATCH windows."""
         windows, moments = self._standardized(features)
         tokens, scores = self.embedding(windows), None
         for layer in self.layers:
@@ -335,17 +341,19 @@ class PatchTSTNetwork(Network):
         return self._finish(tokens, moments)
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Outputs [batch] with dropout and the statistics of the batch, and the network with its statistics updated."""
-        rate, keys = self.architecture.dropout, jax.random.split(key, len(self.layers) + 1)
+        """Return outputs [batch], with dropout and the statistics of the batch, and the network with updated norms."""
+        rate = self.architecture.dropout
+        keys = jax.random.split(key, len(self.layers) + 1)
         windows, moments = self._standardized(features)
-        tokens, scores, learnt = drop(self.embedding(windows), rate, keys[0]), None, []
+        tokens = drop(self.embedding(windows), rate, keys[0])
+        scores, updated = None, []
         for layer, layer_key in zip(self.layers, keys[1:], strict=True):
             tokens, scores, layer = layer.learn(tokens, scores, rate, layer_key)
-            learnt.append(layer)
-        return self._finish(tokens, moments), eqx.tree_at(lambda n: n.layers, self, tuple(learnt))
+            updated.append(layer)
+        return self._finish(tokens, moments), eqx.tree_at(lambda n: n.layers, self, tuple(updated))
 
     def _standardized(self, features: Array) -> tuple[Array, Array | None]:
-        """The windows that the embedding reads, and their moments; None for moments without instance normalisation."""
+        """Return the windows that the embedding reads, and their moments if there is instance normalisation."""
         return standardize(features) if self.architecture.instance_norm else (features, None)
 
     def _finish(self, tokens: Array, moments: Array | None) -> Array:
@@ -354,7 +362,7 @@ class PatchTSTNetwork(Network):
         return outputs if moments is None else restore(outputs, moments)
 
     def plan(self) -> Plan:
-        """The network as a plan of kernel calls, from the window to the scaled target."""
+        """Return the network as a plan of kernel calls, from the window to the scaled target."""
         normed = self.architecture.instance_norm
         steps = standardize_steps(INPUT, "windows", "moments") if normed else []
         steps += self.embedding.steps("windows" if normed else INPUT, "tokens")
@@ -370,7 +378,7 @@ class PatchTSTNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def _head_steps(self, source: str, output: str) -> list[Step]:
-        """The head with the last layer's norm folded in: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
+        """Return the head with the last norm folded in: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
         scale, shift = self.layers[-1].second_norm.folded()
         weight = np.asarray(self.head.weight).reshape(-1, len(scale))  # [tokens, width]
         bias = np.asarray(self.head.bias) + (weight @ shift).sum()
@@ -400,7 +408,7 @@ def restore(outputs: Array, moments: Array) -> Array:
 
 
 def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
-    """`standardize` as kernel calls."""
+    """Return `standardize` as plan steps."""
     return [
         Step("window_moments", (source,), moments, settings={"epsilon": EPSILON}),
         Step("standardize", (source, moments), output),

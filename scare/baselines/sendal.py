@@ -29,7 +29,7 @@ from scare.kernels import Operations
 from scare.layers.feed_forward import Linear, draw_within
 from scare.models.contract import EvaluateAll, Network
 from scare.models.scare import ABLATION, Scare, ScareNetwork
-from scare.records import Amount, Count
+from scare.schema import Amount, Count
 
 SLOPE = 0.1  # slope of the leaky ReLU below zero
 TINY = 1e-6  # keeps a logarithm finite
@@ -72,7 +72,7 @@ class Sendal:
 
     @staticmethod
     def default() -> "Sendal":
-        """With a transformer, as the cost in the paper's comparison implies: O(N²), and as large as its Exp 1."""
+        """Return it with a transformer, as the cost in the paper's comparison implies: O(N²), as large as its Exp 1."""
         return Sendal()
 
     @property
@@ -97,26 +97,30 @@ class Sendal:
         return SendalNetwork(window, channels, self, simple, deep, Linear.create(channels, 1, keys[2]))
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters."""
-        simple, classifier = (channels + 1) * self.hidden + self.hidden + 1, channels + 1
+        """Return the number of trained parameters."""
+        simple = (channels + 1) * self.hidden + self.hidden + 1
+        classifier = channels + 1
         if self.deep is Deep.LSTM:
-            lstm, head = 4 * self.hidden * (channels + self.hidden + 2), self.hidden + 1  # 2: it has two biases
+            lstm = 4 * self.hidden * (channels + self.hidden + 2)  # 2: it has two biases
+            head = self.hidden + 1
             return simple + classifier + lstm + head
         return simple + classifier + self.transformer.parameters(window, channels)
 
     def operations(self, window: int, channels: int) -> Operations:
-        """The most expensive inference of the folded plan: the classifier and the deep branch."""
-        decision, units = self.classifier_operations(window, channels), window * self.hidden
+        """Return the operations of the most expensive inference: the classifier and the deep branch."""
+        decision = self.classifier_operations(window, channels)
         if self.deep is Deep.TRANSFORMER:
             return decision + self.transformer.operations(window, channels)
         # An LSTM unit has 4 gates and 3 more products per row, 3 sigmoids and 2 tanh (`kernels.recurrent`).
-        gates, head = units * (4 * (channels + self.hidden) + 3), self.hidden
+        units = window * self.hidden
+        gates = units * (4 * (channels + self.hidden) + 3)
+        head = self.hidden
         return decision + Operations(
             multiply_adds=gates + head, additions=7 * units, exponentials=5 * units, divisions=5 * units
         )
 
     def classifier_operations(self, window: int, channels: int) -> Operations:
-        """Operations of one decision by the classifier."""
+        """Return the operations of one decision by the classifier."""
         return Operations(
             multiply_adds=window * channels, additions=2 * window, exponentials=window, divisions=window + 1
         )
@@ -135,11 +139,11 @@ class SimpleBranch(eqx.Module):
         return SimpleBranch(Linear.create(channels, hidden, first), Linear.create(hidden, 1, second))
 
     def __call__(self, features: Array) -> Array:
-        """Outputs [batch] of features [batch, rows, channels]."""
+        """Return the outputs [batch] of features [batch, rows, channels]."""
         return self.head(jax.nn.leaky_relu(self.inner(features[:, -1]), SLOPE))[:, 0]
 
     def steps(self, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the branch as steps of a plan, from the window to the value `output`."""
         return [
             Step("newest", (INPUT,), "now"),
             *self.inner.steps("now", "few"),
@@ -165,10 +169,10 @@ class Lstm(eqx.Module):
         """Draw weights and biases uniform within ±1/√hidden."""
         shapes = ((channels, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,), (4 * hidden,))
         keys = jax.random.split(key, len(shapes))
-        return Lstm(*(draw_within(one, shape, hidden) for one, shape in zip(keys, shapes, strict=True)))
+        return Lstm(*(draw_within(key, shape, hidden) for key, shape in zip(keys, shapes, strict=True)))
 
     def __call__(self, x: Array) -> Array:
-        """The hidden state [batch, hidden] after the last row of x [batch, rows, channels], starting from zero."""
+        """Return the hidden state [batch, hidden] after the last row of x [batch, rows, channels], starting at zero."""
         projected = x @ self.input + (self.input_bias + self.hidden_bias)  # [batch, rows, 4·hidden]
         start = jnp.zeros((len(x), len(self.hidden)), projected.dtype)
 
@@ -182,7 +186,7 @@ class Lstm(eqx.Module):
         return hidden
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         weights = {"input": self.input, "hidden": self.hidden, "bias": self.input_bias + self.hidden_bias}
         return [Step("lstm", (source,), output, {name: np.asarray(array) for name, array in weights.items()})]
 
@@ -200,7 +204,7 @@ class LstmBranch(eqx.Module):
         return LstmBranch(Lstm.create(channels, hidden, first), Linear.create(hidden, 1, second))
 
     def __call__(self, features: Array) -> Array:
-        """Outputs [batch] of features [batch, rows, channels]."""
+        """Return the outputs [batch] of features [batch, rows, channels]."""
         return self.head(self.memory(features))[:, 0]
 
 
@@ -217,20 +221,20 @@ class SendalNetwork(Network):
     undecayed = ScareNetwork.undecayed | {"input_bias", "hidden_bias"}
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch], each computed by the branch that its window chooses."""
+        """Return the scaled targets [batch], each computed by the branch that its window chooses."""
         simple, deep = self.branches(features).T
         return jnp.where(self.decision(features) > 0.5, deep, simple)
 
     def decision(self, features: Array) -> Array:
-        """Mean over the rows of the classifier's probability, [batch]; above a half it chooses the deep branch."""
+        """Return the classifier's mean probability over the rows [batch]; above a half it chooses the deep branch."""
         return jax.nn.sigmoid(self.classifier(features)).mean(axis=(1, 2))
 
     def branches(self, features: Array) -> Array:
-        """Outputs of the simple and the deep branch, [batch, 2]."""
+        """Return the outputs of the simple and the deep branch, [batch, 2]."""
         return jnp.stack([self.simple(features), self.deep(features)], axis=1)
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
-        """The network in this phase, and the phase's targets: in phase 1 soft labels from both branches, else None."""
+        """Return the network in this phase, and its targets: in phase 1 soft labels from both branches, else None."""
         network = replace(self, phase=phase)
         if phase != 1:
             return network, None
@@ -248,7 +252,7 @@ class SendalNetwork(Network):
         return eqx.tree_at(parts, nothing, (True,) * len(parts(self)))
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
-        """Loss of this phase: error of both branches, cross-entropy at the newest row, error of the chosen branch."""
+        """Return the loss of this phase: of both branches, the classifier at the newest row, or the chosen branch."""
         if self.phase == 0:
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
         if self.phase == 2:
@@ -257,7 +261,7 @@ class SendalNetwork(Network):
         return -(targets * jnp.log(newest) + (1 - targets) * jnp.log(1 - newest)).mean(), self
 
     def plan(self) -> Plan:
-        """The network as kernel calls: decision, simple branch, deep branch, choice."""
+        """Return the network as kernel calls: decision, simple branch, deep branch, choice."""
         if isinstance(self.deep, ScareNetwork):
             deep = self.deep.plan().steps  # its last value is called `deep`
         else:
@@ -286,11 +290,11 @@ def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margi
     branch).
     """
     pays = np.abs(targets - simple) - np.abs(targets - deep) > margin
-    around = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")
-    changes = (around[1:] != around[:-1]).astype(float)
-    mostly = np.convolve(around[1:], np.ones(BOX), "valid") > BOX / 2
-    label = mostly + np.convolve(changes, np.ones(BOX), "valid")
+    padded = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")
+    changes = (padded[1:] != padded[:-1]).astype(float)
+    pays_mostly = np.convolve(padded[1:], np.ones(BOX), "valid") > BOX / 2
+    label = pays_mostly + np.convolve(changes, np.ones(BOX), "valid")
     if label.min() == label.max():
-        return mostly.astype(np.float32)
+        return pays_mostly.astype(np.float32)
     label = (label - label.min()) / (label.max() - label.min() + 1e-4)
     return (4 * label / (3 * label + 1)).astype(np.float32)

@@ -23,12 +23,12 @@ from jax import Array
 
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.kernels import Operations, add_step
+from scare.layers.embedding import DualEmbedding, SequenceLensProjector, logarithmic_bins
 from scare.layers.feed_forward import LayerNorm
-from scare.layers.front import DualEmbedding, SequenceLensProjector, logarithmic_bins
 from scare.layers.heads import TwoStepHead
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Network
-from scare.records import Count
+from scare.schema import Count
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Tesla:
 
     @staticmethod
     def default() -> "Tesla":
-        """The published sizes."""
+        """Return the published sizes."""
         return Tesla()
 
     def build(self, window: int, channels: int, key: Array) -> "TeslaNetwork":
@@ -66,22 +66,26 @@ class Tesla:
         )
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters."""
+        """Return the number of trained parameters."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         embedding = (channels + 1) * width + (window * channels + 1) * width
         binner = window + bins * width
         attention = 3 * (width * inner + inner) + inner * width + width
-        norm, head = 2 * width, (bins + 1) + (width + 1)
+        norm = 2 * width
+        head = (bins + 1) + (width + 1)
         return embedding + binner + attention + norm + head
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan."""
+        """Return the operations of one inference of the folded plan."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         front = window * channels * (1 + width) + bins * channels * width + bins * width
-        # Queries, keys and values come from the tokens, or from the parts that tokens are made of, if that costs less.
-        from_tokens, from_parts = bins * width * inner, bins * channels * inner + width * inner + bins * inner
+        # Queries, keys and values are made of the tokens, or of the parts of tokens if that costs less.
+        from_tokens = bins * width * inner
+        from_parts = bins * channels * inner + width * inner + bins * inner
         project = 3 * min(from_tokens, from_parts) + bins * inner * width
-        pairs, norm, head = bins * bins, 3 * bins * width, bins * width
+        pairs = bins * bins
+        norm = 3 * bins * width
+        head = bins * width
         return Operations(
             multiply_adds=front + project + 2 * pairs * inner + norm + head,
             additions=2 * pairs * self.heads + bins * width + 2 * bins * width,
@@ -121,15 +125,15 @@ class LogarithmicBinner(eqx.Module):
         return SequenceLensProjector(self.weight[:, None] * members, self.bias)
 
     def __call__(self, tokens: Array) -> Array:
-        """The published form, which needs the token of every reading."""
+        """Map tokens [batch, rows, width] to bin tokens: the published form, which needs every reading's token."""
         return self.projector(tokens)
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
-        """Equal to `self(embedding(x))`, without a token per reading."""
+        """Compute `self(embedding(x))` without a token per reading."""
         return self.projector.fused(x, embedding)
 
     def steps(self, source: str, embedding: DualEmbedding, output: str) -> list[Step]:
-        """`fused` as kernel calls: sum the weighted readings of each bin, then embed the sums as tokens."""
+        """Return `fused` as plan steps: sum the weighted readings of each bin, then embed the sums as tokens."""
         weight, bias = np.asarray(self.weight), np.asarray(self.bias)
         weight_sums = np.add.reduceat(weight, self.starts)  # [bins]: how often the part shared by all readings counts
         bins = Step("bins", (source,), "seen", {"weight": weight, "start": self.starts.astype(np.int32)})
@@ -152,12 +156,12 @@ class TeslaNetwork(Network):
     )
 
     def __call__(self, features: Array) -> Array:
-        """Scaled targets [batch] of features [batch, rows, channels]."""
+        """Return the scaled targets [batch] of features [batch, rows, channels]."""
         tokens = self.binner.fused(features, self.embedding)
         return self.head(self.norm(tokens + self.attention(tokens)))
 
     def plan(self) -> Plan:
-        """The network as a plan of kernel calls, from the window to the scaled target."""
+        """Return the network as a plan of kernel calls, from the window to the scaled target."""
         steps = [
             *self.binner.steps(INPUT, self.embedding, "tokens"),
             *self.attention.steps("tokens", "attended"),

@@ -7,13 +7,11 @@
 
 Nothing in it is code, and the same calibrator always gives the same bytes. A file may come from a stranger: member
 names, sizes, the manifest's schema (the dataclasses below) and checksums are checked before anything is decoded, and
-what it may ask for is limited (`LIMITS`, docs/limits.md). A usual file asks for a thousandth of that. For a larger file
-that you trust, raise all limits together: `scare --limits 4 predict …`, or `with raised(4): Calibrator.load(…)`.
+what it may ask for is limited (`scare.limits`).
 """
 
 import hashlib
 import json
-import os
 import stat
 import zipfile
 import zlib
@@ -41,7 +39,8 @@ from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.kernels import FLOAT_KERNELS
-from scare.records import Count, Finite, Name, Positive, Whole, convert, is_printable
+from scare.limits import check_limits, current_limit
+from scare.schema import Count, Finite, Name, Positive, Whole, convert, is_printable
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import METHODS, Affine, DeviceEffect, Scaling
 from scare.windowing.training_range import TrainingRange
@@ -61,7 +60,6 @@ MAX_FACT_DEPTH = 20  # levels of nested tables and lists
 TRIAL_OPERATIONS = 10**7  # spent on golden windows when a plan is loaded; at least one window is computed
 SAMPLES = ("golden", "validation")  # fields of a calibrator that are a `Sample`; their arrays are in WINDOWS
 TRAINING_HOURS, KNOWN_ROWS = "training.hours", "training.rows"  # names of arrays in WEIGHTS
-LIMITS_VARIABLE = "SCARE_LIMITS"  # in the environment, so that child processes have the same limits
 # Names in files made before these were renamed.
 FORMER_KEYS = {
     "validity": "training_range",
@@ -71,68 +69,6 @@ FORMER_KEYS = {
 }
 Arrays = dict[str, np.ndarray]
 StepSeconds = Annotated[float, Ge(1e-3), Le(1e9)]
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The largest number of something, and what it is called in messages."""
-
-    maximum: int
-    what: str
-
-
-LIMITS = {
-    "file": Limit(128 << 20, "bytes of the file"),
-    "manifest": Limit(2 << 20, "bytes of manifest.json"),
-    "weights": Limit(64 << 20, "bytes of weights.safetensors, unpacked"),
-    "windows": Limit(128 << 20, "bytes of windows.safetensors, unpacked"),
-    "card": Limit(1 << 20, "bytes of card.md"),
-    "window": Limit(1 << 16, "readings in a window"),
-    "channels": Limit(256, "channels"),
-    "devices": Limit(1 << 16, "known devices"),
-    "stored": Limit(4096, "stored windows"),
-    "steps": Limit(1000, "plan steps"),
-    "numbers": Limit(1 << 24, "weights read by plan steps"),
-    "memory": Limit(1 << 24, "numbers computed from one window"),
-    "operations": Limit(10**8, "operations per window"),
-}
-
-
-def current_limit(name: str) -> int:
-    """Look up a limit, multiplied as `raised` says."""
-    return LIMITS[name].maximum * int(os.environ.get(LIMITS_VARIABLE, 1))
-
-
-def check_limits(**asked: int) -> None:
-    """Reject a file that asks for more than is allowed.
-
-    >>> check_limits(channels=3, steps=1001)
-    Traceback (most recent call last):
-    ValueError: it asks for 1,001 plan steps; the limit is 1,000. If you trust the file, raise it: scare --limits 2 …
-    """
-    for name, number in asked.items():
-        if number > current_limit(name):
-            times = -(-number // LIMITS[name].maximum)
-            raise ValueError(
-                f"it asks for {number:,} {LIMITS[name].what}; the limit is {current_limit(name):,}. If you trust the"
-                f" file, raise it: scare --limits {times if times < 1000 else 'N'} …"
-            )
-
-
-@contextmanager
-def raised(times: int) -> Iterator[None]:
-    """Multiply all limits by a whole number within this block, also for processes started in it."""
-    if times < 1:
-        raise UsageError(f"--limits is {times}; give a whole number from 1 on")
-    before = os.environ.get(LIMITS_VARIABLE)
-    os.environ[LIMITS_VARIABLE] = str(times)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[LIMITS_VARIABLE]
-        else:
-            os.environ[LIMITS_VARIABLE] = before
 
 
 @dataclass(frozen=True)
@@ -221,7 +157,7 @@ class RowsFacts:
 
 
 def is_moment(text: str) -> bool:
-    """in ISO 8601"""  # ends the error message of `records.convert`: "… it takes text of up to 40 and in ISO 8601"
+    """in ISO 8601"""  # part of an error message of `schema.convert`: "… it takes text of up to 40 and in ISO 8601"
     try:
         return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
@@ -240,13 +176,21 @@ class RefitFacts:
 
 
 @dataclass(frozen=True)
-class IntervalFacts:
-    """How often intervals covered the reference on test rows."""
+class CoverageFacts:
+    """How often intervals covered the reference on some test rows."""
 
-    level: Finite
     rows: Whole
     share: Finite
+
+
+@dataclass(frozen=True)
+class IntervalFacts(CoverageFacts):
+    """How often intervals covered the reference on test rows: all, those without a flag and those with one."""
+
+    level: Finite
     width: Finite
+    not_flagged: CoverageFacts | None = None
+    flagged: CoverageFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -355,7 +299,9 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
             "devices": list(scaling.devices),
             "settle": scaling.settle,
             **({} if scaling.own_share is None else {"own_share": scaling.own_share.tolist()}),
-            **({"effects": {name: list(one) for name, one in scaling.effects.items()}} if scaling.effects else {}),
+            **(
+                {"effects": {name: list(effect) for name, effect in scaling.effects.items()}} if scaling.effects else {}
+            ),
             "target": target,
         },
         "step_seconds": inputs.step_seconds,
@@ -385,8 +331,8 @@ def load(path: Path) -> dict[str, Any]:
     golden = _restore_sample("golden", arrays, plan)
     _try_out(plan, golden[0])
     hours, rows = arrays.get(TRAINING_HOURS), arrays.get(KNOWN_ROWS)
-    for what, kept, columns in (("hours", hours, plan.channels), ("rows", rows, 2 + plan.channels)):
-        if kept is not None and not (kept.ndim == 2 and kept.shape[1] == columns and np.isfinite(kept).all()):
+    for what, array, columns in (("hours", hours, plan.channels), ("rows", rows, 2 + plan.channels)):
+        if array is not None and not (array.ndim == 2 and array.shape[1] == columns and np.isfinite(array).all()):
             raise ValueError(f"the {what} of training do not fit the channels")
     return {
         "plan": plan,
@@ -404,7 +350,7 @@ def load(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def load_errors(path: Path) -> Iterator[None]:
-    """Turn whatever a bad file causes in this block into one DataError with the reason."""
+    """Turn any exception that a bad file raises in this block into a DataError with the reason."""
     try:
         yield
     except FileNotFoundError as error:
@@ -425,7 +371,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _read_members(path: Path) -> tuple[Manifest, Arrays]:
-    """Read the manifest and all arrays; each check comes before what it protects is decoded."""
+    """Read the manifest and all arrays; everything is checked before it is decoded."""
     _check_zip(path)
     with zipfile.ZipFile(path) as archive:
         infos = {info.filename: info for info in archive.infolist()}
@@ -448,7 +394,7 @@ def _read_members(path: Path) -> tuple[Manifest, Arrays]:
 
 
 def _check_zip(path: Path) -> None:
-    """Reject what is not a regular file (a pipe never ends) or not a small zip (a long list of members takes long)."""
+    """Reject a file that is not regular (a pipe may never end) or not a small zip (a long list of members is slow)."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(0, "it is not a regular file")
@@ -487,7 +433,7 @@ def _check_manifest(facts: Any) -> Manifest:
     convert(manifest.facts, Facts, "its facts", unknown="ignore")
     plan, devices = manifest.plan, manifest.inputs.scaling.devices
     check_limits(window=plan.window, channels=plan.channels, steps=len(plan.steps), devices=len(devices))
-    for what, names in (("channel", [one.name for one in manifest.inputs.channels]), ("device", devices)):
+    for what, names in (("channel", [channel.name for channel in manifest.inputs.channels]), ("device", devices)):
         if len(set(names)) < len(names):
             raise ValueError(f"a {what} is listed twice")
     return manifest
@@ -517,21 +463,21 @@ def _check_facts(value: Any, depth: int = 0) -> None:
 
 
 def _restore_plan(schema: PlanSchema, arrays: Arrays) -> Plan:
-    """Make the plan that a manifest describes; raise ValueError if a kernel, setting or weight cannot be right."""
+    """Make the plan that a manifest describes; raises ValueError if a kernel, setting or weight cannot be right."""
     steps = []
-    for one in schema.steps:
-        if one.kernel not in FLOAT_KERNELS:
-            raise ValueError(f"no kernel called '{one.kernel}'")
-        types = FLOAT_KERNELS[one.kernel].takes
-        if unlike := sorted(types.keys() ^ one.settings.keys()):
+    for call in schema.steps:
+        if call.kernel not in FLOAT_KERNELS:
+            raise ValueError(f"no kernel called '{call.kernel}'")
+        types = FLOAT_KERNELS[call.kernel].takes
+        if unlike := sorted(types.keys() ^ call.settings.keys()):
             raise ValueError(
-                f"settings of {one.kernel} that are missing, or that it does not have: {', '.join(unlike)}"
+                f"settings of {call.kernel} that are missing, or that it does not have: {', '.join(unlike)}"
             )
         settings = {
-            name: convert(value, types[name], f"{name} of {one.kernel}") for name, value in one.settings.items()
+            name: convert(value, types[name], f"{name} of {call.kernel}") for name, value in call.settings.items()
         }
-        weights = {name: arrays[key] for name, key in one.weights.items()}
-        steps.append(Step(one.kernel, one.inputs, one.output, weights, settings))
+        weights = {name: arrays[key] for name, key in call.weights.items()}
+        steps.append(Step(call.kernel, call.inputs, call.output, weights, settings))
     # Many steps may read one array, so weights are counted before any is looked at.
     check_limits(numbers=sum(weight.size for step in steps for weight in step.weights.values()))
     for step in steps:
@@ -547,12 +493,13 @@ def _restore_plan(schema: PlanSchema, arrays: Arrays) -> Plan:
 
 
 def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
-    """Make the inputs that a manifest describes; raise ValueError if they do not fit the plan."""
+    """Make the inputs that a manifest describes; raises ValueError if they do not fit the plan."""
     if len(schema.channels) != plan.channels:
         raise ValueError(f"{len(schema.channels)} channels are named but the plan reads {plan.channels}")
     if schema.training_range is not None and len(schema.training_range.low) != plan.channels:
         raise ValueError("the training range does not fit the channels")
-    scaling, center, scale = schema.scaling, arrays["scaling.center"], arrays["scaling.scale"]
+    scaling = schema.scaling
+    center, scale = arrays["scaling.center"], arrays["scaling.scale"]
     if scaling.method not in METHODS:
         raise ValueError(f"no scaling called '{scaling.method}'")
     if center.shape != scale.shape or center.shape != (len(scaling.devices) + 1, plan.channels):
@@ -563,7 +510,7 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
             raise ValueError("the scaling is not finite and positive")
     fleet, *own = (Affine(*pair) for pair in zip(center, scale, strict=True))
     devices = dict(zip(scaling.devices, own, strict=True))
-    effects = {name: DeviceEffect(*one) for name, one in scaling.effects.items()}
+    effects = {name: DeviceEffect(*effect) for name, effect in scaling.effects.items()}
     if scaling.own_share is not None and len(scaling.own_share) != plan.channels:
         raise ValueError("the shares of own centres do not fit the channels")
     share = None if scaling.own_share is None else np.array(scaling.own_share)
@@ -581,7 +528,7 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
 
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Windows [n, window, channels] and numbers [n] of a sample; raise ValueError if they do not fit the plan."""
+    """Return windows [n, window, channels] and numbers [n] of a sample; ValueError if they do not fit the plan."""
     windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
     if windows.shape != (*numbers.shape, plan.window, plan.channels) or numbers.ndim != 1:
         raise ValueError(f"the {name} windows do not fit the plan")
@@ -593,7 +540,7 @@ def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, 
 
 
 def _try_out(plan: Plan, windows: np.ndarray) -> None:
-    """Reject a plan whose steps fit by shape and still cannot run, by running it."""
+    """Reject a plan whose steps have matching shapes but cannot run, by running it."""
     tried = windows[: 1 + TRIAL_OPERATIONS // max(1, sum(astuple(all_operations(plan))))]
     with np.errstate(divide="raise", over="raise", invalid="raise"):
         outputs = run(plan, tried)

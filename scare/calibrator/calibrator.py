@@ -14,10 +14,10 @@ import polars as pl
 from scare.calibrator import bundle
 from scare.calibrator.cost import Cost, count
 from scare.calibrator.intervals import Intervals, derive_intervals
-from scare.calibrator.passes import fold, with_effect
 from scare.calibrator.plan import Plan, deep_share, run
+from scare.calibrator.plan_passes import fold, with_effect
+from scare.data.dataframes import ONLY_DEVICE, as_polars, read_frame, with_columns
 from scare.data.flags import NO_VALUE, Flag
-from scare.data.frames import ONLY_DEVICE, as_polars, read_frame, with_columns
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
@@ -184,7 +184,7 @@ class Calibrator:
             frame[FLAGS].cast(pl.UInt32).to_numpy().copy() if FLAGS in frame.columns else np.zeros(frame.height, "u4")
         )
         calibrated = CalibratedRows(values, low, high, flags)
-        for part in parts:
+        for part in parts:  # a part is a device; `part.numbers` are its rows in the table
             own = self.stream(part.readings.device).push(part.readings.times, part.readings.values)
             for column, numbers in zip(calibrated[:3], own[:3], strict=True):
                 column[part.numbers] = numbers
@@ -266,8 +266,9 @@ class Calibrator:
 
     def for_device(self, device: str) -> "Calibrator":
         """Make the calibrator of one device: its effect becomes part of the plan, other devices' are dropped."""
-        effect, scaling = self.inputs.scaling.effect(device), replace(self.inputs.scaling, effects={})
+        effect = self.inputs.scaling.effect(device)
         plan = fold(with_effect(self.plan, *effect)) if any(effect) else self.plan
+        scaling = replace(self.inputs.scaling, effects={})
         changed = replace(self, plan=plan, inputs=replace(self.inputs, scaling=scaling))
         return replace(changed, golden=replace(self.golden, numbers=changed.compute(self.golden.windows)))
 
@@ -341,8 +342,11 @@ class Stream:
     """Calibrates one device chunk by chunk."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._windows, self._choice = calibrator, WindowStream(calibrator.inputs, device), Choice()
-        self._history, self._effect = 0, calibrator.inputs.scaling.effect(device)
+        self._calibrator = calibrator
+        self._windows = WindowStream(calibrator.inputs, device)
+        self._effect = calibrator.inputs.scaling.effect(device)
+        self._choice = Choice()  # of a branch
+        self._history = 0  # number of restarts of the device's history
 
     def push(self, times: np.ndarray, values: np.ndarray) -> CalibratedRows:
         """Calibrate rows at `times` (seconds) with `values` [rows, channels]."""
@@ -356,11 +360,13 @@ class Stream:
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
         """Calibrate the windows that end in these slots [n]; clamps the grid once, not each overlapping window."""
-        training_range, values = self._calibrator.inputs.training_range, np.empty(len(ends))
+        training_range = self._calibrator.inputs.training_range
+        values = np.empty(len(ends))
         clamped = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid
         for start in range(0, len(ends), CHUNK):
             part = ends[start : start + CHUNK]
-            windows, first = clamped.windows(part), grid.values[part, 0]
+            windows = clamped.windows(part)
+            first = grid.values[part, 0]
             values[start : start + CHUNK] = self._calibrator.compute_clamped(windows, first, self._choice, self._effect)
         return values
 
@@ -379,8 +385,10 @@ class Live:
     """Calibrates one device reading by reading, in fixed memory."""
 
     def __init__(self, calibrator: Calibrator, device: str) -> None:
-        self._calibrator, self._windows, self._choice = calibrator, LiveWindows(calibrator.inputs, [device]), Choice()
+        self._calibrator = calibrator
+        self._windows = LiveWindows(calibrator.inputs, [device])
         self._effect = calibrator.inputs.scaling.effect(device)
+        self._choice = Choice()  # of a branch
 
     def push(self, time: float, row: np.ndarray) -> CalibratedReading:
         """Calibrate the reading at `time` (seconds)."""
@@ -402,7 +410,7 @@ class DeviceStreams:
         calibrator: Calibrator,
         on_new_device: Callable[[str, np.ndarray, np.ndarray], object] = lambda device, times, values: None,
     ) -> None:
-        """Calibrate from now on; `on_new_device` is given a device, and times and values of its first chunk."""
+        """Call `on_new_device` when a device first appears, with the times and values of its first chunk."""
         self._calibrator, self._on_new_device = calibrator, on_new_device
         self._streams: dict[str, Stream] = {}
 

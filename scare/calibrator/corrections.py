@@ -24,7 +24,7 @@ from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.quantities import is_called, quantity, spell_unit
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
-from scare.records import convert, load_toml
+from scare.schema import convert, load_toml
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.windows import STRICT
@@ -126,14 +126,16 @@ class Correction:
 def make_plan(
     roles: Sequence[str], formulas: Sequence[Terms], passages: Sequence[Passage] = (), growth: Growth | None = None
 ) -> Plan:
-    """Write formulas as float32 kernel calls on the newest row: a number for each role, in physical units.
+    """Return formulas as float32 kernel calls on the newest row: a number for each role, in physical units.
 
     A growth formula reads `pm` and `humidity`, in this order.
     """
     if growth is not None:
         steps = _growth_steps(growth)
     elif passages:  # all bands are computed, then blended
-        weights = {one.name: np.array([getattr(passage, one.name) for passage in passages]) for one in fields(Passage)}
+        weights = {
+            field.name: np.array([getattr(passage, field.name) for passage in passages]) for field in fields(Passage)
+        }
         bands = _sum_of_terms("polynomial", roles, formulas, "bands")
         steps = [bands, Step("blend", ("bands", "now"), "y", weights)]
     else:
@@ -142,27 +144,28 @@ def make_plan(
 
 
 def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], output: str) -> Step:
-    """Write formulas of the newest row as one step, with one output for each formula.
+    """Return formulas of the newest row as one step, with one output for each formula.
 
     The kernel is `polynomial`, or `dense` if the formulas have no squares.
     """
     squared = [role for role in roles if any(f"{role}^2" in terms for terms in formulas)]
     all_terms = [*roles, *(f"{role}^2" for role in squared)]
     # The exponent of each role in each term, [terms, roles].
-    powers = [[int(role == one) for role in roles] for one in roles]
-    powers += [[2 * int(role == one) for role in roles] for one in squared]
+    powers = [[int(role == factor) for role in roles] for factor in roles]
+    powers += [[2 * int(role == factor) for role in roles] for factor in squared]
     weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in all_terms])  # [terms, formulas]
     weights = {"weight": weight, "bias": np.array([terms.get(CONSTANT, 0.0) for terms in formulas])}
     return Step(kernel, ("now",), output, weights, {} if kernel == "dense" else {"powers": powers})
 
 
 def _growth_steps(growth: Growth) -> list[Step]:
-    """Write pm / (1 + g / (100 / h − 1)) as pm (1 − h / 100) / (1 + (g − 1) h / 100): finite at h = 0 too.
+    """Return steps for pm / (1 + g / (100 / h − 1)), written as pm (1 − h / 100) / (1 + (g − 1) h / 100).
 
-    Humidity is clamped as low + relu(h − low) − relu(h − high). pm passes through the same relu unchanged, since a
-    negative pm is outside the valid range.
+    The second form is finite at h = 0, too. Humidity is clamped as low + relu(h − low) − relu(h − high). pm passes
+    through the same relu unchanged, since a negative pm is outside the valid range.
     """
-    steps, row = list[Step](), "now"  # row: the value with pm and humidity
+    steps = list[Step]()
+    row = "now"  # name of the value with pm and humidity
     if growth.high < inf:
         # From (pm, h) to (pm, h − low, h − high), and after the relu to (pm, clamped h).
         subtract = {"weight": np.array([[1.0, 0, 0], [0, 1, 1]]), "bias": np.array([0, -growth.low, -growth.high])}
@@ -303,10 +306,10 @@ change; a different reading of its source is a new version.
 
 
 def page() -> str:
-    """Write docs/corrections.md, in Markdown, from the registry."""
+    """Return docs/corrections.md, in Markdown, made from the registry."""
     overview = [
-        (f"`{one.name}`", one.quantity, ", ".join(role.quantity for role in one.roles), _link(one.doi))
-        for one in ALL_VERSIONS.values()
+        (f"`{entry.name}`", entry.quantity, ", ".join(role.quantity for role in entry.roles), _link(entry.doi))
+        for entry in ALL_VERSIONS.values()
     ]
     head = _table(("correction", "corrects", "reads", "DOI"), overview)
     return "\n".join([INTRODUCTION, head, *map(_section, ALL_VERSIONS.values())])
@@ -331,12 +334,12 @@ def _section(entry: Correction) -> str:
 
 
 def _link(doi: str) -> str:
-    """A DOI as a Markdown link; "none" if it is empty."""
+    """Return a DOI as a Markdown link; "none" if it is empty."""
     return f"[{doi}](https://doi.org/{doi})" if doi else "none"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Write a table in Markdown."""
+    """Return a table in Markdown."""
     head = list(head)
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

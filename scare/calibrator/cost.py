@@ -46,7 +46,7 @@ class Cost:
 
 
 def spell_cost(cost: Mapping[str, int]) -> str:
-    """Write a cost by the names of `COST_UNITS` for a sentence.
+    """Return a cost, by the names of `COST_UNITS`, in words for a sentence.
 
     >>> spell_cost({"instructions": 20_775, "flash_bytes": 12_022})
     '20,775 instructions and 12,022 B of flash'

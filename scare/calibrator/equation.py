@@ -40,16 +40,16 @@ class Equation:
         >>> str(Equation(Channel("PM2.5", "ug/m3"), (Channel("pm25"), Channel("T", "degC")), (0.807, -0.5), 2.1))
         'PM2.5 = 0.807 × pm25 − 0.5 × T + 2.1, in µg/m³ (T in °C)'
         """
-        terms = self._terms(f" × {one.name}" for one in self.channels)
+        terms = self._terms(f" × {channel.name}" for channel in self.channels)
         signed = [f"{'−' if number < 0 else '+'} {_short(abs(number))}{name}" for number, name in terms]
         right = " ".join(signed).removeprefix("+ ")
-        others = [one for one in self.channels if one.unit and one.unit != self.target.unit]
+        others = [channel for channel in self.channels if channel.unit and channel.unit != self.target.unit]
         unit = f", in {display_unit(self.target.unit)}" if self.target.unit else ""
-        where = ", ".join(f"{one.name} in {display_unit(one.unit)}" for one in others)
+        where = ", ".join(f"{channel.name} in {display_unit(channel.unit)}" for channel in others)
         return f"{self.target.name} = {right}{unit}{f' ({where})' if where else ''}"
 
     def spreadsheet(self) -> str:
-        """The formula for row 2 of a sheet with the time in column A and the channels from column B on.
+        """Return the formula for row 2 of a sheet with the time in column A and the channels from column B on.
 
         >>> Equation(Channel("PM2.5"), (Channel("pm25"), Channel("T")), (0.807, -0.5), 2.1).spreadsheet()
         '=0.807*B2-0.5*C2+2.1'
@@ -60,7 +60,7 @@ class Equation:
     def uses(self) -> list[str]:
         """Explain how to use the equation, with a sentence for each tool."""
         places = zip(self.channels, COLUMNS, strict=False)
-        columns = ", ".join(f"{one.name} in column {column}" for one, column in places)
+        columns = ", ".join(f"{channel.name} in column {column}" for channel, column in places)
         found = [f"In a spreadsheet with {columns}, row 2: {self.spreadsheet()}"]
         if self.points:
             pairs = ", ".join(f"[{_short(reading)}, {_short(value)}]" for reading, value in self.points)
@@ -73,7 +73,7 @@ class Equation:
 
 
 def line_weights(plan: Plan) -> np.ndarray | None:
-    """Weights of a linear plan on the newest row [channels]; None for any other plan."""
+    """Return the weights of a linear plan on the newest row [channels]; None for any other plan."""
     if [step.kernel for step in plan.steps] != ["newest", "dense"]:
         return None
     return np.asarray(plan.steps[-1].weights["weight"][:, 0])
@@ -93,14 +93,14 @@ def equations(calibrator: "Calibrator") -> dict[str, Equation]:
         device: _equation(calibrator, weights, scaling.known(device) or scaling.fleet, scaling.effect(device))
         for device in known
     }
-    own = {device: one for device, one in own.items() if str(one) != str(fleet)}
+    own = {device: equation for device, equation in own.items() if str(equation) != str(fleet)}
     return own if own and (len(known) == 1 or scaling.settle) else {**own, NEW_DEVICE: fleet}
 
 
 def describe_equations(calibrator: "Calibrator") -> list[str]:
-    """Write each equation as a line; a single one is followed by how to use it in other tools."""
+    """Return each equation as a line; a single one is followed by how to use it in other tools."""
     found = equations(calibrator)
-    lines = [f"{f'{device}: ' if device else ''}{one}" for device, one in found.items()]
+    lines = [f"{f'{device}: ' if device else ''}{equation}" for device, equation in found.items()]
     return [*lines, *next(iter(found.values())).uses()] if len(found) == 1 else lines
 
 

@@ -3,13 +3,14 @@
 An interval is looked up: distances below and above the calibrated value, by band of that value, in the target's unit.
 Rows with a flag of `UNCERTAIN` have wider ones. The distances are quantiles of errors whose reference is known:
 
-    blocks of time   successive errors are correlated, so a block longer than that correlation counts as one observation
+    parts            errors in training, after training (forward blocks) and on validation have the same weight
     mirrored errors  the mean error of some days may have the opposite sign on the next days, so each run of blocks
                      counts twice: as it is, and with the sign of its mean error changed
     bands            each band has its own RMSE; the shape of the distribution is shared by all
-    parts            training and validation are covered separately; the wider distances are kept
+    blocks of time   successive errors are correlated, so a block longer than that correlation counts as one
+                     observation; the fewer blocks validation has, the wider the intervals
 
-Comes from `training` or, for a file without intervals, from the windows it keeps; goes to `calibrator` and `export`.
+Made by `training` or, for a file without intervals, from the windows it keeps; used by `calibrator` and `export`.
 docs/decisions/intervals.md says how this was chosen.
 """
 
@@ -24,22 +25,27 @@ from annotated_types import Ge, Gt, Lt
 
 from scare.data.flags import Flag
 from scare.errors import UsageError
-from scare.records import Amount
+from scare.schema import Amount
 from scare.words import plural
 
+TINY = float(np.finfo(np.float32).tiny)
 BANDS = 8  # most bands: a board searches them one by one
 LEVEL = 0.9  # share of references that intervals cover, unless told otherwise
 UNCERTAIN = Flag.UNSETTLED | Flag.SPIKE | Flag.OUTSIDE  # rows with any of these bits have wider intervals
-COVERAGE_FACT = "test_interval"  # a calibrator's fact with level, rows, share and width on test rows
+COVERAGE_FACT = "test_interval"  # a calibrator's fact with level, rows, share and width on test rows, and by flag
 COVERAGE_SLACK = 0.03  # coverage may be lower than stated by this much by chance
 
 MIN_ERRORS = 30  # no intervals are fitted to fewer
 UNCORRELATED = 0.2  # autocorrelation below which errors count as independent
 BLOCK_LENGTHS = 2  # correlation lengths in a block
 MAX_RUNS = 12  # runs of blocks: few, so that each is long enough for its mean error not to be chance
-MIN_BLOCKS, MIN_ROWS = 2, 20  # a band with fewer takes the RMSE of all rows
+BLOCKS_PER_BAND = 4  # blocks of all parts for each band
+MIN_ROWS = 20  # a band with fewer takes the RMSE of all rows
 RANK_EXPONENT = 1.6  # 1: equally many rows in every band; more: fewer in the upper ones, where errors are larger
+FEW_BLOCKS = 3.0  # with so many blocks of validation, intervals are twice as wide as with very many
+USUAL_WIDENING, WIDENING_BLOCKS = 2.0, 5  # widening where no flagged rows were seen, and the blocks it counts for
 MAX_WIDENING = 10.0  # largest factor for rows with a flag of UNCERTAIN
+RATE, MAX_FACTOR = 0.005, 4.0  # of `hold_level`: change of the factor per pair, as a logarithm, and its limit
 KEPT_WINDOWS_FACTOR = 1.2  # widens intervals derived from a file's few windows, all of them from validation
 
 
@@ -85,6 +91,33 @@ class Intervals:
         factor = np.where(np.asarray(flags) & UNCERTAIN, self.widening, 1.0)
         return values - factor * np.take(self.below, band), values + factor * np.take(self.above, band)
 
+    def scaled(self, factor: float) -> "Intervals":
+        """Multiply all distances, rounded to float32 as on a board."""
+        below, above = (factor * np.array([self.below, self.above])).astype(np.float32).tolist()
+        return replace(self, below=tuple(below), above=tuple(above))
+
+    def hold_level(self, values: np.ndarray, references: np.ndarray, factor: float = 1.0) -> float:
+        """Find the factor that keeps the level from now on, by values with their references [n], oldest first.
+
+        Adaptive conformal prediction (Gibbs and Candès 2021), here on the logarithm of the width: each reference
+        outside makes intervals wider by RATE · level, each inside narrower by RATE · (1 - level), so that in the long
+        run `level` of them lie inside, whatever the errors do. `factor` is that of earlier pairs.
+
+        >>> intervals = Intervals(0.9, (), (1.0,), (1.0,))
+        >>> round(intervals.hold_level(np.zeros(1000), np.full(1000, 1.5)), 2)
+        1.5
+        """
+        low, high = self.around(values, np.zeros(len(values), np.uint32))
+        distances = np.where(references < values, values - low, high - values)
+        # Of each pair, the logarithm of the factor with which its reference would lie on the interval's end.
+        needed = np.log(np.maximum(np.abs(references - values), TINY) / np.maximum(distances, TINY))
+        log_factor, limit = float(np.log(factor)), float(np.log(MAX_FACTOR))
+        for log_needed in needed.tolist():
+            is_outside = log_needed > log_factor
+            log_factor += RATE * (is_outside - (1 - self.level))
+            log_factor = min(max(log_factor, -limit), limit)
+        return float(np.exp(log_factor))
+
 
 @dataclass(frozen=True)
 class CalibrationErrors:
@@ -99,7 +132,7 @@ class CalibrationErrors:
         return len(self.values)
 
     def rows(self, mask: np.ndarray) -> "CalibrationErrors":
-        """The rows where the mask, bool [n], is true."""
+        """Return the rows where the mask, bool [n], is true."""
         return CalibrationErrors(self.values[mask], self.references[mask], self.times[mask], self.flags[mask])
 
     @cached_property
@@ -126,22 +159,17 @@ class CalibrationErrors:
 
 
 def fit_intervals(parts: Sequence[CalibrationErrors], level: float = LEVEL) -> Intervals | None:
-    """Fit intervals that cover `level` of the references in each part of the data.
+    """Fit intervals to errors of several parts of the data, which have the same weight.
 
-    None if the last part, held out from training, has too few rows.
-
-    They are fitted to rows without a flag of `UNCERTAIN`, unless nearly all rows of the last part have one.
+    None if the last part, held out from training, has too few rows. They are fitted to rows without a flag of
+    `UNCERTAIN`, unless nearly all rows of the last part have one.
     """
     parts = [part.rows(np.isfinite(part.values) & np.isfinite(part.references)) for part in parts]
     if len(parts[-1]) < MIN_ERRORS:
         return None
     certain = [part.rows((part.flags & UNCERTAIN) == 0) for part in parts]
     certain[-1] = certain[-1] if len(certain[-1]) >= MIN_ERRORS else parts[-1]
-    edges = _edges(certain[-1])
-    each_side = (1 + level) / 2  # half of the rows that are not covered may be below, half above
-    distances = [_distances(part, edges, each_side) for part in certain if len(part) >= MIN_ERRORS]
-    below, above = np.max(distances, axis=0).astype(np.float32).tolist()
-    intervals = Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
+    intervals = _fit_table([part for part in certain if len(part) >= MIN_ERRORS], level)
     return replace(intervals, widening=_widening(parts, intervals))
 
 
@@ -151,8 +179,7 @@ def derive_intervals(values: np.ndarray, references: np.ndarray) -> Intervals | 
     fitted = fit_intervals([CalibrationErrors(values, references, times, flags)])
     if fitted is None:
         return None
-    below, above = (KEPT_WINDOWS_FACTOR * np.array([fitted.below, fitted.above])).astype(np.float32).tolist()
-    return replace(fitted, below=tuple(below), above=tuple(above), kept_windows=len(values))
+    return replace(fitted.scaled(KEPT_WINDOWS_FACTOR), kept_windows=len(values))
 
 
 def correlation_length(residuals: np.ndarray) -> int:
@@ -170,14 +197,16 @@ def correlation_length(residuals: np.ndarray) -> int:
 
 
 def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], unit: str) -> list[str]:
-    """Describe the intervals of a calibrator in one line, and their coverage of test rows in another.
+    """Describe the intervals of a calibrator in one line, their coverage of test rows in another, and by flag.
 
     >>> intervals = Intervals(0.9, (), (1.0,), (2.0,), widening=1.5)
-    >>> facts = {COVERAGE_FACT: {"level": 0.9, "rows": 2000, "share": 0.8, "width": 3.0}}
+    >>> parts = {"not_flagged": {"rows": 1500, "share": 0.9}, "flagged": {"rows": 500, "share": 0.5}}
+    >>> facts = {COVERAGE_FACT: {"level": 0.9, "rows": 2000, "share": 0.8, "width": 3.0, **parts}}
     >>> for line in describe_intervals(intervals, facts, "ppb"):
     ...     print(line)
     The 90 % interval was made at fit, with 1 band; on rows flagged UNSETTLED, SPIKE or OUTSIDE it is 1.5 times as wide.
     It covers 80.0 % of 2,000 test rows, less than stated, and is 3 ppb wide on average.
+    It covers 90.0 % of the 1,500 rows without such a flag, 50.0 % of the 500 flagged ones.
     """
     if intervals is None:
         return []
@@ -187,11 +216,21 @@ def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], un
     bands = plural(len(intervals.below), "band")
     lines = [f"The {100 * intervals.level:g} % interval was {intervals.origin}, with {bands}; {wider}."]
     if found := facts.get(COVERAGE_FACT):
-        covered = f"It covers {found['share']:.1%} of {found['rows']:,} test rows".replace("%", " %")
+        covered = f"It covers {_percent(found['share'])} of {found['rows']:,} test rows"
         too_low = ", less than stated," if under_covers(found["level"], found["share"]) else ""
         width = f"{found['width']:.3g} {unit}".rstrip()
         lines.append(f"{covered}{too_low} and is {width} wide on average.")
+        plain, flagged = found.get("not_flagged"), found.get("flagged")
+        if plain and flagged:
+            lines.append(
+                f"It covers {_percent(plain['share'])} of the {plain['rows']:,} rows without such a flag,"
+                f" {_percent(flagged['share'])} of the {flagged['rows']:,} flagged ones."
+            )
     return lines
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def under_covers(level: float, share: float) -> bool:
@@ -199,58 +238,52 @@ def under_covers(level: float, share: float) -> bool:
     return share < level - COVERAGE_SLACK
 
 
-def _edges(part: CalibrationErrors) -> np.ndarray:
-    """Place edges between bands at quantiles of the values that get closer towards the top.
-
-    There are as many bands as have `MIN_BLOCKS` blocks each. Edges are rounded to float32, as on a board.
-    """
-    bands = int(np.clip(len(np.unique(part.blocks)) // MIN_BLOCKS, 1, BANDS))
-    ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
-    return np.unique(np.quantile(part.values, ranks).astype(np.float32)).astype(np.float64)
-
-
-def _distances(part: CalibrationErrors, edges: np.ndarray, share: float) -> np.ndarray:
-    """Find the distances below and above [2, bands] that this share of a part's errors does not exceed.
+def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
+    """Fit distances below and above for each band, from the errors of all parts as they are and mirrored.
 
     Errors are divided by the RMSE of their band (of all rows, where a band has too few), so that one quantile serves
-    all bands.
+    all bands. Bands lie closer together towards the top. Edges are rounded to float32, as on a board.
     """
-    bands, count = np.searchsorted(edges, part.values, side="right"), len(edges) + 1
-    squares = np.square(part.residuals)
-    rows = np.bincount(bands, minlength=count)
-    blocks = np.array([len(np.unique(part.blocks[bands == band])) for band in range(count)])
-    mean_squares = np.bincount(bands, squares, count) / np.maximum(rows, 1)
-    enough = (rows >= MIN_ROWS) & (blocks >= MIN_BLOCKS)
-    rmse = np.maximum(np.sqrt(np.where(enough, mean_squares, squares.mean())), np.finfo(np.float32).tiny)
-    scaled = np.concatenate([part.residuals, part.mirrored]) / np.tile(rmse[bands], 2)
-    both_blocks = np.tile(part.blocks, 2)  # blocks of the errors as they are, and of the mirrored ones
-    return np.array([np.maximum(_quantile(sign * scaled, both_blocks, share), 0.0) * rmse for sign in (-1, 1)])
+    # Each row counts twice: with its residual, and with the mirrored one.
+    values = np.concatenate([part.values for part in parts for _ in range(2)])
+    residuals = np.concatenate([errors for part in parts for errors in (part.residuals, part.mirrored)])
+    weights = np.concatenate([np.full(2 * len(part), 1 / len(part)) for part in parts])
+    blocks = [len(np.unique(part.blocks)) for part in parts]
+    bands = int(np.clip(sum(blocks) // BLOCKS_PER_BAND, 1, BANDS))
+    ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
+    edges = np.unique(_quantiles(values, weights, ranks).astype(np.float32)).astype(np.float64)
+    band, bands = np.searchsorted(edges, values, side="right"), len(edges) + 1  # equal edges make fewer bands
+    squares = np.bincount(band, weights * np.square(residuals), bands)
+    total = np.bincount(band, weights, bands)
+    enough = np.bincount(band, minlength=bands) >= 2 * MIN_ROWS
+    mean_squares = np.where(enough, squares / np.maximum(total, np.finfo(float).tiny), squares.sum() / total.sum())
+    rmse = np.maximum(np.sqrt(mean_squares), TINY)
+    low, high = _quantiles(residuals / rmse[band], weights, np.array([(1 - level) / 2, (1 + level) / 2]))
+    factor = 1 + FEW_BLOCKS / blocks[-1]
+    below, above = ((max(end, 0.0) * factor * rmse).astype(np.float32).tolist() for end in (-low, high))
+    return Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
 
 
-def _quantile(numbers: np.ndarray, blocks: np.ndarray, share: float) -> float:
-    """Find the number that covers this share of new rows: the conformal quantile for the effective sample size.
-
-    The share of numbers beyond the plain quantile varies from block to block, which tells how many independent rows the
-    blocks are worth. With that many rows, split conformal prediction takes the quantile share · (rows + 1) / rows; the
-    1 stands for the new row.
-    """
-    sizes = np.bincount(blocks)
-    beyond = np.bincount(blocks, numbers > np.quantile(numbers, share)) / sizes
-    variance = np.square(sizes / sizes.sum()) @ np.square(beyond - (1 - share)) * len(sizes) / max(len(sizes) - 1, 1)
-    effective_rows = share * (1 - share) / variance if len(sizes) > 1 and variance else 1.0
-    return float(np.quantile(numbers, min(1.0, share * (1 + 1 / effective_rows))))
+def _quantiles(numbers: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return the quantiles of weighted numbers [n]: the smallest that, with all smaller ones, reach these shares."""
+    order = np.argsort(numbers, kind="stable")
+    reached = np.cumsum(weights[order])
+    return np.asarray(numbers[order][np.searchsorted(reached, shares * reached[-1]).clip(max=len(numbers) - 1)])
 
 
 def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float:
-    """Find the factor by which intervals must be wider to cover flagged rows as often as others; 1 if too few rows.
+    """Find the factor by which intervals must be wider to cover flagged rows as often as others.
 
-    It is the largest factor that any flag of `UNCERTAIN` needs in any part.
+    It is the geometric mean of what each part needs and of `USUAL_WIDENING`, weighted by blocks of time.
     """
-    factors = []
-    for flagged in (part.rows((part.flags & flag) > 0) for part in parts for flag in UNCERTAIN):
+    factors, blocks = [USUAL_WIDENING], [WIDENING_BLOCKS]
+    for part in parts:
+        flagged = part.rows((part.flags & UNCERTAIN) > 0)
         if len(flagged) >= MIN_ERRORS:
             low, high = intervals.around(flagged.values, np.zeros(len(flagged), np.uint32))
             distances = np.where(flagged.residuals < 0, flagged.values - low, high - flagged.values)
-            relative = np.abs(flagged.residuals) / np.maximum(distances, np.finfo(np.float32).tiny)
-            factors.append(float(np.quantile(relative, intervals.level)))
-    return float(np.clip(np.float32(max(factors, default=1.0)), 1.0, MAX_WIDENING))
+            relative = np.abs(flagged.residuals) / np.maximum(distances, TINY)
+            factors.append(float(np.clip(np.quantile(relative, intervals.level), 1 / MAX_WIDENING, MAX_WIDENING)))
+            blocks.append(len(np.unique(flagged.blocks)))
+    mean = np.float32(np.exp(np.average(np.log(factors), weights=blocks)))
+    return float(np.clip(mean, 1.0, MAX_WIDENING))

@@ -26,7 +26,7 @@ def raw_reading(
 
 
 def to_unit(channel: Channel, target: Channel, standard_temperature: float = STANDARD_TEMPERATURE) -> Conversion | None:
-    """How a channel converts to the target's unit; None if both are known and do not convert."""
+    """Return how a channel converts to the target's unit; None if both are known and do not convert."""
     if not (channel.unit and target.unit):
         return Conversion(1.0)
     quantity = find_quantity(channel.name) or find_quantity(target.name)
@@ -39,19 +39,20 @@ def same_unit(channel: Channel, target: Channel) -> bool:
 
 
 def newest_inputs(inputs: Inputs, channels: Sequence[int]) -> Inputs:
-    """Narrow inputs to these channels of the newest row, without a training range; the first one stays the first."""
-    kept, scaling = list(channels), inputs.scaling
+    """Narrow inputs to these channels of the newest row, without a training range; channel 0 must be the first."""
+    kept = list(channels)
+    scaling = inputs.scaling
 
     def narrowed(affine: Affine) -> Affine:
         return Affine(affine.center[kept], affine.scale[kept])
 
     devices = {device: narrowed(affine) for device, affine in scaling.devices.items()}
     share = None if scaling.own_share is None else scaling.own_share[kept]
-    if share is None or not share.any():  # no channel is left that a new device would have to settle for
+    if share is None or not share.any():  # no channel is left for which a new device has to settle
         scaling, share = replace(scaling, settle=0), None
     scaling = replace(scaling, fleet=narrowed(scaling.fleet), devices=devices, own_share=share)
-    names = tuple(inputs.channels[channel] for channel in kept)
-    return replace(inputs, channels=names, scaling=scaling, window=1, training_range=None)
+    kept_channels = tuple(inputs.channels[index] for index in kept)
+    return replace(inputs, channels=kept_channels, scaling=scaling, window=1, training_range=None)
 
 
 def linear_calibrator(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:

@@ -2,7 +2,7 @@
 
 Training stores every candidate that it tried, with its validation error, among the calibrator's facts. The card goes
 into the `.scare` file (`bundle`); the terminal and the report print the same table. Reading facts needs no JAX, so this
-is apart from `models/selection`. Files made before there was a selection have no table.
+is apart from `training/selection`. Files made before there was a selection have no table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,9 @@ import numpy as np
 from scare.calibrator.cost import COST_HEADINGS
 from scare.calibrator.equation import describe_equations
 from scare.calibrator.intervals import COVERAGE_FACT, describe_intervals
-from scare.calibrator.known_rows import recognise
-from scare.calibrator.passes import STATE
+from scare.calibrator.plan_passes import SHIPPED_INTERVALS, STATE
+from scare.calibrator.provenance import EXTERNAL_FACT, processing_level
+from scare.calibrator.renamed_devices import recognise
 from scare.calibrator.verdict import verdict_of
 from scare.data.quantities import find_quantity
 from scare.data.readings import Channel, Readings
@@ -37,6 +38,9 @@ SELECTION_FACTS = frozenset(
     {"outcome", "selection", "network_share", "summary", "combinations", "why_smaller", "ladder", "verdict"}
 )
 LINE_FACT = "straight_line"
+YEAR_SECONDS = 365.25 * 86400
+NEW_DEVICE_FACT = "new_device_rmse"
+SHOWN_ELSEWHERE = (COVERAGE_FACT, STATE, SHIPPED_INTERVALS, LINE_FACT, NEW_DEVICE_FACT, EXTERNAL_FACT)
 HEAD = ("candidate", "validation error", "variant", "used")
 LABELS = {
     "as is": "sensor reading as is",
@@ -69,11 +73,14 @@ def model_card(calibrator: "Calibrator") -> str:
         f"- {describe_first_value(inputs)}",
         f"- gap policy: {inputs.policy.name}; scaling: {inputs.scaling.method}",
     ]
+    lines.append(f"- {processing_level(calibrator)}")
     lines += [f"- {line}" for line in describe_equations(calibrator) or describe_straight_line(calibrator.facts)]
-    new = "- a device that was not in training is scaled with the fleet's mean and spread"
+    new_device = "- a device that was not in training is scaled with the fleet's mean and spread"
     if inputs.scaling.settle:
-        new += f"; after {inputs.scaling.settle} readings raw channels are centred by its own mean"
-    lines.append(new)
+        new_device += f"; after {inputs.scaling.settle} readings raw channels are centred by its own mean"
+    lines.append(new_device)
+    if expected := describe_expected(calibrator.facts, unit):
+        lines.append(f"- {expected[0].lower()}{expected[1:].rstrip('.')}")
     if refitted := describe_refit(calibrator.facts):
         lines.append(f"- {refitted[0].lower()}{refitted[1:].rstrip('.')}")
     if inputs.training_range:
@@ -84,7 +91,7 @@ def model_card(calibrator: "Calibrator") -> str:
         lines.append(f"- no value is below {calibrator.floor:g} {unit}".rstrip())
     lines += [f"- {line}" for line in describe_intervals(calibrator.intervals, calibrator.facts, unit)]
     for name, value in calibrator.facts.items():
-        if name not in (*SELECTION_FACTS, COVERAGE_FACT, STATE, LINE_FACT):
+        if name not in (*SELECTION_FACTS, *SHOWN_ELSEWHERE):
             lines.append(f"- {name.replace('_', ' ')}: {_readable(value)}")
     if candidates := selection_table(calibrator.facts, [channel.name for channel in inputs.channels[1:]]):
         lines += ["", "## Model selection", "", selection_summary(calibrator.facts), "", *_table(HEAD, candidates)]
@@ -100,11 +107,13 @@ def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()
     >>> selection_table({"selection": [linear]})
     [['linear regression', '2.5', 'history, penalty 0.1', '50%']]
     """
-    facts, rows = current_facts(facts), []
+    facts = current_facts(facts)
+    rows = []
     labels = candidate_labels(other_channels)
     network_share = float(facts.get("network_share", 0.0))
     for candidate in facts.get("selection", ()):
-        name, used = str(candidate["candidate"]), "yes" if candidate["admitted"] else "no"
+        name = str(candidate["candidate"])
+        used = "yes" if candidate["admitted"] else "no"
         share = float(candidate.get("share", network_share if name == "network" else 0.0))
         if 0 < share < 1:
             used = f"{share:.0%}"
@@ -127,18 +136,18 @@ def cost_table(facts: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | 
     kinds = [kind for kind in COST_HEADINGS if kind in combinations[0]["cost"]]
     rows = [
         [
-            ", ".join(LABELS.get(part, part).removeprefix("+ ") for part in one["parts"]),
-            f"{one['rmse']:.4g}",
-            *(f"{one['cost'][kind]:,}" for kind in kinds),
-            "shipped" if one["used"] else "does not fit" if one["over"] else "",
+            ", ".join(LABELS.get(part, part).removeprefix("+ ") for part in combination["parts"]),
+            f"{combination['rmse']:.4g}",
+            *(f"{combination['cost'][kind]:,}" for kind in kinds),
+            "shipped" if combination["used"] else "does not fit" if combination["over"] else "",
         ]
-        for one in combinations
+        for combination in combinations
     ]
     return ["mean of", "validation error", *(COST_HEADINGS[kind] for kind in kinds), ""], rows
 
 
 def cost_summary(facts: Mapping[str, Any]) -> str:
-    """Say what was left out because of a budget or a preference for small models, or that nothing was."""
+    """Return what was left out because of a budget or a preference for small models, or that nothing was."""
     return str(facts.get("why_smaller", "All that validation supports fits."))
 
 
@@ -154,7 +163,7 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
 
 
 def describe_first_value(inputs: Inputs) -> str:
-    """Say when a device that was just switched on gets its first value."""
+    """Return when a device that was just switched on gets its first value."""
     count = inputs.policy.rows_checked(inputs.window)
     if count == 1:
         return "The first reading gives the first value."
@@ -162,13 +171,16 @@ def describe_first_value(inputs: Inputs) -> str:
 
 
 def describe_straight_line(facts: Mapping[str, Any]) -> list[str]:
-    """Print the equation of the straight line it was compared with, for use where a calibrator cannot run."""
+    """Return the equation of the straight line that the calibrator was compared with, and how to use it.
+
+    It is a fallback where the calibrator cannot run. Empty if there is none.
+    """
     equation, *uses = facts.get(LINE_FACT) or [""]
     return [f"A straight line to use where the calibrator cannot run: {equation}", *uses] if equation else []
 
 
 def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray, values: np.ndarray) -> list[str]:
-    """Say what to expect of a device that was not in training; empty if it was, or if the file does not say.
+    """Describe what to expect of a device that was not in training; empty if it was, or if the file does not say.
 
     Times [n] and values [n, channels] are its first readings, by which a renamed training device is recognised.
     """
@@ -179,17 +191,35 @@ def describe_new_device(calibrator: "Calibrator", device: str, times: np.ndarray
     rows = calibrator.known_rows
     if rows is not None and (same := recognise(rows, times, values)) is not None and same < len(known):
         name = known[same]
-        return [f"{device} was not in training, but its readings are those of {name}. Call it so: --device {name}."]
+        return [
+            f"{device} was not in training, but its readings are those of {name}."
+            f" If it is the same device, pass --device {name}."
+        ]
     names = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
-    lines = [f"{device} was not in training. If it is one of {names} under another name, add --device."]
+    lines = [f"{device} was not in training. If it is one of {names} under another name, add --device NAME."]
     if scaling.settle:
         lines.append(f"Its first {scaling.settle:,} readings are flagged UNSETTLED: they centre its raw channels.")
-    if (expected := facts.get("new_device_rmse")) is not None:
-        unit = f" {calibrator.target.unit}" if calibrator.target.unit else ""
-        lines.append(f"Devices left out of training one by one had an RMSE of about {expected:g}{unit}.")
+    if expected := describe_expected(facts, calibrator.target.unit):
+        lines.append(expected)
     elif scaling.settle and len(known) == 1:
         lines.append("Raw channels of one device say nothing about another: its values may be far off.")
     return lines
+
+
+def describe_expected(facts: Mapping[str, Any], unit: str) -> str:
+    """Return what error to expect on a device that is not in training; empty if there were too few devices to tell.
+
+    >>> describe_expected({"new_device_rmse": 5.787}, "ppb")
+    'On a device that was not in the training data, expect an RMSE of about 5.8 ppb,
+     as measured by leaving out one device at a time.'
+    """
+    if (expected := facts.get(NEW_DEVICE_FACT)) is None:
+        return ""
+    error = f"{expected:.2g} {unit}".rstrip()
+    return (
+        f"On a device that was not in the training data, expect an RMSE of about {error},"
+        " as measured by leaving out one device at a time."
+    )
 
 
 def has_learned_from(facts: Mapping[str, Any], readings: Sequence[Readings]) -> bool:
@@ -197,12 +227,12 @@ def has_learned_from(facts: Mapping[str, Any], readings: Sequence[Readings]) -> 
     if not describe_refit(facts):
         return False
     start, end = (datetime.fromisoformat(moment).timestamp() for moment in facts["refitted"]["period"])
-    known = [one.times for one in readings if one.device in facts["refitted"]["devices"]]
+    known = [box.times for box in readings if box.device in facts["refitted"]["devices"]]
     return any(bool(((times >= start) & (times <= end)).any()) for times in known)
 
 
 def describe_refit(facts: Mapping[str, Any]) -> str:
-    """Say that a calibrator was refitted to the rows that its accuracy was measured on; empty if it was not.
+    """Return a sentence if a calibrator was refitted to the rows that its accuracy was measured on; else empty.
 
     >>> facts = {"refitted": {"period": ["2023-06-01T00:00:00Z", "2023-07-16T00:00:00Z"]},
     ...     "test_period": ["2023-07-04T00:00:00Z", "2023-07-16T00:00:00Z"]}
@@ -215,14 +245,32 @@ def describe_refit(facts: Mapping[str, Any]) -> str:
     return f"Its accuracy was measured on {describe_period(test)}; after that it was fitted again, those days included."
 
 
+def describe_age(facts: Mapping[str, Any], first: float, last: float) -> str:
+    """Say that readings are more than a year newer or older than those of training; times in seconds, empty if not.
+
+    >>> describe_age({"period": ["2023-06-01T00:00:00Z", "2023-07-16T00:00:00Z"]}, 1.76e9, 1.77e9)
+    'the readings begin 2.2 years after those that the model has learned from (2023-06-01 to 2023-07-16): sensors age.'
+    """
+    period = (facts.get("refitted") or facts).get("period")
+    if not period:
+        return ""
+    start, end = (datetime.fromisoformat(moment).timestamp() for moment in period)
+    learned = f"those that the model has learned from ({describe_period(period)})"
+    if first - end > YEAR_SECONDS:
+        return f"the readings begin {(first - end) / YEAR_SECONDS:.2g} years after {learned}: sensors age."
+    if start - last > YEAR_SECONDS:
+        return f"the readings end {(start - last) / YEAR_SECONDS:.2g} years before {learned}: are the times right?"
+    return ""
+
+
 def describe_period(period: Sequence[str]) -> str:
-    """The days from the first to the last of two ISO 8601 times."""
+    """Return the days from the first to the last of two ISO 8601 times."""
     start, end = (moment[:10] for moment in period)
     return start if start == end else f"{start} to {end}"
 
 
 def selection_summary(facts: Mapping[str, Any]) -> str:
-    """Say what training selected and why, as a full sentence; empty if the facts have no summary."""
+    """Return what training selected and why, as a full sentence; empty if the facts have no summary."""
     summary = str(current_facts(facts).get("summary", "")).rstrip(".")
     return f"{summary[:1].upper()}{summary[1:]}." if summary else ""
 
@@ -239,7 +287,7 @@ def current_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
     current = renamed(facts)
     if isinstance(selection := current.get("selection"), list | tuple):
-        current["selection"] = [renamed(one) if isinstance(one, Mapping) else one for one in selection]
+        current["selection"] = [renamed(row) if isinstance(row, Mapping) else row for row in selection]
     return current
 
 
@@ -252,7 +300,7 @@ def _name_and_unit(channel: Channel) -> str:
 
 
 def _readable(fact: Any) -> str:
-    """Write a fact as a person would, without braces and quotes."""
+    """Return a fact as a person would write it, without braces and quotes."""
     if isinstance(fact, dict):
         separator = "; " if any(isinstance(part, dict) for part in fact.values()) else ", "
         return separator.join(f"{name.replace('_', ' ')} {_readable(part)}" for name, part in fact.items())

@@ -1,6 +1,6 @@
 """A plan is a short straight list of kernel calls with their weights: the one form of a trained model.
 
-`models` write it, `passes` shorten it, `cost` counts it, `bundle` stores it, and `run` computes it. It reads a
+`models` write it, `plan_passes` shorten it, `cost` counts it, `bundle` stores it, and `run` computes it. It reads a
 scaled window `x` [window, channels], and its last step gives the scaled target [1].
 
 A plan may end in one `select` between a simple and a deep branch. `run` then computes only the branch that is chosen;
@@ -65,12 +65,13 @@ class Plan:
         return sum(map(prod, self.shapes.values())) + max(scratch)
 
     def readers(self, name: str) -> list[Step]:
-        """The steps that read a value."""
+        """Return the steps that read a value."""
         return [step for step in self.steps if name in step.inputs]
 
     def leading_to(self, *names: str) -> tuple[Step, ...]:
-        """The steps that these values depend on, in order."""
-        needed, kept = set(names), []
+        """Return the steps that these values depend on, in order."""
+        needed = set(names)
+        kept = []
         for step in reversed(self.steps):
             if step.output in needed:
                 needed |= set(step.inputs)

@@ -12,11 +12,11 @@ from typing import Any
 
 from scare.calibrator.intervals import COVERAGE_FACT
 from scare.data.quantities import display_unit
-from scare.words import plural
+from scare.words import duration, plural
 
 GOOD_R2 = 0.7  # the target of the US EPA's performance testing protocol for fine dust (EPA/600/R-20/280)
-LEAST_R2 = 0.5  # below, more of the variation is error than air
-NO_BETTER = 1.02  # times the error of a straight line: within chance of it
+LEAST_R2 = 0.5  # below this, more of the variation is error than air
+NO_BETTER = 1.02  # times the error of a straight line; up to this, the difference may be chance
 MISSED_COVERAGE = 0.1  # below the stated share
 FEW_ROWS = 100
 STEPS = {60.0: "one-minute", 600.0: "ten-minute", 3600.0: "hourly", 86400.0: "daily"}
@@ -54,32 +54,33 @@ def judge(
     Explains 14 % of the variation: not usable for hourly values. The typical error (RMSE) is 5.2 µg/m³,
     while the reference varies by 5.61; a straight line has an error of 5.6.
     """
-    r2, rmse, line = accuracy["r2"], float(accuracy["rmse"]), accuracy.get("line_rmse")
+    r2, rmse, line_rmse = accuracy["r2"], float(accuracy["rmse"]), accuracy.get("line_rmse")
     if r2 is None or not isfinite(r2):
         return None
-    doubts, beside = [], ""
-    if line is not None:
-        is_better = rmse > NO_BETTER * line
-        beside = f"a straight line {'is better, with' if is_better else 'has'} an error of {line:.3g}"
-        doubts += [beside] if is_better else []
+    doubts = []
+    comparison = ""
+    if line_rmse is not None:
+        line_is_better = rmse > NO_BETTER * line_rmse
+        comparison = f"a straight line {'is better, with' if line_is_better else 'has'} an error of {line_rmse:.3g}"
+        if line_is_better:
+            doubts.append(comparison)
     if coverage and coverage["share"] < coverage["level"] - MISSED_COVERAGE:
         stated, found = (f"{100 * coverage[name]:.0f} %" for name in ("level", "share"))
         doubts.append(f"the {stated} interval contains only {found} of the references")
     if accuracy["rows"] < FEW_ROWS:
         doubts.append(f"only {plural(accuracy['rows'], 'row')} could be scored")
     level = Level.NOT if r2 < LEAST_R2 else Level.CARE if doubts or r2 < GOOD_R2 else Level.GOOD
-    shown = f" {display_unit(unit)}" if unit else ""
+    shown_unit = f" {display_unit(unit)}" if unit else ""
     spread = f", while the reference varies by {rmse / sqrt(1 - r2):.3g}" if r2 < 1 else ""
-
-    values = f"{STEPS.get(step_seconds, 'such')} values"
+    values = f"{STEPS[step_seconds]} values" if step_seconds in STEPS else f"values every {duration(step_seconds)}"
     first = f"Explains {100 * max(0.0, r2):.0f} % of the variation: {level} for {values}."
-    second = f"The typical error (RMSE) is {rmse:.3g}{shown}{spread}"
-    clauses = dict.fromkeys(filter(None, [second, beside, *doubts]))  # `beside` may be a doubt, too
+    second = f"The typical error (RMSE) is {rmse:.3g}{shown_unit}{spread}"
+    clauses = dict.fromkeys(filter(None, [second, comparison, *doubts]))  # the comparison may be a doubt, too
     return Verdict(level, f"{first} {'; '.join(clauses)}.")
 
 
 def verdict_of(facts: Mapping[str, Any], step_seconds: float, unit: str) -> Verdict | None:
-    """The verdict on the test rows that training scored; None for a calibrator without scores."""
+    """Return the verdict on the test rows that training scored; None for a calibrator without scores."""
     scores = facts.get("test_scores")
     if not scores:
         return None

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from scare.data.readings import Channel
 from scare.experiments.study import Job, SharedRows, Study
 from scare.scorecard.accuracy import FULL, Accuracy, RmseDifference, compare_errors, measure
+from scare.scorecard.assessment import BELOW_ALL, TargetResult, assess
+from scare.scorecard.series import DeviceSeries
+from scare.scorecard.targets import TargetSet
 
 OURS = "scare"  # the method that differences are to
+NOT_JUDGED = "not judged"  # of a device with too few averages
 FACTS = ("parameters", "bytes", "fit_seconds", "windows_per_second")  # of a result, averaged over seeds
 
 
@@ -33,7 +38,7 @@ class Row:
         return self.facts.get("coverage", 1.0) < FULL
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as plain values, for JSON and CSV; None for a number that is not known."""
+        """Return the row as plain values, for JSON and CSV; None for a number that is not known."""
         plain = {"method": self.method, "window": self.window, "seeds": self.seeds, "failed": self.failed or ""}
         if self.accuracy is not None and self.spread is not None:
             plain |= asdict(self.accuracy)
@@ -49,7 +54,7 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
 
     Every method is scored on the same rows (`SharedRows`).
     """
-    rows = SharedRows.of(study)
+    rows = SharedRows.load(study)
     table = []
     for window in sorted({job.window for job in study.jobs}):
         groups: dict[str, list[Job]] = {}
@@ -75,7 +80,7 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
 
 
 def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
-    """Score the jobs of one method and window, which differ in their seeds; or say why there is no score."""
+    """Score the jobs of one method and window, which differ in their seeds; `failed` is why there is no score."""
     name, window = jobs[0].method, jobs[0].window
     finished = [job for job in jobs if job in rows.estimates]
     if not finished:
@@ -97,6 +102,52 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
 
 
 @dataclass(frozen=True)
+class MethodGrade:
+    """The classes that a method reaches with its devices and seeds, and its expanded uncertainty, if that is bounded.
+
+    `classes` counts fits by class, best class first; `uncertainty` is the median over devices and seeds, `worst` the
+    largest, as shares.
+    """
+
+    method: str
+    window: int
+    classes: Mapping[str, int]
+    uncertainty: float | None
+    worst: float | None
+
+
+def grade_methods(study: Study, targets: TargetSet, reference: str = "") -> list[MethodGrade]:
+    """Grade every method against a set of targets, in the order of the jobs; empty if it has none for the reference.
+
+    `reference` is the uncertainty of the reference analyser or its name, as for `assess`.
+    """
+    rows = SharedRows.load(study)
+    results: dict[tuple[str, int], list[TargetResult]] = {}
+    order: tuple[str, ...] = ()
+    for job, estimates in rows.estimates.items():
+        series = _series(rows, estimates)
+        found = assess(series, rows.readings[0].reference or Channel(""), targets, reference)
+        if found is not None:
+            results.setdefault((job.method, job.window), []).extend(found.devices)
+            order = (*found.classes, BELOW_ALL, NOT_JUDGED)
+    grades = []
+    for (method, window), devices in results.items():
+        reached = [result.reached or NOT_JUDGED for result in devices]
+        classes = {name: reached.count(name) for name in order if name in reached}
+        values = [value for result in devices if (value := result.values.get("uncertainty")) is not None]
+        median, worst = (float(np.median(values)), max(values)) if values else (None, None)
+        grades.append(MethodGrade(method, window, classes, median, worst))
+    return grades
+
+
+def _series(rows: SharedRows, estimates: np.ndarray) -> list[DeviceSeries]:
+    """Make a series of each device from a job's estimates of all test rows."""
+    borders = np.cumsum([len(box) for box in rows.readings])[:-1]
+    parts = zip(rows.readings, np.split(estimates, borders), np.split(rows.shared, borders), strict=True)
+    return [DeviceSeries.of_estimates(*part) for part in parts]
+
+
+@dataclass(frozen=True)
 class MethodOverTasks:
     """A method on several tasks: its row of each, by the task's name; and its RMSE relative to the best.
 
@@ -110,7 +161,7 @@ class MethodOverTasks:
 
 
 def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MethodOverTasks]:
-    """Join the tables of several tasks, each rows as `Row.as_dict` makes them, best first.
+    """Join the tables of several tasks, whose rows are as `Row.as_dict` makes them; returns methods, the best first.
 
     A method is known by its name, and by its window if some task has several.
 
@@ -126,10 +177,11 @@ def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Metho
             if row.get("rmse") is not None:
                 label = f"{row['method']}, window {row['window']}" if several else row["method"]
                 methods.setdefault(label, {})[task] = row
-    lowest = {task: min((own[task]["rmse"] for own in methods.values() if task in own), default=0) for task in tables}
+    by_label = methods.items()
+    lowest = {task: min((own[task]["rmse"] for _, own in by_label if task in own), default=0) for task in tables}
     joined = []
-    for label, own in methods.items():
+    for label, own in by_label:  # `own`: the method's rows, by task
         ratios = [own[task]["rmse"] / lowest[task] for task in tables if task in own and lowest[task] > 0]
-        is_everywhere = len(ratios) == len(tables)
-        joined.append(MethodOverTasks(label, own, float(np.exp(np.log(ratios).mean())) if is_everywhere else np.nan))
-    return sorted(joined, key=lambda one: (np.isnan(one.ratio), one.ratio, one.label))
+        is_on_all_tasks = len(ratios) == len(tables)
+        joined.append(MethodOverTasks(label, own, float(np.exp(np.log(ratios).mean())) if is_on_all_tasks else np.nan))
+    return sorted(joined, key=lambda method: (np.isnan(method.ratio), method.ratio, method.label))

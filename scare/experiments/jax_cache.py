@@ -11,7 +11,7 @@ JOBS = itertools.count(1)  # counts the jobs finished in this process
 
 
 def keep_compiled() -> None:
-    """Keep on disk what JAX compiles, in this process if JAX is not loaded yet and in those started from it.
+    """Keep on disk what JAX compiles in this process, if JAX is not loaded yet, and in processes started from it.
 
     The next training of the same shapes starts in seconds instead of half a minute, with the same numbers.
     """
@@ -20,6 +20,6 @@ def keep_compiled() -> None:
 
 
 def forget_compiled() -> None:
-    """Count a finished job, and clear JAX's caches after every twentieth: some hundred jobs would fill the memory."""
+    """Count a finished job, and clear JAX's caches after every twentieth; a few hundred jobs would fill the memory."""
     if next(JOBS) % JOBS_PER_CLEAR == 0 and "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

@@ -29,17 +29,18 @@ from scare.data.readings import DEVICE, HIGH, LOW, REFERENCE, TIME, Readings
 from scare.data.tables import LINE, Tally, open_table, read_numbers, write_table
 from scare.data.times import find_time_format, parse_times
 from scare.errors import DataError
+from scare.experiments.study_task import TASK as TASK_FILE
+from scare.experiments.study_task import ReadingsFingerprint, fingerprint, read_parts
+from scare.experiments.study_task import read_task as read_study
 from scare.experiments.suite_tasks import Suite, Track, read_task, split_task
-from scare.experiments.task import TASK as TASK_FILE
-from scare.experiments.task import ReadingsFingerprint, fingerprint, read_parts
-from scare.experiments.task import read_task as read_study
 from scare.files import replacing
-from scare.records import convert, read_json
+from scare.schema import convert, read_json
 from scare.scorecard.accuracy import cover, rmse, share_rows
 from scare.words import plural
 
 SIMPLE = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting")
-UNFITTED = {"raw"}  # has a value only where the newest reading is usable, and takes no rows from the others
+# Has a value only where the newest reading is usable; rows without one are still scored for the others.
+SPARED = {"raw"}
 TASKS, PREDICTIONS, LEADERBOARD = "tasks", "predictions", "leaderboard.json"
 Fingerprints = dict[str, tuple[ReadingsFingerprint, ...]]  # by part of the split
 SAME = 1e-9  # relative difference of two scores below which they are equal: sums in another order
@@ -67,7 +68,9 @@ def read_predictions(path: Path) -> pl.DataFrame:
     table = open_table(path)
     table.require([*KEY, VALUE])
     numbers = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
-    form, tally, parts = find_time_format(table, (TIME,)), Tally(table), []
+    form = find_time_format(table, (TIME,))
+    tally = Tally(table)
+    parts = []
     for batch in table.batches([*KEY, *numbers]):
         rows, times = parse_times(batch, form, table, tally)
         values = [read_numbers(rows, name, table, tally) for name in numbers]
@@ -77,11 +80,12 @@ def read_predictions(path: Path) -> pl.DataFrame:
     if not parts:
         raise DataError(f"{path} has no row")
     frame = pl.concat(parts)
-    for problem, rows in (
-        ("the task or the device is missing", frame.filter(pl.any_horizontal(pl.col(TASK, DEVICE).is_null()))),
-        ("an earlier row has the same task, device and time", frame.filter(~pl.struct(KEY).is_first_distinct())),
-        ("low is above high", frame.filter(pl.col(LOW) > pl.col(HIGH)) if LOW in numbers else frame.clear()),
-    ):
+    wrong_rows = {
+        "the task or the device is missing": frame.filter(pl.any_horizontal(pl.col(TASK, DEVICE).is_null())),
+        "an earlier row has the same task, device and time": frame.filter(~pl.struct(KEY).is_first_distinct()),
+        "low is above high": frame.filter(pl.col(LOW) > pl.col(HIGH)) if LOW in numbers else frame.clear(),
+    }
+    for problem, rows in wrong_rows.items():
         if rows.height:
             raise DataError(f"{table.place(rows[LINE][0])}: {problem}")
     absent = [pl.lit(None, pl.Float64).alias(name) for name in (LOW, HIGH) if name not in numbers]
@@ -97,9 +101,9 @@ def write_predictions(path: Path, frame: pl.DataFrame, costs: Mapping[str, Metho
 
 
 def test_rows(test: Sequence[Readings]) -> pl.DataFrame:
-    """The test rows of a task: `device`, `time` and `reference`, NaN where there is none."""
+    """Return the test rows of a task: `device`, `time` and `reference`, NaN where there is none."""
     return pl.concat(
-        [one.frame.select(pl.lit(one.device).alias(DEVICE), TIME, pl.Series(REFERENCE, one.targets)) for one in test]
+        [box.frame.select(pl.lit(box.device).alias(DEVICE), TIME, pl.Series(REFERENCE, box.targets)) for box in test]
     )
 
 
@@ -122,9 +126,9 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class Score:
-    """A method on a task: `ratio` is its RMSE ÷ the best simple baseline's, `width` the mean interval's ÷ the same.
+    """A method on a task: `ratio` is its RMSE over that of the best simple baseline.
 
-    `coverage` and `width` are None without an interval for every row.
+    `width` is the mean width of its intervals over the same; it and `coverage` are None unless every row has one.
     """
 
     rmse: float
@@ -159,7 +163,7 @@ class Leaderboard:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file."""
+    """Return the sha256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
@@ -188,11 +192,12 @@ def find_problems(folder: Path, suite: Suite, files: Path) -> Iterator[str]:
     Files must have the recorded sha256, and that of the suite; their split must be the one that methods were trained
     on; predictions must be the files that were scored; and scoring them again must give the same scores.
     """
-    published, folders = read_leaderboard(folder), {facts.task: path for facts, path in task_folders(folder).items()}
+    published = read_leaderboard(folder)
+    folders = {facts.task: path for facts, path in task_folders(folder).items()}
     tests: dict[str, Sequence[Readings]] = {}
-    for one in published.tasks:
-        task = suite.find_task(one.facts.task)
-        changed = [name for name, digest in one.facts.files if not _is_file(files / name, digest)]
+    for scored in published.tasks:
+        task = suite.find_task(scored.facts.task)
+        changed = [name for name, digest in scored.facts.files if not _is_file(files / name, digest)]
         if changed or task.name not in folders:
             yield f"{task.name}: {', '.join(changed) or 'its study'} is missing or was changed"
             continue
@@ -200,15 +205,15 @@ def find_problems(folder: Path, suite: Suite, files: Path) -> Iterator[str]:
         split = split_task(task, read_task(task, files), files)
         tests[task.name] = split.test
         if convert(fingerprint(split), Fingerprints, task.name) != read_study(folders[task.name]).readings:
-            yield f"{task.name}: methods learned from other readings than the files give"
+            yield f"{task.name}: the methods were trained on readings that differ from those in the files"
     for name, digest in published.predictions.items():
         path = folder / PREDICTIONS / f"{name}.csv"
         if not _is_file(path, digest):
             yield f"{name}: {path} is missing or was changed"
-    again = {one.facts.task: one for one in _score_all(folder, tests).tasks}
-    for one in published.tasks:
-        if one.facts.task in again:
-            yield from _differences(one, again[one.facts.task])
+    again = {scored.facts.task: scored for scored in _score_all(folder, tests).tasks}
+    for scored in published.tasks:
+        if scored.facts.task in again:
+            yield from _differences(scored, again[scored.facts.task])
 
 
 def _is_file(path: Path, digest: str) -> bool:
@@ -216,12 +221,14 @@ def _is_file(path: Path, digest: str) -> bool:
 
 
 def _differences(published: TaskScores, again: TaskScores) -> Iterator[str]:
-    """Say which numbers of a task differ when it is scored again."""
+    """Yield a sentence for each difference between the published scores of a task and those computed again."""
     name = published.facts.task
-    if (published.rows, published.sha256) != (again.rows, again.sha256):
-        yield f"{name}: the rows scored are others: {published.rows:,} published, {again.rows:,} now"
+    if published.rows != again.rows:
+        yield f"{name}: the scored rows differ ({published.rows:,} published, {again.rows:,} now)"
+    elif published.sha256 != again.sha256:
+        yield f"{name}: the scored rows differ ({published.rows:,} rows as published, but with other content)"
     if published.failed != again.failed or published.scores.keys() != again.scores.keys():
-        yield f"{name}: other methods have a score than in {LEADERBOARD}"
+        yield f"{name}: the scored or failed methods differ from those in {LEADERBOARD}"
     for method in published.scores.keys() & again.scores.keys():
         old, new = asdict(published.scores[method]), asdict(again.scores[method])
         for key, number in old.items():
@@ -230,15 +237,15 @@ def _differences(published: TaskScores, again: TaskScores) -> Iterator[str]:
 
 
 def task_folders(folder: Path) -> dict[TaskFacts, Path]:
-    """The folder of each task, by what its study records about it."""
+    """Return the folder of each task, by what its study records about it."""
     paths = sorted(path.parent for path in (folder / TASKS).glob(f"*/{TASK_FILE}"))
     if not paths:
-        raise DataError(f"{folder} holds no results of a suite; make them with scare suite run --out {folder}")
+        raise DataError(f"{folder} has no results of a suite; make them with scare suite run --out {folder}")
     return {convert(read_study(path).facts["suite"], TaskFacts, path / TASK_FILE, DataError): path for path in paths}
 
 
 def _score_all(folder: Path, tests: Mapping[str, Sequence[Readings]]) -> Leaderboard:
-    """Score all predictions of a folder on test readings, which are by the name of the task."""
+    """Score all predictions of a folder; `tests` are the test readings of each task."""
     paths = {path.stem: path for path in sorted((folder / PREDICTIONS).glob("*.csv"))}
     tables = {name: read_predictions(path).partition_by(TASK, as_dict=True) for name, path in paths.items()}
     costs = {name: read_costs(path) for name, path in paths.items()}
@@ -269,9 +276,9 @@ def _score_task(
     }
     reference = rows[REFERENCE].to_numpy()
     simple = {name: values[name][:, 0] for name in SIMPLE if name in values}
-    if not simple.keys() - UNFITTED:
+    if not simple.keys() - SPARED:
         raise DataError(f"{facts.task}: no simple baseline has predictions; run scare suite run for this task")
-    scored, _ = share_rows(reference, simple, UNFITTED & simple.keys())
+    scored, _ = share_rows(reference, simple, SPARED & simple.keys())
     errors = {name: rmse(column[scored] - reference[scored]) for name, column in simple.items()}
     best = min((name for name in errors if np.isfinite(errors[name])), key=errors.__getitem__)
     digest = hashlib.sha256(rows.filter(scored).write_csv().encode()).hexdigest()

@@ -7,10 +7,10 @@
     folder/rows/KEY.interval.npy   low and high of these rows, if it gives them
     folder/rows/KEY.scare   the calibrator that it fitted, if it is one
 
-A method is a network with its recipe, a baseline, a published correction, or what an installed package offers as an
-entry point of the group `scare.methods`, by name: a function of training and validation readings and the window that
+A method is a network with its recipe, a baseline, a published correction, or a function that an installed package
+offers as an entry point of the group `scare.methods`: it takes training and validation readings and the window, and
 returns a `Predictor`. Jobs run on a `scare.executor`: in this process, in processes of their own, or on a cluster that
-is sent the readings; each is given plain values, never objects. Every comparison and reproduction is a grid handed to
+is sent the readings; each is given plain values, never objects. Every comparison and reproduction is a grid for
 `run_study` and a table made by `comparison_table`.
 """
 
@@ -47,10 +47,10 @@ from scare.executor import (
     write_files,
 )
 from scare.experiments.jax_cache import forget_compiled, keep_compiled
-from scare.experiments.task import TASK, fingerprint, read_parts, read_task, upgrade_row
+from scare.experiments.study_task import TASK, fingerprint, read_parts, read_task, upgrade_row
 from scare.files import replacing
 from scare.models import ABLATION
-from scare.records import load_json, read_json
+from scare.schema import load_json, read_json
 from scare.scorecard.accuracy import Accuracy, measure, reading_changes, share_rows
 from scare.training.data import prepare_inputs
 from scare.training.fit import fit
@@ -96,31 +96,31 @@ class Study:
     settings: tuple[tuple[str, Any], ...] = ()
 
     def result(self, job: Job) -> dict[str, Any] | None:
-        """The row of a finished job, or None."""
+        """Return the row of a finished job, or None."""
         path = self.folder / ROWS / f"{job.key}.json"
         return upgrade_row(read_json(path, dict[str, Any])) if path.exists() else None
 
     def estimates(self, job: Job) -> np.ndarray:
-        """A finished job's values for all test rows, NaN where it has none."""
+        """Return a finished job's values for all test rows, NaN where it has none."""
         return np.load(self.folder / ROWS / f"{job.key}.npy", allow_pickle=False)
 
     def interval(self, job: Job) -> np.ndarray | None:
-        """Low and high of a finished job's values [rows, 2], NaN where there is none; None if it gave no intervals."""
+        """Return low and high of a finished job's values [rows, 2], NaN where there is none; None without intervals."""
         path = self.folder / ROWS / f"{job.key}.interval.npy"
         return np.load(path, allow_pickle=False) if path.exists() else None
 
     def calibrator(self, job: Job) -> Calibrator | None:
-        """The calibrator of a finished job; None if it failed, or fitted trees, which a `.scare` file cannot hold."""
+        """Return a finished job's calibrator; None if it failed or fitted trees, which a `.scare` file cannot hold."""
         path = self.folder / ROWS / f"{job.key}.scare"
         return Calibrator.load(path) if path.exists() else None
 
-    def open(self) -> list[Job]:
-        """Jobs without a result; one that failed is tried again."""
+    def unfinished(self) -> list[Job]:
+        """Return the jobs without a result, and those that failed, which are tried again."""
         finished = set(self.finished())
         return [job for job in self.jobs if job not in finished]
 
     def finished(self) -> list[Job]:
-        """Jobs that have a result and did not fail."""
+        """Return the jobs that have a result and did not fail."""
         results = ((job, self.result(job)) for job in self.jobs)
         return [job for job, result in results if result is not None and result.get("failed") is None]
 
@@ -129,12 +129,12 @@ Work = tuple[Study, Job]  # a job, and the study that it belongs to
 
 
 def installed_methods() -> dict[str, EntryPoint]:
-    """Load the methods that other packages offer, by name."""
-    return {one.name: one for one in entry_points(group=METHODS)}
+    """Find the entry points of the methods that other packages offer, by name."""
+    return {entry.name: entry for entry in entry_points(group=METHODS)}
 
 
 def known_methods() -> list[str]:
-    """The names of all methods, those of other packages last."""
+    """Return the names of all methods, those of other packages last."""
     fitted = [f"{name}{NO_REFIT}" for name in BASELINES if name not in UNFITTED]
     return [*NETWORKS, *BASELINES, *fitted, *installed_methods()]
 
@@ -168,9 +168,9 @@ def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
 
 
 def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
-    """Make a network's recipe: the default preset, or as its name says the paper's, three members, or an ablation.
+    """Make a network's recipe: the default preset or, as its name says, the paper's, three members, or an ablation.
 
-    `settings` are those of training, and in `selection` and `budget` rules of selection and limits of a board.
+    `settings` are those of training; its `selection` are rules of model selection, its `budget` limits of a board.
 
     >>> recipe_of("tesla-paper", 360, 0, {}).scaling, recipe_of("exp-2", 360, 0, {}).model == ABLATION[2]
     ('constant', True)
@@ -190,12 +190,13 @@ def fit_method(
 ) -> tuple[Predictor, dict[str, Any]]:
     """Fit the method of a job; returns it with facts: parameters, bytes and, for a network, training speed."""
     if job.method in installed_methods():
-        method: Predictor = installed_methods()[job.method].load()(train, validation, job.window)
+        fit_installed = installed_methods()[job.method].load()
+        method: Predictor = fit_installed(train, validation, job.window)
         return method, {name: method.facts.get(name) for name in ("parameters", "bytes")}
     if job.method not in NETWORKS:
         inputs, target = prepare_inputs(train, validation, Recipe.preset("default", job.window), with_effects=False)
-        name = job.method.removesuffix(NO_REFIT)
-        predictor = BASELINES[name](train, validation, inputs, target, refit=name == job.method)
+        baseline = job.method.removesuffix(NO_REFIT)
+        predictor = BASELINES[baseline](train, validation, inputs, target, refit=baseline == job.method)
         return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}
     speeds: list[float] = []  # windows per second, as training reports its progress
     recipe = recipe_of(job.method, job.window, job.seed, {**settings, **({"rate": job.rate} if job.rate else {})})
@@ -213,10 +214,10 @@ def fit_method(
 
 def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) -> dict[str, Accuracy]:
     """Compute the accuracy of each calibrator over the rows for which all of them and the reference have a value."""
-    reference = np.concatenate([one.targets for one in readings])
-    changes = np.concatenate([reading_changes(one) for one in readings])
+    reference = np.concatenate([box.targets for box in readings])
+    changes = np.concatenate([reading_changes(box) for box in readings])
     estimates = {
-        name: _column([calibrator.predict(one) for one in readings], CALIBRATED)
+        name: _column([calibrator.predict(box) for box in readings], CALIBRATED)
         for name, calibrator in calibrators.items()
     }
     shared, _ = share_rows(reference, estimates)
@@ -224,7 +225,7 @@ def compare(calibrators: Mapping[str, Predictor], readings: Sequence[Readings]) 
 
 
 def _column(tables: Sequence[pl.DataFrame], name: str) -> np.ndarray:
-    """A column of the predicted tables, one after the other [rows], NaN where there is no value."""
+    """Return a column of the predicted tables, one after the other [rows], NaN where there is no value."""
     return np.concatenate([table[name].fill_null(np.nan).to_numpy() for table in tables])
 
 
@@ -242,17 +243,17 @@ def prepare(
     if path.exists() and load_json(path) != json.loads(json.dumps(task)):
         raise UsageError(f"{folder} holds a study of other data or settings; choose another --out")
     for part, readings in split.parts.items():
-        for index, one in enumerate(readings):
+        for index, box in enumerate(readings):
             with replacing(folder / "data" / f"{part}-{index}.parquet") as temporary:
-                one.frame.write_parquet(temporary)
+                box.frame.write_parquet(temporary)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(task, indent=1), encoding="utf-8")
     return Study(folder, tuple(jobs), tuple(settings.items()))
 
 
 def run_study(study: Study, processes: int, progress: Progress, where: str = LOCAL) -> None:
-    """Run the open jobs, `processes` at a time; Ctrl-C stops running jobs and keeps finished ones."""
-    todo, total = study.open(), len(study.jobs)
+    """Run the unfinished jobs, `processes` at a time; Ctrl-C stops running jobs and keeps finished ones."""
+    todo, total = study.unfinished(), len(study.jobs)
     with open_workers(where, processes, study.folder) as executor:
         finished = run_jobs([(study, job) for job in todo], executor)
         for done, (_, job) in enumerate(finished, start=total - len(todo) + 1):
@@ -281,9 +282,9 @@ def run_jobs(todo: Iterable[Work], executor: Executor) -> Iterator[Work]:
     def calls() -> Iterator[Arguments]:
         for study, job in todo:
             where = packed(study.folder) if executor.shared else str(study.folder)
-            call = where, asdict(job), dict(study.settings)
-            running[id(call)] = study, job
-            yield call
+            arguments = (where, asdict(job), dict(study.settings))
+            running[id(arguments)] = study, job  # `run_all` yields the same object when the call has ended
+            yield arguments
 
     for ended in run_all(executor, _run_sent_job if executor.shared else run_job, calls()):
         study, job = running.pop(id(ended.arguments))
@@ -302,20 +303,21 @@ def _run_sent_job(packed: bytes, job: dict[str, Any], settings: dict[str, Any]) 
 
 def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
     """Fit one method and write its row to `results`, by default the study's; an exception becomes its `failed`."""
-    this, begun = Job(**job), time.perf_counter()
+    begun = time.perf_counter()
+    this = Job(**job)
     rows = Path(results or Path(folder) / ROWS)
     try:
         parts = read_parts(Path(folder))
         predictor, facts = fit_method(this, parts["train"], parts["validation"], settings)
         fitted = time.perf_counter() - begun
         test = parts["test"]
-        if this.method in installed_methods():  # no method of others is shown the references that it is scored on
-            test = [replace(one, frame=one.frame.drop(REFERENCE), reference=None) for one in test]
-        tables = [predictor.predict(one) for one in test]
+        if this.method in installed_methods():  # another package's method must not see the references it is scored on
+            test = [replace(box, frame=box.frame.drop(REFERENCE), reference=None) for box in test]
+        tables = [predictor.predict(box) for box in test]
         estimates = _column(tables, CALIBRATED)
         if not np.isfinite(estimates).any():
             raise DataError(
-                "it has no value for any test row: there is no whole window, or all readings are out of range"
+                "it has no value for any test row, because there is no whole window or all readings are out of range"
             )
         with replacing(rows / f"{this.key}.npy") as temporary:
             np.save(temporary, estimates.astype(np.float64), allow_pickle=False)
@@ -355,32 +357,36 @@ class SharedRows:
     coverage: Mapping[Job, float]
 
     @staticmethod
-    def of(study: Study) -> "SharedRows":
-        """Load the rows and estimates of a study, as far as it is finished."""
+    def load(study: Study) -> "SharedRows":
+        """Load the rows and estimates of a study, as far as it is finished.
+
+        A row is scored if every fitted method has a value for it; one that is not fitted, such as a published
+        correction, takes rows away only if it has nearly all of them.
+        """
         test = tuple(read_parts(study.folder)["test"])
         finished = study.finished()
         estimates = {job: study.estimates(job) for job in finished}
-        reference = np.concatenate([one.targets for one in test])
+        reference = np.concatenate([box.targets for box in test])
         unfitted = {job for job in finished if job.method in UNFITTED}
         return SharedRows(test, estimates, *share_rows(reference, estimates, unfitted))
 
     @cached_property
     def reference(self) -> np.ndarray:
         """The reference at the rows scored."""
-        return np.concatenate([one.targets for one in self.readings])[self.shared]
+        return np.concatenate([box.targets for box in self.readings])[self.shared]
 
     @cached_property
     def times(self) -> np.ndarray:
         """Seconds since 1970 of the rows scored."""
-        return np.concatenate([one.times for one in self.readings])[self.shared]
+        return np.concatenate([box.times for box in self.readings])[self.shared]
 
     @cached_property
     def changes(self) -> np.ndarray:
         """The change of the raw reading since the row before, at the rows scored; NaN if unknown."""
-        return np.concatenate([reading_changes(one) for one in self.readings])[self.shared]
+        return np.concatenate([reading_changes(box) for box in self.readings])[self.shared]
 
     def scored(self, job: Job) -> np.ndarray:
-        """A job's estimates at the rows scored, NaN where it has none."""
+        """Return a job's estimates at the rows scored, NaN where it has none."""
         return self.estimates[job][self.shared]
 
     def of_method(self, name: str) -> list[np.ndarray]:

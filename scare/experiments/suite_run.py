@@ -1,7 +1,7 @@
 """Run methods on the tasks of a suite: each task is a study, and each method's results become a table of predictions.
 
-Comes from `suite_tasks`; goes to `leaderboard`. A method is a name that `study` knows, of an installed package too, or
-a table of predictions that some program has made.
+Input: the tasks of `suite_tasks`; output: what `leaderboard` scores. A method is a name that `study` knows, which may
+be that of an installed package, or a table of predictions that some program has made.
 """
 
 import json
@@ -44,11 +44,11 @@ from scare.experiments.study import (
     prepare,
     run_jobs,
 )
+from scare.experiments.study_task import read_parts
 from scare.experiments.suite_tasks import Suite, SuiteTask, read_task, split_task
-from scare.experiments.task import read_parts
 from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.files import replacing
-from scare.records import load_json
+from scare.schema import load_json
 from scare.words import plural
 
 Notify = Callable[[str], object]
@@ -76,8 +76,8 @@ def prepare_tasks(
 
 
 def run_tasks(studies: Sequence[Study], processes: int, out: Path, progress: Progress) -> None:
-    """Run the open jobs of all studies; a later call resumes."""
-    todo = [(study, job) for study in studies for job in study.open()]
+    """Run the unfinished jobs of all studies; a later call resumes."""
+    todo = [(study, job) for study in studies for job in study.unfinished()]
     total = sum(len(study.jobs) for study in studies)
     with open_workers(LOCAL, processes, out) as executor:
         for done, (study, job) in enumerate(run_jobs(todo, executor), start=total - len(todo) + 1):
@@ -85,7 +85,7 @@ def run_tasks(studies: Sequence[Study], processes: int, out: Path, progress: Pro
 
 
 def collect_predictions(method: str, out: Path, board: str, notify: Notify) -> None:
-    """Write what a method gave on all tasks in `out` as one table, with its costs.
+    """Write a method's predictions on all tasks in `out` as one table, with its costs.
 
     With the name of a board, instructions are counted there, in fixed point, of what can be exported.
     """
@@ -107,28 +107,29 @@ def collect_predictions(method: str, out: Path, board: str, notify: Notify) -> N
 
 
 def import_predictions(file: Path, suite: Suite, out: Path, notify: Notify) -> None:
-    """Take a table of predictions, and the costs beside it, into `out`; the method is called as the file is."""
+    """Copy a table of predictions, and the costs beside it, into `out`; the method is named after the file."""
     method, frame = stem(file), read_predictions(file)
     if method in known_methods():
-        raise UsageError(f"{file}: '{method}' is the name of another method; rename the file")
+        raise UsageError(f"{file}: '{method}' is already the name of a method; rename the file")
     tables = []
     folders = {facts.task: path for facts, path in task_folders(out).items()}
     for name in frame[TASK].unique(maintain_order=True):
         suite.find_task(name)  # raises if there is none
         if name not in folders:
-            notify(f"{file}: {name} was not run here and is left out")
+            notify(f"{file}: {name} was not run here, so it is skipped")
             continue
-        given, rows = frame.filter(pl.col(TASK) == name), test_rows(read_parts(folders[name])["test"])
+        given = frame.filter(pl.col(TASK) == name)
+        rows = test_rows(read_parts(folders[name])["test"])
         tables.append(given.join(rows, on=(DEVICE, TIME), how="semi", maintain_order="left"))
         if other := given.height - tables[-1].height:
-            notify(f"{file}: {name}: {plural(other, 'row')} of {given.height:,} are not test rows and are left out")
+            notify(f"{file}: {name}: {plural(other, 'row')} of {given.height:,} are no test rows, so they are skipped")
     if not any(table.height for table in tables):
-        raise DataError(f"{file} has no test row of these tasks; devices and times (UTC) must be those of the files")
+        raise DataError(f"{file} has no test rows for these tasks; devices and times (UTC) must match the tasks' files")
     write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), read_costs(file))
 
 
 def _predicted(task: str, study: Study, job: Job) -> pl.DataFrame:
-    """A job's values and intervals at the test rows with a reference, as a table of predictions."""
+    """Return a job's values and intervals at the test rows with a reference, as a table of predictions."""
     values, interval = study.estimates(job), study.interval(job)
     low, high = np.full((2, len(values)), np.nan) if interval is None else interval.T
     columns = [pl.Series(VALUE, values), pl.Series(LOW, low), pl.Series(HIGH, high)]

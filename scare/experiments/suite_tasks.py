@@ -34,7 +34,7 @@ Its tasks say what is read and what keeps the test apart:
     every = 10                             # only such minutes are scored
     simulate = { kind = "gas", boxes = 4 } # a simulated fleet instead of files
 
-Comes from `column_mapping` and `split`; goes to studies (`suite_run`, benchmarks). Imports no JAX.
+Called by `suite_run` and the benchmarks, which make a study of each task. Imports no JAX.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device, split_by_label, split_by_time
 from scare.errors import DataError, UsageError
-from scare.records import Count, read_toml
+from scare.schema import Count, read_toml
 from scare.words import suggestion
 
 INSTALLED = Path(__file__).with_name("suite.toml")
@@ -74,7 +74,7 @@ class Track(StrEnum):
 
 @dataclass(frozen=True)
 class OpenSet:
-    """A data set that anybody may get: its home, its licence, and the sha256 of each file that tasks read."""
+    """A publicly available data set: its home, its licence, and the sha256 of each file that tasks read."""
 
     name: str
     address: str
@@ -84,13 +84,13 @@ class OpenSet:
     download: str = ""
 
     def record(self, path: str) -> RecordFile:
-        """One of the files, as it is checked and downloaded."""
+        """Return one of the files, as it is checked and downloaded."""
         return RecordFile(Path(path).name, 0, f"sha256:{self.files[path]}", f"{self.download}{path}")
 
 
 @dataclass(frozen=True)
 class SuiteTask:
-    """A task of a suite; the head of this module explains every key."""
+    """A task of a suite; the module docstring explains every key."""
 
     name: str
     window: Count
@@ -139,7 +139,7 @@ class Suite:
     task: tuple[SuiteTask, ...] = ()
 
     def choose(self, words: str) -> tuple[SuiteTask, ...]:
-        """All tasks, or those with one of these words, comma-separated, in their names.
+        """Return all tasks, or those with one of these words, comma-separated, in their names.
 
         >>> Suite(task=(SuiteTask("UCI CO", 24), SuiteTask("Captor O3", 24))).choose("CO,NO2")[0].name
         'UCI CO'
@@ -148,43 +148,52 @@ class Suite:
         return tuple(task for task in self.task if not wanted or any(word in task.name for word in wanted))
 
     def find_task(self, name: str) -> SuiteTask:
-        """The task of this name."""
+        """Return the task of this name."""
         known = {task.name: task for task in self.task}
         if name not in known:
             raise DataError(f"no task is called '{name}'{suggestion(name, known)}")
         return known[name]
 
     def check_files(self, task: SuiteTask, folder: Path) -> None:
-        """Raise a DataError unless each file of a task has the sha256 that its set gives; not all sets give one."""
-        for one in self.set:
-            for path in task.find(folder) if one.name == task.set else ():
-                name = path.relative_to(folder).as_posix()
-                if name not in one.files:
-                    raise DataError(f"{path} is not a file of the set {one.name}; move it elsewhere")
-                if not one.record(name).is_at(path):
-                    raise DataError(
-                        f"{path} is not the file of the set {one.name}: its sha256 is not {one.files[name][:12]}…;"
-                        f" get it from {one.address}"
-                    )
+        """Raise a DataError unless each file of a task has the sha256 that its set gives.
+
+        A task whose set the suite does not describe is not checked.
+        """
+        data_set = next((each for each in self.set if each.name == task.set), None)
+        if data_set is None:
+            return
+        for path in task.find(folder):
+            name = path.relative_to(folder).as_posix()
+            if name not in data_set.files:
+                raise DataError(f"{path} is not a file of the set {data_set.name}; move it elsewhere")
+            if not data_set.record(name).is_at(path):
+                raise DataError(
+                    f"{path} does not match the file in the set {data_set.name}: its sha256 should be"
+                    f" {data_set.files[name][:12]}…; get it from {data_set.address}"
+                )
 
 
 def read_suite(files: Sequence[Path] = (SUITE,)) -> Suite:
-    """Read a suite, which may be in several files; two tasks or sets of one name are an error."""
+    """Read a suite, which may be in several files.
+
+    Raises a UsageError if two sets have the same name, or two tasks the same folder: different names may give the same.
+    """
     parts = [read_toml(file, Suite) for file in files]
-    suite = Suite(tuple(one for part in parts for one in part.set), tuple(one for part in parts for one in part.task))
-    for names in ([one.name for one in suite.set], [task.folder for task in suite.task]):
+    sets = tuple(data_set for part in parts for data_set in part.set)
+    tasks = tuple(task for part in parts for task in part.task)
+    for names in ([data_set.name for data_set in sets], [task.folder for task in tasks]):
         for name in names:
             if names.count(name) > 1:
-                raise UsageError(f"{', '.join(map(str, files))}: '{name}' is described twice")
-    return suite
+                raise UsageError(f"{', '.join(map(str, files))}: '{name}' is defined twice")
+    return Suite(sets, tasks)
 
 
 def download_sets(suite: Suite, folder: Path, progress: Progress | None = None) -> list[Path]:
     """Download what is missing in a folder of the sets that can be downloaded, checked by sha256; returns all paths."""
     return [
-        download_file(one.record(path), (folder / path).parent, progress)
-        for one in suite.set
-        for path in (one.files if one.download else ())
+        download_file(data_set.record(path), (folder / path).parent, progress)
+        for data_set in suite.set
+        for path in (data_set.files if data_set.download else ())
     ]
 
 
@@ -193,9 +202,9 @@ def read_task(task: SuiteTask, folder: Path | None) -> list[Readings]:
     if task.simulate:
         readings = simulate(task.simulate)
     else:
-        readings = [one for file in task.find(folder) for one in read_readings(file, task.mapping)]
-        readings = [one for one in readings if not any(one.device.startswith(name) for name in task.without)]
-    return [flag(drop_unusable_references(one)) for one in readings if np.isfinite(one.targets).any()]
+        readings = [box for file in task.find(folder) for box in read_readings(file, task.mapping)]
+        readings = [box for box in readings if not any(box.device.startswith(name) for name in task.without)]
+    return [flag(drop_unusable_references(box)) for box in readings if np.isfinite(box.targets).any()]
 
 
 def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | None = None) -> Split:
@@ -219,19 +228,19 @@ def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | Non
         raise UsageError(f"{task.name}: give a split_column, test devices, or two or three borders")
     first, *ends, last = borders
     for end in ends:
-        readings = [_without_reference(one, end, last) for one in readings]
+        readings = [_without_reference(box, end, last) for box in readings]
     split = split_by_time(readings, gap_seconds(task, readings), borders=(first, last))
     if "test" not in named:
         return score_every(task, split)
-    others = {part: tuple(one for one in split.parts[part] if one.device != named["test"]) for part in split.parts}
+    others = {part: tuple(box for box in split.parts[part] if box.device != named["test"]) for part in split.parts}
     how = f"{split.description}; {named['test']} only in the test, its readings before without a reference"
-    box = _new_box(readings, split, named["test"])
-    return score_every(task, Split(others["train"], others["validation"], (box,), how))
+    test = _with_references_of_test(readings, split, named["test"])
+    return score_every(task, Split(others["train"], others["validation"], (test,), how))
 
 
 def gap_seconds(task: SuiteTask, readings: Sequence[Readings]) -> float:
     """Return the duration of a window: rows this soon after a border are not scored, their windows reach across it."""
-    return task.window * float(np.median([one.step_seconds for one in readings]))
+    return task.window * float(np.median([box.step_seconds for box in readings]))
 
 
 def score_every(task: SuiteTask, split: Split) -> Split:
@@ -239,32 +248,34 @@ def score_every(task: SuiteTask, split: Split) -> Split:
     if not task.every:
         return split
 
-    def thin(one: Readings) -> Readings:
-        return _with_targets(one, np.where(one.times % (60 * task.every) == 0, one.targets, np.nan))
+    def thin(box: Readings) -> Readings:
+        return _with_targets(box, np.where(box.times % (60 * task.every) == 0, box.targets, np.nan))
 
     return replace(split, test=tuple(map(thin, split.test)))
 
 
-def _without_reference(one: Readings, first: datetime, last: datetime) -> Readings:
-    """Readings without their references from `first` to before `last`."""
-    inside = (one.times >= first.timestamp()) & (one.times < last.timestamp())
-    return _with_targets(one, np.where(inside, np.nan, one.targets))
+def _without_reference(box: Readings, first: datetime, last: datetime) -> Readings:
+    """Return the readings without their references from `first` to before `last`."""
+    inside = (box.times >= first.timestamp()) & (box.times < last.timestamp())
+    return _with_targets(box, np.where(inside, np.nan, box.targets))
 
 
-def _with_targets(one: Readings, targets: np.ndarray) -> Readings:
-    return replace(one, frame=one.frame.with_columns(pl.Series(REFERENCE, targets)))
+def _with_targets(box: Readings, targets: np.ndarray) -> Readings:
+    return replace(box, frame=box.frame.with_columns(pl.Series(REFERENCE, targets)))
 
 
-def _new_box(readings: Sequence[Readings], split: Split, device: str) -> Readings:
-    """All readings of a device that was not in training; references only where the test has them."""
-    box, scored = (next(one for one in part if one.device == device) for part in (readings, split.test))
-    known = scored.frame.select(TIME, REFERENCE)
-    return replace(box, frame=box.frame.drop(REFERENCE).join(known, on=TIME, how="left", maintain_order="left"))
+def _with_references_of_test(readings: Sequence[Readings], split: Split, device: str) -> Readings:
+    """Return all readings of a device, with references only where the test of the split has them."""
+    whole = next(box for box in readings if box.device == device)
+    tested = next(box for box in split.test if box.device == device)
+    references = tested.frame.select(TIME, REFERENCE)
+    rows = whole.frame.drop(REFERENCE).join(references, on=TIME, how="left", maintain_order="left")
+    return replace(whole, frame=rows)
 
 
 def _device(readings: Sequence[Readings], prefix: str) -> str:
     """Find the first device whose name begins with a prefix."""
-    found = next((one.device for one in readings if one.device.startswith(prefix)), "")
+    found = next((box.device for box in readings if box.device.startswith(prefix)), "")
     if not found:
-        raise DataError(f"no device '{prefix}' has a reference{suggestion(prefix, [one.device for one in readings])}")
+        raise DataError(f"no device '{prefix}' has a reference{suggestion(prefix, [box.device for box in readings])}")
     return found

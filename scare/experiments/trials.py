@@ -25,10 +25,10 @@ from scare.errors import DataError, ScareError, UsageError
 from scare.executor import run_on_packed
 from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.study import compare
-from scare.experiments.task import read_parts
+from scare.experiments.study_task import read_parts
 from scare.experiments.untrained import measure_cost
 from scare.files import replacing
-from scare.records import convert, merge, read_json
+from scare.schema import convert, merge, read_json
 from scare.training.fit import fit
 from scare.training.recipe import Recipe, adjust, flattened, look_up, make_recipe, nested
 
@@ -62,7 +62,7 @@ def default_space(preset: Recipe) -> SearchSpace:
 
 
 def make_space(tables: Mapping[str, Any], preset: Recipe, where: Path | str) -> SearchSpace:
-    """Make the search space from [tune.knobs]: the tables of a recipe, with a list of numbers for each key.
+    """Make the search space from [tune.knobs], the tables of a recipe with a list of numbers for each key.
 
     Every number is checked, and the preset's own value is added to each list.
     """
@@ -76,7 +76,7 @@ def make_space(tables: Mapping[str, Any], preset: Recipe, where: Path | str) -> 
 
 
 def preset_values(space: SearchSpace, preset: Recipe) -> dict[str, Number]:
-    """The preset's own value of each hyperparameter."""
+    """Return the preset's own value of each hyperparameter."""
     return {name: look_up(preset, name) for name in space}
 
 
@@ -122,7 +122,7 @@ class TrialSettings:
     hopeless: Score | None = None
 
     def recipe(self, values: Mapping[str, int | float]) -> Recipe:
-        """The recipe of a candidate."""
+        """Return the recipe of a candidate."""
         start = merge(self.start, {"training": {"seed": self.seed}})
         return adjust(make_recipe(start, "start"), nested(values), "knobs")
 
@@ -133,7 +133,7 @@ def read_trials(folder: Path) -> list[Trial]:
 
 
 def trial_file(folder: Path, number: int) -> Path:
-    """The file of the trial of this number."""
+    """Return the file of the trial of this number."""
     return folder / "trials" / f"{number:04}.json"
 
 
@@ -151,7 +151,8 @@ def run_sent_trial(packed: bytes, trial: dict[str, Any], settings: dict[str, Any
 
 def run_trial(folder: str, trial: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
     """Examine one candidate and write its result; any exception becomes its reason in `failed`."""
-    candidate, begun = convert(trial, Trial, "trial"), time.perf_counter()
+    begun = time.perf_counter()
+    candidate = convert(trial, Trial, "trial")
     try:
         candidate = examine(Path(folder), candidate, convert(settings, TrialSettings, "trial"))
     except ScareError as error:
@@ -185,7 +186,7 @@ def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
 def score(calibrator: Any, test: Sequence[Readings]) -> Score:
     """Compute RMSE and top-5 % RMSE over all test rows with a reference; raises if one of them has no value."""
     accuracy = compare({"": calibrator}, test)[""]
-    rows = sum(int(np.isfinite(one.targets).sum()) for one in test)
+    rows = sum(int(np.isfinite(box.targets).sum()) for box in test)
     if accuracy.rows < rows:
         raise DataError(f"the candidate has no value for {rows - accuracy.rows} of {rows} rows")
     if not np.isfinite([accuracy.rmse, accuracy.top5_rmse]).all():

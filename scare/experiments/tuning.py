@@ -48,7 +48,7 @@ from scare.experiments.trials import (
     write_trial,
 )
 from scare.files import replacing
-from scare.records import merge
+from scare.schema import merge
 from scare.training.data import common_step, prepare_inputs
 from scare.training.recipe import Recipe, nested
 from scare.windowing.inputs import WindowStream
@@ -56,7 +56,7 @@ from scare.windowing.inputs import WindowStream
 FIRST = 0.4  # share of the rows with a reference that the first fold trains on
 DRAWN = 10  # candidates drawn at random around the preset before Optuna knows enough
 CHANGED = 1 / 3  # share of the preset's hyperparameters that these change
-ATTEMPTS = 5  # proposals of known candidates in a row, after which one is drawn at random
+ATTEMPTS = 5  # after this many proposals of known candidates in a row, a candidate is drawn at random
 HOPELESS = 1.05  # a candidate with more than 1.05 times the front's worst errors on the first fold ends there
 UNFIT = 1e9  # error of a candidate without a score, larger than any other
 OBJECTIVES = ("rmse", "top5_rmse")
@@ -85,9 +85,9 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
     borders = [*times[np.minimum(begins, len(times) - 1)].tolist(), np.inf]
     splits = []
     for fold in range(folds):
-        rows = [one.rows(one.times < borders[fold + 2]) for one in readings]  # up to the end of the test part
+        rows = [box.rows(box.times < borders[fold + 2]) for box in readings]  # up to the end of the test part
         validation, test = (datetime.fromtimestamp(border, UTC) for border in borders[fold : fold + 2])
-        split = split_by_time([one for one in rows if len(one)], gap_seconds, borders=(validation, test))
+        split = split_by_time([box for box in rows if len(box)], gap_seconds, borders=(validation, test))
         splits.append(replace(split, description=f"fold {fold + 1} {split.description}"))
     return splits
 
@@ -113,7 +113,7 @@ class Search:
     left_out: tuple[str, ...] = ()  # a message for each device that the folds leave out
 
     def trials(self) -> list[Trial]:
-        """The finished trials."""
+        """Return the finished trials."""
         return read_trials(self.folder)
 
     def fits(self, trial: Trial) -> bool:
@@ -126,13 +126,13 @@ class Search:
         return trial.failed is None and len(trial.scores) == self.settings.folds
 
     def front(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The Pareto front: trials within the budget that no other beats in both objectives, the least RMSE first."""
+        """Return the Pareto front: trials within the budget that none beats in both objectives, least RMSE first."""
         candidates = [trial for trial in trials if self.finished(trial) and self.fits(trial)]
 
-        def dominated(trial: Trial) -> bool:
-            return any(one.mean != trial.mean and np.less_equal(one.mean, trial.mean).all() for one in candidates)
+        def is_dominated(trial: Trial) -> bool:
+            return any(other.mean != trial.mean and np.less_equal(other.mean, trial.mean).all() for other in candidates)
 
-        return sorted((trial for trial in candidates if not dominated(trial)), key=lambda trial: trial.mean)
+        return sorted((trial for trial in candidates if not is_dominated(trial)), key=lambda trial: trial.mean)
 
     def errors(self, trial: Trial, done: Sequence[Trial]) -> Score:
         """Compute the errors that the search minimises: the means over the folds.
@@ -144,22 +144,25 @@ class Search:
             return UNFIT * self.times_over(trial), UNFIT * self.times_over(trial)
         if self.finished(trial):
             return trial.mean
-        preset = next((one for one in done if one.number == 0), trial)
+        preset = next((other for other in done if other.number == 0), trial)
         rmse, top5 = (np.array(preset.mean) * trial.scores[0] / np.array(preset.scores[0])).tolist()
         return rmse, top5
 
     def times_over(self, trial: Trial) -> float:
-        """The largest ratio of a trial's cost to its limit, at least 1."""
-        return max(1.0, self.settings.budget.share(trial.cost)) if self.settings.budget and trial.cost else 1.0
+        """Return the largest ratio of a trial's cost to its limit, at least 1."""
+        if not (self.settings.budget and trial.cost):
+            return 1.0
+        return max(1.0, self.settings.budget.share(trial.cost))
 
 
 def prepare_search(folder: Path, readings: Sequence[Readings], space: SearchSpace, settings: TrialSettings) -> Search:
     """Write the folds of a search to a folder, or resume it; a folder with another search is an error."""
-    recipe, windows = settings.recipe({}), [int(length) for length in space[WINDOW]]
+    recipe = settings.recipe({})
     preset = preset_values(space, recipe)
+    windows = [int(length) for length in space[WINDOW]]
     splits = forward_folds(readings, settings.folds, max(windows) * common_step(readings))
-    listed = {name: list(values) for name, values in space.items()}
-    described = {"knobs": listed, "preset": preset, "terms": asdict(settings)}
+    knobs = {name: list(values) for name, values in space.items()}
+    described = {"knobs": knobs, "preset": preset, "terms": asdict(settings)}
     for number, split in enumerate(splits, start=1):
         prepare(folder / f"fold-{number}", on_shared_rows(split, windows, recipe), [], described)
     left_out = dict.fromkeys(message for split in splits for message in split.left_out)
@@ -171,13 +174,13 @@ def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Spli
     tests = list(split.test)
     for window in windows:
         inputs, _ = prepare_inputs(split.train, split.validation, replace(recipe, window=window))
-        for index, one in enumerate(tests):
-            segments, _ = WindowStream(inputs, one.device).take(one.times, inputs.select(one))
+        for index, box in enumerate(tests):
+            segments, _ = WindowStream(inputs, box.device).take(box.times, inputs.select(box))
             rows = np.concatenate([np.empty(0, int), *(segment.rows for segment in segments)])
-            kept = np.full(len(one), np.nan)
-            kept[rows] = one.targets[rows]
-            tests[index] = replace(one, frame=one.frame.with_columns(pl.Series(REFERENCE, kept)))
-    if not any(np.isfinite(one.targets).any() for one in tests):
+            kept = np.full(len(box), np.nan)
+            kept[rows] = box.targets[rows]
+            tests[index] = replace(box, frame=box.frame.with_columns(pl.Series(REFERENCE, kept)))
+    if not any(np.isfinite(box.targets).any() for box in tests):
         raise DataError(f"no test row has a value for every window length ({windows}); {split.description}")
     return replace(split, test=tuple(tests))
 
@@ -198,19 +201,21 @@ def run_search(search: Search, effort: Effort, progress: Progress) -> None:
 
 def _search(search: Search, effort: Effort, executor: Executor, progress: Progress) -> None:
     """Start trials while workers are free and time is left, and write the results of those that end."""
-    proposer, begun = Proposer(search.space, search.preset, search.errors, search.settings.seed), time.monotonic()
+    begun = time.monotonic()
+    proposer = Proposer(search.space, search.preset, search.errors, search.settings.seed)
     running: dict[Future[Any], tuple[Trial, float]] = {}  # each trial, and when it was started
     while True:
-        done, left = search.trials(), effort.seconds - (time.monotonic() - begun)
+        done = search.trials()
+        left = effort.seconds - (time.monotonic() - begun)
         for trial in done:
             if trial.number == 0 and trial.failed is not None:
                 raise DataError(f"the preset itself cannot be examined: {trial.failed}")
         mean_seconds = float(np.mean([trial.seconds for trial in done])) if done else 0.0
         current = [trial for trial, _ in running.values()]
         more_trials = effort.trials is None or len(done) + len(running) < effort.trials
-        preset_begun = any(trial.number == 0 for trial in (*done, *current))
-        in_time = left > mean_seconds or not preset_begun  # the preset is started in any case
-        if more_trials and in_time and len(running) < executor.size:
+        has_preset = any(trial.number == 0 for trial in (*done, *current))
+        has_time = left > mean_seconds or not has_preset  # the preset is started in any case
+        if more_trials and has_time and len(running) < executor.size:
             candidate = proposer.propose(done, current)
             if candidate is not None:
                 running[_start(search, candidate, done, executor)] = candidate, time.monotonic()
@@ -218,7 +223,7 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
         if not running or (left <= 0 and any(trial.number == 0 for trial in done)):
             return
         wait(running, max(0.1, left) if done else None, FIRST_COMPLETED)
-        for future in [one for one in running if one.done()]:
+        for future in [future for future in running if future.done()]:
             trial, started = running.pop(future)
             if reason := executor.lost(future):  # its process died
                 write_trial(search.folder, replace(trial, failed=reason, seconds=time.monotonic() - started))
@@ -252,7 +257,7 @@ def _hopeless(search: Search, done: Sequence[Trial]) -> Score | None:
 def _known_cost(trial: Trial, done: Sequence[Trial]) -> Cost | None:
     """Look up the cost of a finished trial of the same architecture, which need not be measured again."""
     same = architecture(trial.values)
-    return next((one.cost for one in done if one.cost and architecture(one.values) == same), None)
+    return next((other.cost for other in done if other.cost and architecture(other.values) == same), None)
 
 
 class Proposer:
@@ -297,7 +302,8 @@ class Proposer:
             if self._values(asked) not in known:
                 return asked
             study.tell(asked, state=optuna.trial.TrialState.FAIL)
-        draw, values = Random(self._seed + len(known)), self._preset
+        draw = Random(self._seed + len(known))
+        values = self._preset
         while values in known:
             changed = {name: draw.choice(choices) for name, choices in self._space.items() if draw.random() < CHANGED}
             values = {**self._preset, **changed}
@@ -307,7 +313,7 @@ class Proposer:
     def _report(self, done: Sequence[Trial]) -> optuna.Study:
         """Report all finished trials to Optuna's study, which the first call creates.
 
-        The seed depends on their number, so that a resumed search does not draw the same candidates again.
+        The seed depends on how many there are, so that a resumed search does not draw the same candidates again.
         """
         if self._study is None:
             optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -338,20 +344,20 @@ def make_outcome(search: Search) -> dict[str, Any]:
     trials = search.trials()
     preset = next((trial for trial in trials if trial.number == 0 and search.finished(trial)), None)
     front = search.front(trials)
-    over = sorted((trial for trial in trials if not search.fits(trial)), key=search.times_over)
+    over_budget = sorted((trial for trial in trials if not search.fits(trial)), key=search.times_over)
     failed = [trial for trial in trials if trial.failed is not None]
     scored = [trial for trial in trials if search.finished(trial)]
     ended = [trial for trial in trials if 0 < len(trial.scores) < search.settings.folds and trial.failed is None]
     return {
         "front": [describe_trial(search, trial, preset) for trial in front],
         "preset": describe_trial(search, preset, preset) if preset else None,
-        "does_not_fit": [describe_trial(search, trial, preset) for trial in over],
+        "does_not_fit": [describe_trial(search, trial, preset) for trial in over_budget],
         "failed": [{**describe_trial(search, trial, None), "reason": trial.failed} for trial in failed],
         "candidates": {
             "examined": len(trials),
             "scored_on_all_folds": len(scored),
             "ended_after_one_fold": len(ended),
-            "over_budget": len(over),
+            "over_budget": len(over_budget),
             "failed": len(failed),
         },
         **({"left_out": list(search.left_out)} if search.left_out else {}),
@@ -381,13 +387,15 @@ def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[s
 def write_configs(search: Search, front: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> list[Path]:
     """Write a config file for each member of the front, best-1.toml for the least RMSE; older ones are deleted.
 
-    Each has the tables `given` in the user's config file, changed by those of the candidate.
+    Later ones win: the tables `given` in the user's config file, the recipe that the search began at, and what the
+    trial changed in it.
     """
     for old in search.folder.glob(CONFIG.format("*")):
         old.unlink()
     paths = [search.folder / CONFIG.format(place) for place in range(1, len(front) + 1)]
     for path, member in zip(paths, front, strict=True):
-        text = tomli_w.dumps(merge(merge(given, search.settings.start), nested(member["values"])))
+        begun_at = merge(given, search.settings.start)
+        text = tomli_w.dumps(merge(begun_at, nested(member["values"])))
         with replacing(path) as temporary:
             temporary.write_text(f"# trial {member['trial']}\n{text}", encoding="utf-8")
     return paths

@@ -1,9 +1,9 @@
 """Untrained models: networks with random weights, their cost on a board, and the largest window that fits.
 
 Training changes values, not sizes, so a network with random weights already has the RAM, the flash and, nearly, the
-instructions of the trained one (docs/benchmarks/board.md has the differences in fixed point). Goes to `tuning` as a
-budget, to `scare export`, which suggests a shorter window for a board that is too small, and to `scare score`, which
-asks how a model's operations grow with its window.
+instructions of the trained one (docs/benchmarks/board.md has the differences in fixed point). `tuning` measures
+candidates with it, `scare export` suggests a shorter window for a board that is too small, and `scare score` asks how a
+model's operations grow with its window.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ from scare.board.boards import Board
 from scare.board.measure import BoardBudget, measure_once
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.intervals import BANDS, LEVEL, Intervals
-from scare.calibrator.passes import average, fold
 from scare.calibrator.plan import Plan
+from scare.calibrator.plan_passes import average, fold
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel, Readings
 from scare.data.split import FEWEST_READINGS
@@ -29,7 +29,7 @@ from scare.errors import UsageError
 from scare.experiments.study import recipe_of
 from scare.export.lowering import compile_calibrator
 from scare.models import Architecture, Network
-from scare.records import convert
+from scare.schema import convert
 from scare.scorecard.cost import OperationGrowth
 from scare.training.data import prepare_inputs
 from scare.training.extrapolation import scaled_rows
@@ -89,9 +89,11 @@ def draw_method(name: str, window: int) -> Calibrator:
     draw = np.random.default_rng(0)
     plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
     scale = Affine(np.array([20.0]), np.array([10.0]))
-    channels, scaling = (Channel("pm25", "ug/m3", 0.0, 1000.0),), Scaling("standard", scale, scale)
+    scaling = Scaling("standard", scale, scale)
+    channels = (Channel("pm25", "ug/m3", 0.0, 1000.0),)
     windows = draw.normal(size=(SAMPLES, window, 1)).astype(np.float32)
-    training_range, sample = fit_training_range(list(windows), window), Sample(windows, np.zeros(SAMPLES))
+    training_range = fit_training_range(list(windows), window)
+    sample = Sample(windows, np.zeros(SAMPLES))
     inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), training_range)
     bands = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
     return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=bands, floor=0.0)
@@ -121,8 +123,9 @@ def largest_window(
         advance()
         plan = draw_ensemble(Recipe(model=model, window=window), channels, members)
         windows = np.random.default_rng(0).normal(size=(SAMPLES, window, channels)).astype(np.float32)
-        sample, inputs = Sample(windows, np.zeros(SAMPLES)), replace(calibrator.inputs, window=window)
-        drawn = Calibrator(plan, inputs, calibrator.target, sample, sample)
+        sample = Sample(windows, np.zeros(SAMPLES))
+        inputs = replace(calibrator.inputs, window=window)
+        drawn = replace(calibrator, plan=plan, inputs=inputs, golden=sample, validation=sample)
         return measure_once(compile_calibrator(drawn, arithmetic), board).fits
 
     return largest(fits, FEWEST_READINGS, calibrator.window - 1)
@@ -149,7 +152,8 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
 def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
     """Find how the operations of a calibrator's model grow with its window; None if its model is not known.
 
-    An ensemble has the operations of all its members together, which does not change the exponent.
+    Counts one member: an ensemble multiplies the count by a constant, which leaves the exponent that `scorecard.cost`
+    fits unchanged.
     """
     model, channels = architecture_of(calibrator), calibrator.plan.channels
     if model is None:
@@ -159,7 +163,8 @@ def operation_growth(calibrator: Calibrator) -> OperationGrowth | None:
 
 def architecture_of(calibrator: Calibrator) -> Architecture | None:
     """Read the architecture that a calibrator's file describes; None if it is not one of our models."""
-    kind, architecture = MODELS.get(calibrator.facts.get("model", "")), calibrator.facts.get("architecture")
+    kind = MODELS.get(calibrator.facts.get("model", ""))
+    architecture = calibrator.facts.get("architecture")
     if kind is None or not isinstance(architecture, Mapping):
         return None
     try:

@@ -47,14 +47,14 @@ class RbfHash(eqx.Module):
         return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
 
     def _exponents(self, x: Array, supports: Array) -> Array:
-        """Exponents of κ before the division by σ, −‖x̂ − ŝ‖² / 2, for vectors x [..., width]: [..., supports]."""
+        """Return the exponents of κ but for the division by σ, −‖x̂ − ŝ‖² / 2, of x [..., width]: [..., supports]."""
         if not self.raw:
             return unit(x) @ supports.T - 1.0  # both are unit vectors
         squares = jnp.square(x).sum(axis=-1, keepdims=True) + jnp.square(supports).sum(axis=-1)
         return x @ supports.T - squares / 2
 
     def activations(self, x: Array) -> Array:
-        """Numbers whose signs are the codes of vectors x [..., width]: [..., bits]."""
+        """Return the numbers whose signs are the codes of vectors x [..., width]: [..., bits]."""
         kernel = jnp.exp(self._exponents(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
@@ -63,7 +63,7 @@ class RbfHash(eqx.Module):
         return sign(self.activations(x))
 
     def folded(self) -> dict[str, Any]:
-        """Arguments for `hash_codes_step`: (κ − mean κ)ᵀA = κᵀ(A − column means of A), so centring costs nothing."""
+        """Return `hashing` for `hash_codes_step`, centred for free: (κ − mean κ)ᵀA = κᵀ(A − column means of A)."""
         return {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -78,11 +78,12 @@ class RbfHash(eqx.Module):
         The bandwidth is a running mean of the mean squared distance of vectors to supports. A frozen hash keeps its
         supports, and its bandwidth if it has one.
         """
-        supports = jnp.where(self.frozen() > 0, self.supports(), drawn if self.raw else unit(drawn))
-        spread = -2.0 * self._exponents(vectors, supports).mean()
+        is_frozen = self.frozen() > 0
+        supports = jnp.where(is_frozen, self.supports(), drawn if self.raw else unit(drawn))
+        distance = -2.0 * self._exponents(vectors, supports).mean()
         old = self.bandwidth()
-        moved = jnp.where(old > 0, MEMORY * old + (1 - MEMORY) * spread, spread)
-        bandwidth = jnp.where((self.frozen() > 0) & (old > 0), old, moved)
+        updated = jnp.where(old > 0, MEMORY * old + (1 - MEMORY) * distance, distance)
+        bandwidth = jnp.where(is_frozen & (old > 0), old, updated)
         return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
@@ -128,7 +129,7 @@ class EfficientBitwiseAttention(eqx.Module):
         return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         hashing = self.hashing.folded()
         return [
             dense_step(source, "query", self.query),
@@ -148,8 +149,9 @@ class EfficientBitwiseAttention(eqx.Module):
 def hash_codes_step(source: str, output: str, hashing: Mapping[str, Any]) -> Step:
     """Make the plan step that hashes the rows of the value `source` to codes.
 
-    `hashing` has the keys supports, bandwidth, projection and, depending on the hash, bias, epsilon and raw. The
-    subtraction of the mean kernel value must be part of the projection or the bias already.
+    `hashing` has the keys supports, bandwidth, projection and, depending on the hash, bias, epsilon and raw (vectors
+    are not normalised). The projection or the bias must already subtract the mean kernel value. To divide by the
+    bandwidth, the kernel multiplies by `sharpness`, its reciprocal; without `raw`, supports are divided beforehand.
     """
     sharpness = 1 / float(hashing["bandwidth"])
     weights = {"projection": np.asarray(hashing["projection"])}
@@ -171,6 +173,7 @@ def sign(a: Array) -> Array:
     """Sign ±1 with sign(0) = +1 and a straight-through gradient: that of the identity where |a| ≤ 1, else zero."""
     passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
     hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
+    # The bracket is zero, but has the gradient of `passing`.
     return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
 
 

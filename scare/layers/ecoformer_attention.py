@@ -72,16 +72,16 @@ class HashAttention(eqx.Module):
         return self.projection.array.shape[1]
 
     def kernel(self, tokens: Array) -> Array:
-        """Kernel values of the tokens' shared query and key against the supports, [batch, tokens, supports]."""
+        """Return kernel values of the tokens' shared query and key and the supports, [batch, tokens, supports]."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
         return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
 
     def __call__(self, tokens: Array) -> Array:
-        """Attention of every token over all tokens [batch, tokens, width]: same shape."""
+        """Return the attention of every token over all tokens [batch, tokens, width]: same shape."""
         return self._attend(tokens, slice(None))
 
     def newest(self, tokens: Array) -> Array:
-        """The newest token's output alone, [batch, width], in time linear in the tokens."""
+        """Return the newest token's output alone, [batch, width], in time linear in the tokens."""
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
@@ -91,13 +91,13 @@ class HashAttention(eqx.Module):
         """
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
         values = tokens @ self.value + self.value_bias
-        similar = codes[:, queries] @ codes.swapaxes(1, 2)
+        products = codes[:, queries] @ codes.swapaxes(1, 2)
         biased = values[:, queries] if self.form == Bias.TOKEN else values.sum(axis=1, keepdims=True)
-        total = similar.sum(axis=-1, keepdims=True) + self.bias * tokens.shape[1]
-        return (similar @ values + self.bias * biased) / total @ self.out + self.out_bias
+        total = products.sum(axis=-1, keepdims=True) + self.bias * tokens.shape[1]
+        return (products @ values + self.bias * biased) / total @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan: pair by pair with `Bias.SUM`, else through an associative memory."""
+        """Return the layer as steps of a plan: pair by pair with `Bias.SUM`, else through an associative memory."""
         by_pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
         return [
             *self._code_steps(source),
@@ -122,7 +122,7 @@ class HashAttention(eqx.Module):
         return [*code, *mix, dense_step("mixed", output, self.out, self.out_bias)]
 
     def _memory_step(self, queries: str, values: str, output: str) -> Step:
-        """Write the plan step for attention of these queries over all tokens through an associative memory."""
+        """Return the plan step for attention of these queries over all tokens through an associative memory."""
         settings = self._settings | {"own": self.form == Bias.TOKEN}
         return Step("memory_attention", (queries, "codes", values), output, settings=settings)
 
@@ -132,7 +132,7 @@ class HashAttention(eqx.Module):
         return {"bits": self.bits, "bias": self.bias}
 
     def _code_steps(self, source: str) -> list[Step]:
-        """Write the plan steps for the codes of all tokens; the stored centre becomes a bias."""
+        """Return the plan steps for the codes of all tokens; the stored centre becomes a bias."""
         hashing = {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -148,17 +148,17 @@ class HashAttention(eqx.Module):
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
         """Fit supports, bandwidth, centre and A to tokens [batch, tokens, width]; returns the new attention."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
-        drawn = draw_distinct(vectors, len(self.supports.array), key)
-        spread = (2.0 - 2.0 * vectors @ drawn.T).mean()  # mean squared distance of unit vectors
-        renewed = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(drawn), Buffer(spread)))
-        kernel = renewed.kernel(tokens)
+        supports = draw_distinct(vectors, len(self.supports.array), key)
+        bandwidth = (2.0 - 2.0 * vectors @ supports.T).mean()  # mean squared distance of unit vectors
+        fitted = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(supports), Buffer(bandwidth)))
+        kernel = fitted.kernel(tokens)
         centre = kernel.mean(axis=(0, 1))
         projection = _fit_projection(kernel - centre, _affinity(vectors) * self.bits, self.projection.array)
-        return eqx.tree_at(lambda a: (a.centre, a.projection), renewed, (Buffer(centre), Buffer(projection)))
+        return eqx.tree_at(lambda a: (a.centre, a.projection), fitted, (Buffer(centre), Buffer(projection)))
 
 
 def _affinity(vectors: Array) -> Array:
-    """Hamming affinity: +1 for each token's nearest tokens, −1 for its farthest, 0 between, [batch, tokens, tokens]."""
+    """Return the Hamming affinity [batch, tokens, tokens]: +1 for a token's nearest, −1 for its farthest, else 0."""
     count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
     order = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1)
     rank = order.argsort(axis=-1)  # rank of each token, 0 for the farthest

@@ -45,7 +45,7 @@ class FeedForward(eqx.Module):
         return self.activation(tokens @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         return [
             dense_step(source, "hidden", self.inner, self.inner_bias),
             Step(self.activation.value, ("hidden",), "active"),
@@ -72,7 +72,7 @@ class LayerNorm(eqx.Module):
         return centred / jnp.sqrt(variance + self.epsilon) * self.gain + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         weights = {"gain": np.asarray(self.gain), "bias": np.asarray(self.bias)}
         return [Step("layer_norm", (source,), output, weights, {"epsilon": self.epsilon})]
 
@@ -94,7 +94,7 @@ class Linear(eqx.Module):
         return project(x, self.weight) + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         return [dense_step(source, output, self.weight, self.bias)]
 
 

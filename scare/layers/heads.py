@@ -36,7 +36,7 @@ class FlatHead(eqx.Module):
         return tokens.reshape(len(tokens), -1) @ self.weight + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         return [Step("flatten", (source,), "read"), dense_step("read", output, self.weight[:, None], self.bias[None])]
 
 
@@ -63,7 +63,7 @@ class TwoStepHead(eqx.Module):
         return features @ self.over_width + self.bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         weights = {"weight": np.asarray(self.over_tokens[:, None]), "bias": np.asarray(self.token_bias[None])}
         return [
             Step("lens", (source,), "pooled", weights),
@@ -73,12 +73,12 @@ class TwoStepHead(eqx.Module):
 
 
 def count_products(channels: int) -> int:
-    """Number of products of two channels, squares among them."""
+    """Return the number of products of two channels, squares among them."""
     return channels * (channels + 1) // 2
 
 
 def products(readings: Numbers) -> Numbers:
-    """Products of every two of the readings [batch, channels], clamped to the limit: [batch, pairs].
+    """Return the products of every two of the readings [batch, channels], clamped to the limit: [batch, pairs].
 
     >>> products(np.array([[2.0, -5.0]]))
     array([[ 4., -6.,  9.]])
@@ -89,12 +89,12 @@ def products(readings: Numbers) -> Numbers:
 
 
 def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
-    """Write the plan steps of `products(readings) @ weight`; `source` [channels] is the readings divided by `scale`.
+    """Return the plan steps of `products(readings) @ weight`; `source` [channels] is the readings divided by `scale`.
 
     A product of two numbers of the source is therefore scale² times too small, and the limit applies at LIMIT / scale.
     """
-    mixed = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
+    scaled = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
     return [
         Step("products", (source,), f"{output}.pairs", settings={"limit": LIMIT / scale}),
-        Step("dense", (f"{output}.pairs",), output, {"weight": mixed}),
+        Step("dense", (f"{output}.pairs",), output, {"weight": scaled}),
     ]

@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 
 from scare.calibrator.plan import Step
 from scare.kernels import dense_step
-from scare.layers.front import DualEmbedding
+from scare.layers.embedding import DualEmbedding
 
 
 class SoftmaxAttention(eqx.Module):
@@ -28,14 +28,16 @@ class SoftmaxAttention(eqx.Module):
     @staticmethod
     def create(width: int, heads: int, key_width: int, key: Array) -> "SoftmaxAttention":
         """Draw Glorot projections; biases are zero."""
-        keys, inner = jax.random.split(key, 4), heads * key_width
+        keys = jax.random.split(key, 4)
+        inner = heads * key_width
         glorot = jax.nn.initializers.glorot_uniform()
         query, key, value = (glorot(k, (width, inner)) for k in keys[:3])
-        out, zeros = glorot(keys[3], (inner, width)), jnp.zeros(inner)
+        out = glorot(keys[3], (inner, width))
+        zeros = jnp.zeros(inner)
         return SoftmaxAttention(query, key, value, out, zeros, zeros, zeros, jnp.zeros(width), heads)
 
     def __call__(self, tokens: Array) -> Array:
-        """Scaled dot-product attention of every token over all tokens [batch, tokens, width]: same shape."""
+        """Return the scaled dot-product attention of every token over all tokens [batch, tokens, width]: same shape."""
         query = self._heads(tokens @ self.query + self.query_bias)
         key = self._heads(tokens @ self.key + self.key_bias)
         value = self._heads(tokens @ self.value + self.value_bias)
@@ -49,16 +51,17 @@ class SoftmaxAttention(eqx.Module):
         A token is x E + b. As a key, its score is linear in x, up to a constant that softmax cancels; and the mean of
         values is the value of the mean row. This is exact, also for gradients, but x gets none: readings need none.
         """
-        # `slopes` are each query's scores as a linear function of a row of x, `means` the rows averaged by its weights.
-        local, constant, shape = embedding.local, embedding.local_bias, (len(embedding.local), self.heads, -1)
-        query = (x @ (local @ self.query) + (constant @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
+        local, bias = embedding.local, embedding.local_bias
+        shape = (len(local), self.heads, -1)
+        query = (x @ (local @ self.query) + (bias @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
+        # The score of a row for a query is the query's slope times the row; `means` are the rows averaged by softmax.
         slopes = jnp.einsum("bthk,chk->bhtc", query, (local @ self.key).reshape(shape)) / jnp.sqrt(query.shape[-1])
         means = mean_rows(slopes.reshape(len(x), -1, x.shape[2]), x).reshape(slopes.shape)
         mixed = jnp.einsum("bhtc,chk->bthk", means, (local @ self.value).reshape(shape)).reshape(*x.shape[:2], -1)
-        return (mixed + (constant @ self.value + self.value_bias)) @ self.out + self.out_bias
+        return (mixed + (bias @ self.value + self.value_bias)) @ self.out + self.out_bias
 
     def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
-        """`fused` as steps of a plan; `source` names the rows of x, `tokens` their tokens.
+        """Return `fused` as steps of a plan; `source` names the rows of x, `tokens` their tokens.
 
         A row of x serves as key and value of every head: the key projection is applied to the queries instead, and the
         value projection to the mean row. Both are block-diagonal over the heads.
@@ -76,7 +79,7 @@ class SoftmaxAttention(eqx.Module):
         ]
 
     def _block_diagonal(self, projected: Array) -> np.ndarray:
-        """Block-diagonal key or value projection [heads·key_width, heads·C], so that heads do not mix."""
+        """Return a key or value projection as a block-diagonal matrix [heads·key_width, heads·C], one block a head."""
         return block_diag(*(head.T for head in np.split(np.asarray(projected), self.heads, axis=1)))
 
     def _heads(self, x: Array) -> Array:
@@ -84,7 +87,7 @@ class SoftmaxAttention(eqx.Module):
         return x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2)
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """The layer as steps of a plan, from the value `source` to the value `output`."""
+        """Return the layer as steps of a plan, from the value `source` to the value `output`."""
         return [
             dense_step(source, "query", self.query, self.query_bias),
             dense_step(source, "key", self.key, self.key_bias),
@@ -96,7 +99,7 @@ class SoftmaxAttention(eqx.Module):
 
 @jax.custom_vjp
 def mean_rows(slopes: Array, rows: Array) -> Array:
-    """Mean of rows [batch, rows, C] weighted by exp(slope · row), for each of `slopes` [batch, slopes, C]: same shape.
+    """Return the mean of `rows` [batch, rows, C] weighted by exp(slope · row), for each slope [batch, slopes, C].
 
     Its gradient needs the weighted covariance of the rows, which the forward pass sums too, so that no weight has to be
     stored or computed twice.
@@ -105,13 +108,13 @@ def mean_rows(slopes: Array, rows: Array) -> Array:
 
 
 def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
-    """Weighted means and covariances of rows, window by window, so that a window's weights stay in the CPU cache."""
+    """Return weighted means and covariances, window by window, so that a window's weights stay in the CPU cache."""
     means, covariances = jax.lax.map(_window_moments, (slopes, rows))
     return means, covariances
 
 
 def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Means [slopes, C] and covariances [slopes, C, C] of one window, given as (slopes, rows)."""
+    """Return the means [slopes, C] and covariances [slopes, C, C] of one window, given as (slopes, rows)."""
     slopes, rows = window
     count, channels = rows.shape
     centre = rows.mean(axis=0)

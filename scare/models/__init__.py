@@ -1,4 +1,4 @@
-"""The model contract, SCARE, and how a model is selected. The paper's rivals are in `baselines`."""
+"""The model contract, SCARE, and the linear families. The paper's rivals are in `baselines`."""
 
 from scare.models.contract import Architecture, Network
 from scare.models.scare import ABLATION, Scare

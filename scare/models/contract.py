@@ -19,7 +19,7 @@ from jax import Array
 
 from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
-from scare.models.selection import Design, Solution
+from scare.models.linear_families import Design, Solution
 from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 
@@ -47,7 +47,7 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Like `__call__`, in training: returns the outputs and the network with its buffers updated."""
+        """Like `__call__`, but in training; returns the outputs, and the network with its buffers updated."""
         return self(features), self
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
@@ -69,13 +69,13 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def start_plan(self) -> Plan:
-        """Write the linear start alone, without the network, as a plan."""
+        """Return a plan of the linear start alone, without the network."""
         raise NotImplementedError
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
-        """Write the kernel calls that compute the value "features" [rows·channels] of a window.
+        """Return the plan steps that compute the value "features" [rows·channels] of a window.
 
-        Also returns factors [rows·channels]: whoever reads "features" must multiply by them.
+        Also returns factors [rows·channels]: the true features are "features" times these.
         """
         raise NotImplementedError
 
@@ -84,7 +84,7 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
-        """Begin a phase: returns the network and, if the phase has its own, its targets [n] instead of `targets` [n].
+        """Begin a phase; returns the network and, if the phase has targets of its own, those [n], else None.
 
         `evaluate_all(function)` evaluates a function of features at every training example; examples of one device are
         in time order.
@@ -92,7 +92,7 @@ class Network(eqx.Module):
         return self, None
 
     def moving(self) -> Any:
-        """Tell which parameters this phase trains: a prefix pytree of booleans; None means all."""
+        """Return which parameters this phase trains: a prefix pytree of booleans; None means all."""
         return None
 
     def refresh(self, features: Array, key: Array) -> Self:
@@ -108,7 +108,7 @@ class Network(eqx.Module):
         return self
 
     def plan(self) -> Plan:
-        """Write the network as a list of kernel calls."""
+        """Return the network as a plan of kernel calls."""
         raise NotImplementedError
 
 
@@ -120,17 +120,17 @@ class Architecture(Protocol):
 
     @staticmethod
     def default() -> "Architecture":
-        """The architecture of the model's own paper; for SCARE the one that users get."""
+        """Return the architecture of the model's own paper; for SCARE the one that users get."""
         ...
 
     def build(self, window: int, channels: int, key: Array) -> Network:
-        """Random parameters for this window length and number of channels."""
+        """Return a network with random parameters for this window length and number of channels."""
         ...
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters, as a formula."""
+        """Return the number of trained parameters, by a formula."""
         ...
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan, as a formula in the window length."""
+        """Return the operations of one inference of the folded plan, by a formula, without building the plan."""
         ...

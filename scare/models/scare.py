@@ -24,13 +24,13 @@ from scare.errors import UsageError
 from scare.kernels import Operations, add_step
 from scare.layers.bitwise_attention import EfficientBitwiseAttention, RbfHash, draw_stratified, draw_uniform
 from scare.layers.ecoformer_attention import HashAttention
+from scare.layers.embedding import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages
 from scare.layers.feed_forward import FeedForward, LayerNorm
-from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages
 from scare.layers.heads import FlatHead, TwoStepHead, count_products, product_steps, products
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Network
-from scare.models.selection import Design, Solution
-from scare.records import Count
+from scare.models.linear_families import Design, Solution
+from scare.schema import Count
 from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 
@@ -124,12 +124,12 @@ class Scare:
 
     @staticmethod
     def default() -> "Scare":
-        """The architecture chosen on real co-locations: hats, no normalisation, flat head, skip and curve."""
+        """Return the architecture chosen on real co-locations: hats, no normalisation, flat head, skip and curve."""
         return Scare()
 
     @staticmethod
     def paper() -> "Scare":
-        """The architecture of the paper's method section."""
+        """Return the architecture of the paper's method section."""
         return Scare(
             Front(hats=False),
             Attention(sampling=Sampling.UNIFORM),
@@ -138,11 +138,11 @@ class Scare:
         )
 
     def rows(self, window: int) -> int:
-        """Rows of the features: hats, or the window itself."""
+        """Return the rows of the features: hats, or the window itself."""
         return HatBasis(window).size if self.front.hats else window
 
     def tokens(self, window: int) -> int:
-        """Tokens in the block: lenses, or one per row."""
+        """Return the tokens in the block: lenses, or one per row."""
         return lenses(window) if self.front.patching else self.rows(window)
 
     def build(self, window: int, channels: int, key: Array) -> "ScareNetwork":
@@ -186,7 +186,7 @@ class Scare:
         return EfficientBitwiseAttention.create(width, choice.supports, choice.bits, key, choice.raw)
 
     def parameters(self, window: int, channels: int) -> int:
-        """Number of trained parameters."""
+        """Return the number of trained parameters."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         embedding = channels * width + width + (rows * channels * width + width if self.front.overall else 0)
         projector = rows * tokens + tokens * width if self.front.patching else 0
@@ -202,7 +202,7 @@ class Scare:
         return embedding + projector + attention + block + head + skip + curve
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Operations of one inference of the folded plan."""
+        """Return the operations of one inference of the folded plan."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         total = Operations(multiply_adds=tokens * channels * width)  # the local embedding, after the lenses
         if self.front.hats:
@@ -223,12 +223,12 @@ class Scare:
         return total + Operations(multiply_adds=rows * channels, additions=1) if self.head.skip else total
 
     def _attention_operations(self, tokens: int, channels: int) -> Operations:
-        """Operations of the attention: projections of the tokens, hash codes if it has them, mixing of the values."""
+        """Return the operations of the attention: to project the tokens, hash them if needed, and mix the values."""
         width, choice = self.front.width, self.attention
         pairs = tokens * tokens
 
         def project(out: int) -> Operations:
-            """Cost of projecting the tokens, either directly or fused with the embedding, whichever is less."""
+            """Return the operations to project the tokens, directly or fused with the embedding: the fewer."""
             direct = tokens * width * out
             parts = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
             return Operations(multiply_adds=min(direct, parts))
@@ -267,7 +267,7 @@ AttentionLayer = SoftmaxAttention | HashAttention | EfficientBitwiseAttention
 
 
 def lenses(window: int) -> int:
-    """Number of lenses for a window of N rows: L = ⌈log2 N⌉."""
+    """Return the number of lenses for a window of N rows: L = ⌈log2 N⌉."""
     return ceil(log2(window))
 
 
@@ -318,7 +318,7 @@ class ScareNetwork(Network):
         return self.finish(features, self.tokens(features))
 
     def learn(self, features: Array, key: Array) -> tuple[Array, Self]:
-        """Draw a support set from this batch; return the outputs with it, and the network that has it."""
+        """Draw a support set from this batch; return the outputs with this set, and the network that has it."""
         if self._hashing is None:
             return self(features), self
         tokens = self.tokens(features)
@@ -339,13 +339,13 @@ class ScareNetwork(Network):
         """Set skip, curve and the head's bias to a solution of `design`; the head's weights are zero at the start."""
         assert self.skip is not None
         weights, bias = solution
-        number = self.skip.dtype
-        skip, curve = (jnp.asarray(part, number) for part in np.split(weights, [len(self.skip)]))
-        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (skip, jnp.asarray(bias, number)))
+        dtype = self.skip.dtype
+        skip, curve = (jnp.asarray(part, dtype) for part in np.split(weights, [len(self.skip)]))
+        started = eqx.tree_at(lambda n: (n.skip, n.head.bias), self, (skip, jnp.asarray(bias, dtype)))
         return started if self.curve is None else eqx.tree_at(lambda n: n.curve, started, curve)
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
-        """Write the kernel calls of "features", and the factors to multiply them by [rows·channels]."""
+        """Return the plan steps of "features", and the factors to multiply them by [rows·channels]."""
         steps, source, scale = self._feature_steps()
         return (*steps, Step("flatten", (source,), "features")), np.repeat(scale, self.channels)
 
@@ -360,8 +360,8 @@ class ScareNetwork(Network):
             return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]
 
         parts = zip(linear_part(linear), linear_part(start), linear_part(self), strict=True)
-        total = [result + share * (now - before) for result, before, now in parts]
-        return eqx.tree_at(lambda n: [n.head.weight, *linear_part(n)], self, [share * self.head.weight, *total])
+        blended = [base + share * (trained - begun) for base, begun, trained in parts]
+        return eqx.tree_at(lambda n: [n.head.weight, *linear_part(n)], self, [share * self.head.weight, *blended])
 
     def refresh(self, features: Array, key: Array) -> Self:
         """Refit the hash of `HashAttention`; draw a support set that is never resampled (`Sampling.OFF`) once."""
@@ -388,7 +388,7 @@ class ScareNetwork(Network):
         return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
 
     def plan(self) -> Plan:
-        """Write the network as a plan of kernel calls, from the window to the scaled target."""
+        """Return the network as a plan of kernel calls, from the window to the scaled target."""
         steps, source, scale = self._feature_steps()
         if self.projector is None:
             steps += self.embedding.steps(source, "tokens", scale)
@@ -408,23 +408,31 @@ class ScareNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def start_plan(self) -> Plan:
-        """Write skip and curve alone as a plan, which reads only the newest readings if no other has a weight."""
+        """Return a plan of skip and curve alone, which reads only the newest readings if no others have a weight."""
         assert self.skip is not None
-        line, bias = np.asarray(self.skip).reshape(-1, self.channels), {"bias": np.asarray(self.head.bias)[None]}
+        line = np.asarray(self.skip).reshape(-1, self.channels)
         newest = line[self._newest]
-        curved = self.curve is not None and bool(np.any(np.asarray(self.curve)))
+        bias = {"bias": np.asarray(self.head.bias)[None]}
+        has_curve = self.curve is not None and bool(np.any(np.asarray(self.curve)))
         if np.count_nonzero(line) > np.count_nonzero(newest):
             steps, source, scale = self._feature_steps()
-            steps += [*self._line_steps(source, scale, bias), *[self._newest_step(scale)] * curved]
+            steps += self._line_steps(source, scale, bias)
+            if has_curve:
+                steps.append(self._newest_step(scale))
         else:
-            weights, scale = {"weight": newest[:, None], **bias}, np.ones(len(line))
+            scale = np.ones(len(line))
+            weights = {"weight": newest[:, None], **bias}
             steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "straight", weights)]
-        if curved:
+        if has_curve:
             steps += [*self._curve_steps(scale), add_step("straight", "curved", "y")]
         return Plan(self.window, self.channels, tuple(steps))
 
     def _skip_steps(self, source: str, deep: str, scale: np.ndarray) -> list[Step]:
-        """Add skip and curve to the value `deep` as kernel calls; the features are `source` times `scale` [rows]."""
+        """Return the plan steps that add skip and curve to the value `deep`, the output of the head.
+
+        The features are `source` times `scale` [rows]. "straight" is the skip of all features, "lined" is `deep` +
+        "straight", "curved" is the curve of the newest readings, "y" is "lined" + "curved".
+        """
         if self.skip is None:
             return []
         steps = [*self._line_steps(source, scale, {}), add_step(deep, "straight", "lined")]
@@ -433,26 +441,26 @@ class ScareNetwork(Network):
         return [*steps, self._newest_step(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
 
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
-        """Write the kernel calls of the skip, a linear map of all features, with the result "straight"."""
+        """Return the plan steps of the skip, a linear map of all features, with the result "straight"."""
         assert self.skip is not None
         line = (np.asarray(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
         straight = Step("dense", ("features",), "straight", {"weight": line, **bias})
         return [Step("flatten", (source,), "features"), straight]
 
     def _newest_step(self, scale: np.ndarray) -> Step:
-        """Write the kernel call for "now", a view of the newest row of "features"."""
+        """Return the plan step for "now", a view of the newest row of "features"."""
         start = self._newest % len(scale) * self.channels
         return Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
 
     def _curve_steps(self, scale: np.ndarray) -> list[Step]:
-        """Write the kernel calls of the curve, a linear map of the products of "now", with the result "curved"."""
+        """Return the plan steps of the curve, a linear map of the products of "now", with the result "curved"."""
         assert self.curve is not None
         return product_steps("now", "curved", self.curve, float(scale[self._newest]))
 
     def _feature_steps(self) -> tuple[list[Step], str, np.ndarray]:
-        """Return steps that compute the features but for a factor per row, the name of their result, and the factors.
+        """Return steps for the features, the name of their result, and factors [rows].
 
-        Row t of the features is row t of the result times factor t; the steps that read the result apply it.
+        Row t of the features is row t of the result times factor t; the steps that read the result apply the factor.
         """
         if not self.architecture.front.hats:
             return [], INPUT, np.ones(self.window)
@@ -468,9 +476,9 @@ class ScareNetwork(Network):
 
     @property
     def _fused_attention(self) -> SoftmaxAttention | None:
-        """The softmax attention, if fusing it with the embedding is cheaper, else None.
+        """The softmax attention if fusing it with the embedding is cheaper, else None.
 
-        That is so with one token per reading, no global embedding, and fewer channels than a head's key width.
+        It is cheaper with one token per reading, no global embedding, and fewer channels than a head's key width.
         """
         local = self.projector is None and self.embedding.overall is None and self.channels < KEY_WIDTH
         return self.attention if local and isinstance(self.attention, SoftmaxAttention) else None
@@ -490,12 +498,12 @@ class ScareNetwork(Network):
         if not isinstance(self.attention, EfficientBitwiseAttention):
             return self
         draw = draw_stratified if self.architecture.attention.sampling is Sampling.STRATIFIED else draw_uniform
-        drawn = jax.lax.stop_gradient(draw(tokens, self.architecture.attention.supports, key))
-        return eqx.tree_at(lambda n: n.attention, self, self.attention.resampled(tokens, drawn))
+        supports = jax.lax.stop_gradient(draw(tokens, self.architecture.attention.supports, key))
+        return eqx.tree_at(lambda network: network.attention, self, self.attention.resampled(tokens, supports))
 
 
 def _ablation() -> dict[int, Scare]:
-    """The architectures of the paper's ablation, by the number of its experiment (Exp 1 to 6)."""
+    """Return the architectures of the paper's ablation, by the number of its experiment (Exp 1 to 6)."""
     full = Scare.paper()
     local = replace(full, front=replace(full.front, overall=False))
     multi_head = Attention(Mix.MULTI_HEAD)

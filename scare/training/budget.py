@@ -2,7 +2,7 @@
 
 A calibrator is measured as it would be exported, so every combination is made into one first. Limits and measurement
 are those of the recipe's budget (`board.measure`); without one, bytes of weights tell which calibrator is smaller.
-Comes from `fit`; `combination` has what is combined.
+Called by `fit`; `combination` has what is combined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from typing import Any
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count, spell_cost
 from scare.errors import UsageError
-from scare.models.selection import short
 from scare.training.combination import Combination
 from scare.training.recipe import Budget, Recipe
+from scare.training.selection import short
 from scare.words import listed
 
 
@@ -38,18 +38,21 @@ class Weighed:
 
 
 def choose_by_cost(candidates: Sequence[Weighed], recipe: Recipe) -> int:
-    """Return the index of the candidate to ship: the first that fits, or the smallest of those about as good."""
-    fitting = {number: one for number, one in enumerate(candidates) if not one.over}
+    """Return the index of the candidate to ship.
+
+    It is the first that fits or, with the rule `smallest_within`, the smallest whose error is that near to the lowest.
+    """
+    fitting = {number: candidate for number, candidate in enumerate(candidates) if not candidate.over}
     if not fitting:
-        smallest = min(candidates, key=lambda one: one.size)
+        smallest = min(candidates, key=lambda candidate: candidate.size)
         raise UsageError(
             f"nothing that was trained fits {recipe.budget}; the smallest is {smallest.combination.label}, with"
             f" {spell_cost(smallest.cost)}. Raise the limit, or try a shorter window"
         )
     if recipe.rules.smallest_within is None or len(fitting) == 1:
         return next(iter(fitting))
-    most = (1 + recipe.rules.smallest_within) * min(one.combination.rmse for one in fitting.values())
-    about_as_good = [number for number, one in fitting.items() if one.combination.rmse <= most]
+    most = (1 + recipe.rules.smallest_within) * min(candidate.combination.rmse for candidate in fitting.values())
+    about_as_good = [number for number, candidate in fitting.items() if candidate.combination.rmse <= most]
     return min(about_as_good, key=lambda number: fitting[number].size)
 
 
@@ -62,25 +65,26 @@ def describe_cost(candidates: Sequence[Weighed], chosen: int, recipe: Recipe, sc
         return {}
     rows = [
         {
-            "parts": list(one.combination.used),
-            "rmse": short(scale * one.combination.rmse),
-            "cost": dict(one.cost),
-            "over": list(one.over),
+            "parts": list(candidate.combination.used),
+            "rmse": short(scale * candidate.combination.rmse),
+            "cost": dict(candidate.cost),
+            "over": list(candidate.over),
             "used": number == chosen,
         }
-        for number, one in enumerate(candidates)
+        for number, candidate in enumerate(candidates)
     ]
-    facts: dict[str, Any] = {"combinations": rows}
-    if chosen:
-        first, error = candidates[0], candidates[0].combination.rmse
-        gain = 1 - error / candidates[chosen].combination.rmse
-        change = f"{100 * abs(gain):.1f} % {'higher, and' if gain < 0 else 'lower, but'}"
-        rival = f"{first.combination.label} has an RMSE of {scale * error:.3g} there, {change}"
+    if not chosen:
+        return {"combinations": rows}
+    first = candidates[0]
+    error = first.combination.rmse
+    gain = 1 - error / candidates[chosen].combination.rmse
+    change = f"{100 * abs(gain):.1f} % {'higher, and' if gain < 0 else 'lower, but'}"
+    accuracy = f"{first.combination.label} has an RMSE of {scale * error:.3g} there, {change}"
+    if first.over:
         reason = f"does not fit {recipe.budget}: {listed(first.over)}."
-        if not first.over:
-            reason = (
-                f"takes {spell_cost(first.cost)}; this is the smallest within"
-                f" {100 * (recipe.rules.smallest_within or 0):g} % of the lowest."
-            )
-        facts["why_smaller"] = f"{rival[0].upper()}{rival[1:]} {reason}"
-    return facts
+    else:
+        reason = (
+            f"takes {spell_cost(first.cost)}; this is the smallest within"
+            f" {100 * (recipe.rules.smallest_within or 0):g} % of the lowest."
+        )
+    return {"combinations": rows, "why_smaller": f"{accuracy[0].upper()}{accuracy[1:]} {reason}"}

@@ -1,12 +1,12 @@
-"""The combination of families that makes a calibrator: chosen on validation once, then fitted to any rows.
+"""Fit the linear families, trees and network of one calibrator: their shares are chosen once, then all are refitted.
 
     training, validation → families, trees, members → shares            (`combine`: choices are made)
     rows, choices        → network trained again                          (`Combination.trained_again`)
                          → linear models and trees fitted again, a plan   (`Combination.plan`: nothing is chosen)
 
 A network starts at a linear model, so it can be stored as its difference to that start; a plan adds this difference to
-the linear models as they are fitted now. Comes from `fit`; the linear families and cross-fitting are in
-`models.selection`.
+the linear models as they are fitted now. Called by `fit`; cross-fitting and shares are in `training.selection`, the
+linear families in `models.linear_families`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,28 +15,23 @@ from dataclasses import dataclass, field, replace
 import jax
 import numpy as np
 
-from scare.calibrator.passes import add_plans, average, fold
 from scare.calibrator.plan import Plan
+from scare.calibrator.plan_passes import add_plans, average, fold
 from scare.data.readings import Readings
-from scare.models.selection import (
-    DRIFT,
-    DRIFT_STEPS,
-    LINEAR,
+from scare.models.linear_families import DRIFT, DRIFT_STEPS, LINEAR, Design, Linear, fit_effects
+from scare.training.loop import Progress, Report, Trained, Trainer
+from scare.training.recipe import Recipe
+from scare.training.selection import (
     NETWORK,
     TREES,
-    Design,
     Fitted,
-    Linear,
     SelectionRules,
     choose_shares,
     cross_fit,
-    fit_effects,
     fit_families,
     mean_rmse,
     name_mean,
 )
-from scare.training.loop import Progress, Report, Trained, Trainer
-from scare.training.recipe import Recipe
 from scare.training.trees import fit_trees, outside_share
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import DeviceEffect, Scaling
@@ -45,7 +40,8 @@ from scare.windowing.windows import ANY
 
 FEWEST_DEVICES = 3  # to estimate the error on a new device by leaving each one out
 MOST_WINDOWS = 5000  # most windows of the device left out, or of all others, used for that
-MOST_OUTSIDE = 0.1  # share of validation rows outside: with more, trees are not switched off beyond training's readings
+# With a larger share of validation rows outside the readings of training, trees are not switched off there.
+MOST_OUTSIDE = 0.1
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class Combination:
         for without in ((NETWORK,), (TREES,), (NETWORK, TREES)):
             others = tuple(choose_shares(self.families, self.targets, rules, without))
             shares.setdefault(others, replace(self, shares=others))
-        return sorted(list(shares.values())[1:], key=lambda one: one.rmse)
+        return sorted(list(shares.values())[1:], key=lambda variant: variant.rmse)
 
     @property
     def used(self) -> dict[str, float]:
@@ -104,9 +100,10 @@ class Combination:
             return self
         design = self._design(examples, scaling)
         start = _mean([family.fit(design) for family in self.start if family.fit])
-        plain, unit = examples.without_effects(start.effects), float(scaling.target.scale[0])
+        without_effects = examples.without_effects(start.effects)
+        unit = float(scaling.target.scale[0])
         rounds = [member.rounds for member in self.members]
-        members = train_members(recipe, plain, None, unit, start, report, rounds)
+        members = train_members(recipe, without_effects, None, unit, start, report, rounds)
         return self if members[-1].interrupted else replace(self, members=tuple(members))
 
     def plan(self, examples: Examples, scaling: Scaling) -> tuple[Plan, Mapping[str, DeviceEffect]]:
@@ -115,9 +112,13 @@ class Combination:
             return _rounded(average([member.network.plan() for member in self.members])), {}
         design = self._design(examples, scaling)
         weighted = [*zip(self.families, self.shares, strict=True)]
+        # The network is its start plus what it learned: here is the start, `_network_plan` adds the rest.
         weighted += [(family, self.network_share / len(self.start)) for family in self.start]
         fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
-        corrected = next((one.corrected for one in self.families if one.corrected and self.used.get(TREES)), None)
+        # In the same way trees are a linear model plus their correction.
+        corrected = next(
+            (family.corrected for family in self.families if family.corrected and self.used.get(TREES)), None
+        )
         if corrected is not None:
             base, residuals = corrected(design)
             fitted.append((base, self.used[TREES]))
@@ -139,27 +140,30 @@ class Combination:
 
         None with fewer than `FEWEST_DEVICES` devices.
         """
-        devices = dict.fromkeys(one.device for one in readings)
+        devices = dict.fromkeys(box.device for box in readings)
         if len(devices) < FEWEST_DEVICES or not self.start:
             return None
-        network, errors = self.members[0].start, []
-        learning, new = replace(inputs, policy=ANY), replace(inputs, scaling=replace(inputs.scaling, devices={}))
+        network = self.members[0].start
+        learning = replace(inputs, policy=ANY)
+        as_new = replace(inputs, scaling=replace(inputs.scaling, devices={}))
+
+        def sample(part: Examples) -> Design:
+            return network.design(design_matrix(part, network.basis, MOST_WINDOWS), inputs.scaling)
+
+        squares = []
         for device in devices:
-            others = make_examples([one for one in readings if one.device != device], learning)
-            own = make_examples([replace(one, device="") for one in readings if one.device == device], new)
+            others = make_examples([box for box in readings if box.device != device], learning)
+            own = make_examples([replace(box, device="") for box in readings if box.device == device], as_new)
             if not len(others) or not len(own):
                 continue
-            design, test = (
-                network.design(design_matrix(part, network.basis, MOST_WINDOWS), inputs.scaling)
-                for part in (others, own)
-            )
-            outputs = np.mean([test.predict(family.fit(design)) for family in self.start if family.fit], axis=0)
-            errors.append(np.square(outputs - test.data.targets))
+            train, test = sample(others), sample(own)
+            outputs = np.mean([test.predict(family.fit(train)) for family in self.start if family.fit], axis=0)
+            squares.append(np.square(outputs - test.data.targets))
         unit = float(inputs.scaling.target.scale[0])
-        return unit * float(np.sqrt(np.concatenate(errors).mean())) if errors else None
+        return unit * float(np.sqrt(np.concatenate(squares).mean())) if squares else None
 
     def _network_plan(self, total: Linear) -> Plan:
-        """Write the linear model `total` plus the share of the network's difference to its start, as a plan."""
+        """Return the linear model `total` plus the share of the network's difference to its start, as a plan."""
         if not self.network_share:
             return self.members[0].start.start(total.solution).start_plan()
         return average(
@@ -176,7 +180,8 @@ def combine(
 ) -> Combination:
     """Fit every family to training, score it on validation, and choose shares.
 
-    A model without a linear start is compared with nothing: the network is the whole result.
+    Linear families come first: the network starts at the mean of the best of them. Then shares are chosen again among
+    all, with trees and network. A model without a linear start is compared with nothing: it is the whole result.
     """
     unit, rules = float(scaling.target.scale[0]), recipe.rules
     network = recipe.model.build(recipe.window_readings, examples.series.shape[1], jax.random.key(recipe.settings.seed))
@@ -194,8 +199,9 @@ def combine(
         family, guarded = _fit_trees(design, validation, linear, rules)
         families.append(family)
     # The network does not know a window's device, so device effects are subtracted here and added back below.
-    plain, judged = (part.without_effects(solution.effects) for part in (examples, held_out))
-    members = train_members(recipe, plain, judged, unit, solution, report)
+    learned = examples.without_effects(solution.effects)
+    judged = held_out.without_effects(solution.effects)
+    members = train_members(recipe, learned, judged, unit, solution, report)
     rows = held_out.spread(len(targets))
     cross_fitted = [
         cross_fit(member.checkpoints[:, rows], judged.targets[rows], held_out.times[rows], rules.blocks)[1]
@@ -203,8 +209,8 @@ def combine(
         if member.has_learned
     ]
     if cross_fitted:
-        outputs = np.mean(cross_fitted, axis=0) + (held_out.targets - judged.targets)[rows]
-        families.append(Fitted(NETWORK, NETWORK, outputs))
+        effects = (held_out.targets - judged.targets)[rows]
+        families.append(Fitted(NETWORK, NETWORK, np.mean(cross_fitted, axis=0) + effects))
     shares = choose_shares(families, targets, rules)
     return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
 
@@ -224,12 +230,14 @@ def train_members(
     """
     members: list[Trained] = []
     count = recipe.settings.members
-    while len(members) < count and not (members and members[-1].interrupted):
-        number = len(members)
+    solution = start.solution if start else None
+    for number in range(count):
         settings = replace(recipe.settings, seed=recipe.settings.seed + number)
-        solution, last = start.solution if start else None, rounds[number] if rounds else None
-        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution, last)
+        own_rounds = rounds[number] if rounds else None
+        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution, own_rounds)
         members.append(trainer.run(_report_member(report, number, count, rounds)))
+        if members[-1].interrupted:
+            break
     return members
 
 
@@ -244,17 +252,21 @@ def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: Select
     Also returns whether they are switched off beyond the readings of training.
     """
 
-    def correct_linear(design: Design) -> tuple[Linear, np.ndarray]:
+    def fit_drift(design: Design) -> tuple[Linear, np.ndarray]:
+        return fit_effects(design, DRIFT_STEPS)
+
+    def fit_linear(design: Design) -> tuple[Linear, np.ndarray]:
         assert linear.fit is not None
         model = linear.fit(design)
         return model, design.data.targets - design.predict(model)
 
-    variants = {f"on {DRIFT}": lambda design: fit_effects(design, DRIFT_STEPS), f"on {LINEAR}": correct_linear}
-    channels, seen, judged = design.data.features.shape[2], flat(design.data), flat(validation.data)
+    variants = {f"on {DRIFT}": fit_drift, f"on {LINEAR}": fit_linear}
+    channels = design.data.features.shape[2]
+    seen, judged = flat(design.data), flat(validation.data)
     guarded = outside_share(judged, seen, channels) <= MOST_OUTSIDE
     outputs = []
-    for corrected in variants.values():
-        base, residuals = corrected(design)
+    for fit_base in variants.values():
+        base, residuals = fit_base(design)
         trees = fit_trees(seen, residuals, channels, guarded)
         outputs.append(validation.predict(base) + trees.predict(judged))
     best, cross_fitted = cross_fit(np.stack(outputs), validation.data.targets, validation.data.times, rules.blocks)
@@ -275,10 +287,10 @@ def _report_member(report: Report | None, member: int, count: int, rounds: Seque
     if report is None or count == 1:
         return report
 
-    def report_all(state: Progress) -> None:
-        each = rounds or [state.rounds] * count
-        number, total = state.round + sum(each[:member]), sum(each)
-        seconds = state.seconds_left * (total - number) / max(1, state.rounds - state.round)
-        report(replace(state, round=number, rounds=total, seconds_left=seconds))
+    def report_all(progress: Progress) -> None:
+        of_members = rounds or [progress.rounds] * count
+        number, total = progress.round + sum(of_members[:member]), sum(of_members)
+        seconds = progress.seconds_left * (total - number) / max(1, progress.rounds - progress.round)
+        report(replace(progress, round=number, rounds=total, seconds_left=seconds))
 
     return report_all

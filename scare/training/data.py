@@ -1,6 +1,7 @@
-"""Training data: what the calibrator reads, decided from the training readings, and windows gathered by index.
+"""Training data: from readings to scaled inputs, with the scaling chosen on validation, and to batches of windows.
 
-Comes from `Readings`, goes to `fit` as scaled `Inputs`, and to the compiled training loop as a `Gather`.
+Input: `Readings`; output: `Inputs` for `fit`, and a `Gather` for the compiled training loop, which looks up windows by
+index.
 """
 
 from collections.abc import Sequence
@@ -16,12 +17,13 @@ from scare.data.flags import DEFAULT_SETTINGS, usable_values
 from scare.data.readings import Channel, Readings
 from scare.data.split import cut_by_time
 from scare.errors import DataError
-from scare.layers.front import HatBasis
+from scare.layers.embedding import HatBasis
 from scare.layers.heads import products
 from scare.models import Network
-from scare.models.selection import LINEAR, LINEAR_FAMILIES, Design, fit_families
-from scare.training.new_devices import own_share
+from scare.models.linear_families import LINEAR, LINEAR_FAMILIES, Design
+from scare.training.new_device_scaling import own_share
 from scare.training.recipe import Recipe
+from scare.training.selection import fit_families
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.training_examples import Examples, design_matrix, features, make_examples, storable
@@ -29,7 +31,7 @@ from scare.windowing.windows import steps_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
 MOST_WINDOWS = 20_000  # most windows used to choose between scalings
-CLEARLY_LOWER = 0.95  # ratio of squared errors: on a near-tie devices are scaled together, which serves new ones, too
+CLEARLY_LOWER = 0.95  # ratio of squared errors; on a near-tie devices are scaled together, which serves new ones, too
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
@@ -42,18 +44,18 @@ def prepare_inputs(
 ) -> tuple[Inputs, Channel]:
     """Return the inputs, scaled to the training readings, and the target channel.
 
-    Unless the recipe says so, validation decides whether each device has its own scaling or all share one: whichever
-    gives the best linear family the lower error. `with_effects` counts families with device effects, which baselines
-    do not have. If validation has other devices than training, all share one scaling.
+    Unless the recipe states it, validation decides whether each device has its own scaling or all share one: the choice
+    with which the best linear family has the lower error. `with_effects` counts families with device effects, which
+    baselines do not have. If validation has other devices than training, all share one scaling.
     """
     first = readings[0]
     if first.reference is None:
         raise DataError(f"{first.device}: training needs a reference; name its column with --reference")
     names = [channel.name for channel in first.channels]
-    for one in readings:
-        if [channel.name for channel in one.channels] != names or one.reference is None:
-            raise DataError(f"{one.device} does not have the channels and reference of {first.device}")
-    targets = np.concatenate([one.targets for one in readings])
+    for box in readings:
+        if [channel.name for channel in box.channels] != names or box.reference is None:
+            raise DataError(f"{box.device} does not have the channels and reference of {first.device}")
+    targets = np.concatenate([box.targets for box in readings])
     targets = targets[np.isfinite(targets)]
     if not len(targets):
         raise DataError(f"the reference {first.reference.name} has no value at the sensor's times: they do not overlap")
@@ -73,43 +75,47 @@ def prepare_inputs(
 
     if recipe.per_device is not None:
         return scaled(recipe.per_device), first.reference
-    devices = {one.device for one in readings}
-    if not {one.device for one in validation} <= devices:
+    devices = {box.device for box in readings}
+    if not {box.device for box in validation} <= devices:
         return scaled(False), first.reference
     if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
         return scaled(True), first.reference
     apart, together = scaled(True), scaled(False)
-    judges = LINEAR_FAMILIES if with_effects else (LINEAR,)
-    errors = [_linear_error(inputs, readings, validation, recipe, judges) for inputs in (apart, together)]
+    families = LINEAR_FAMILIES if with_effects else (LINEAR,)
+    errors = [_linear_error(inputs, readings, validation, recipe, families) for inputs in (apart, together)]
     return (apart if errors[0] < CLEARLY_LOWER * errors[1] else together), first.reference
 
 
 def _linear_error(
-    inputs: Inputs, readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe, judges: Sequence[str]
+    inputs: Inputs,
+    readings: Sequence[Readings],
+    validation: Sequence[Readings],
+    recipe: Recipe,
+    families: Sequence[str],
 ) -> float:
-    """Return the lowest cross-fitted error (MSE, scaled) of the families `judges` on a sample of validation."""
+    """Return the lowest cross-fitted error (MSE, scaled) of these families on a sample of validation."""
     basis, target = HatBasis(inputs.window).matrix, readings[0].reference
     parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
     if target is None or not all(map(len, parts)):
         return 0.0
     train, held_out = (
-        Design(design_matrix(one, basis, MOST_WINDOWS), inputs.scaling, 0, lambda features: products(features[:, 0]))
-        for one in parts
+        Design(design_matrix(part, basis, MOST_WINDOWS), inputs.scaling, 0, lambda features: products(features[:, 0]))
+        for part in parts
     )
-    families = fit_families(train, held_out, same_unit(inputs.channels[0], target), recipe.rules)
-    return min(family.rmse(held_out.data.targets) for family in families if family.family in judges) ** 2
+    fitted = fit_families(train, held_out, same_unit(inputs.channels[0], target), recipe.rules)
+    return min(family.rmse(held_out.data.targets) for family in fitted if family.family in families) ** 2
 
 
 def common_step(readings: Sequence[Readings]) -> float:
     """Return the time step of all readings, in seconds; raises a DataError if they do not agree."""
-    steps = [one.step_seconds for one in readings if len(one) > 1]
+    steps = [box.step_seconds for box in readings if len(box) > 1]
     if not steps:
         raise DataError("no device has two rows")
     step = float(np.median(steps))
-    for one in readings:
-        if len(one) > 1 and not 0.75 < one.step_seconds / step < 1.5:
+    for box in readings:
+        if len(box) > 1 and not 0.75 < box.step_seconds / step < 1.5:
             raise DataError(
-                f"{one.device} has a row every {one.step_seconds:g} s and others every {step:g} s;"
+                f"{box.device} has a row every {box.step_seconds:g} s, but the median of all devices is {step:g} s;"
                 " average them to one step (data.step in a --config file)"
             )
     return step
@@ -118,11 +124,11 @@ def common_step(readings: Sequence[Readings]) -> float:
 def usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
     """Collect the complete usable rows [rows, channels] of each device that has any."""
     rows: dict[str, np.ndarray] = {}
-    for one in readings:
-        values, _ = usable_values(one.values, one.channels, DEFAULT_SETTINGS)
+    for box in readings:
+        values, _ = usable_values(box.values, box.channels, DEFAULT_SETTINGS)
         values = values[np.isfinite(values).all(axis=1)]
         if len(values):
-            rows[one.device] = values
+            rows[box.device] = values
     if not rows:
         raise DataError("no row has a usable value in every channel")
     return rows
@@ -131,7 +137,7 @@ def usable_rows(readings: Sequence[Readings]) -> dict[str, np.ndarray]:
 class Gather(eqx.Module):
     """Looks up the features of examples by index inside a compiled loop, either stored or cut out of the series."""
 
-    stored: Array | None  # [n, rows, channels]
+    stored: np.ndarray | Array | None  # [n, rows, channels]
     series: Array | None  # [slots, channels]
     ends: Array | None  # [n] newest slot of each example
     basis: Array | None  # [window, rows]
@@ -140,18 +146,29 @@ class Gather(eqx.Module):
     def __call__(self, which: Array) -> Array:
         """Look up the features [len(which), rows, channels]."""
         if self.stored is not None:
-            return self.stored[which]
+            return jnp.asarray(self.stored)[which]
         assert self.series is not None
         assert self.ends is not None
         windows = self.series[self.ends[which][:, None] + jnp.arange(1 - self.window, 1)]
         return windows if self.basis is None else jnp.einsum("tk,btc->bkc", self.basis, windows)
+
+    def narrowed(self, which: np.ndarray) -> tuple["Gather", np.ndarray]:
+        """Keep only the examples `which`; returns the smaller `Gather`, and the place of each of `which` in it.
+
+        Its shape depends on `which` alone, so what is compiled for it serves any number of examples. Features that are
+        not stored are left as they are.
+        """
+        if self.stored is None:
+            return self, which
+        stored = np.asarray(self.stored)[which.ravel()]
+        return replace(self, stored=stored), np.arange(which.size, dtype=np.int32).reshape(which.shape)
 
 
 def make_gather(examples: Examples, network: Network) -> Gather:
     """Store the features of these examples if they fit into memory, otherwise cut them out when needed."""
     basis = network.basis
     if basis is not None and len(examples) <= storable(examples, basis):
-        stored = jnp.asarray(features(examples, np.arange(len(examples)), basis))
+        stored = features(examples, np.arange(len(examples)), basis)
         return Gather(stored, None, None, None, examples.window)
     matrix = None if basis is None else jnp.asarray(basis, jnp.float32)
     return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), matrix, examples.window)

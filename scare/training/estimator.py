@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from scare.baselines import MODELS
 from scare.baselines.classical import Predictor
-from scare.data.frames import as_polars, read_frame
+from scare.data.dataframes import as_polars, read_frame
 from scare.data.readings import CALIBRATED, TIME, Channel
 from scare.errors import UsageError
 from scare.training.fit import fit, fit_baseline
@@ -101,19 +101,21 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         self.calibrator_: Predictor = (
             fit(readings, recipe=recipe) if self.model in MODELS else fit_baseline(self.model, readings, recipe=recipe)
         )
-        first = np.concatenate([one.values[:, 0] for one in readings])
-        wanted = np.concatenate([one.targets for one in readings])
-        known = np.isfinite(first) & np.isfinite(wanted)
+        raw = np.concatenate([box.values[:, 0] for box in readings])
+        wanted = np.concatenate([box.targets for box in readings])
+        known = np.isfinite(raw) & np.isfinite(wanted)
         # A line from the first channel to y by least squares, for rows without a calibrated value.
-        mean, spread = float(wanted[known].mean()), float(np.square(first[known] - first[known].mean()).sum())
-        slope = float((first[known] - first[known].mean()) @ wanted[known] / spread) if spread else 0.0
-        self.fallback_ = slope, mean - slope * float(first[known].mean()), mean
+        mean = float(wanted[known].mean())
+        centred = raw[known] - raw[known].mean()
+        squares = float(np.square(centred).sum())
+        slope = float(centred @ wanted[known] / squares) if squares else 0.0
+        self.fallback_ = slope, mean - slope * float(raw[known].mean()), mean
         self.feature_names_in_ = np.array(frame.columns, object)
         self.n_features_in_ = frame.width
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Calibrated values [rows], in the order of the table; the fallback, or NaN, where there is none."""
+        """Return calibrated values [rows], in the order of the table; the fallback, or NaN, where there is none."""
         if not hasattr(self, "calibrator_"):
             raise NotTrainedError("this SensorCalibrator is not trained yet; call fit first")
         values = np.full(as_polars(X, self.time).height, np.nan)
@@ -126,16 +128,16 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         return np.where(np.isnan(values), mean, values) if self.fallback else values
 
     def score(self, X: Any, y: Any) -> float:
-        """R² over the rows that have a value and a reference."""
+        """Return R² over the rows that have a value and a reference."""
         values, targets = self.predict(X), np.asarray(y, float)
         known = np.isfinite(values) & np.isfinite(targets)
         if not known.any():
             return float("nan")
-        spread = np.square(targets[known] - targets[known].mean()).sum()
-        return float(1 - np.square(values[known] - targets[known]).sum() / spread)
+        squares = np.square(targets[known] - targets[known].mean()).sum()
+        return float(1 - np.square(values[known] - targets[known]).sum() / squares)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that a missing number may be NaN."""
+        """Tell scikit-learn that a missing number may be NaN."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

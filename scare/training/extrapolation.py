@@ -1,8 +1,8 @@
 """Extrapolation: the training range of each channel, and how the output continues beyond it.
 
-A plan that extrapolates almost linearly by itself may do so. A sweep tests this: the first channel steps out of the
-training range, at a few ages of the step. If the output always follows in the direction of the target, and not too
-steeply, the channel is clamped only far out; otherwise at the end of the range, with a linear slope beyond.
+A plan that extrapolates almost linearly by itself may do so. A sweep tests this by letting the first channel step out
+of the training range, some rows before the newest. If the output always follows in the direction of the target, and not
+too steeply, the channel is clamped only far out; otherwise at the end of the range, with a linear slope beyond.
 If validation has enough rows beyond the clamps, their errors decide instead.
 docs/decisions/training_range.md tells what each choice costs.
 """
@@ -20,9 +20,9 @@ from scare.windowing.inputs import Inputs, RangeMonitor
 from scare.windowing.training_examples import Examples
 from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_training_range
 
-FAR = 8.0  # ranges beyond the range: where a first channel is clamped if the plan extrapolates well
+FAR = 8.0  # widths of the range beyond its ends: where a first channel is clamped if the plan extrapolates well
 STEEPEST = 3.0  # standard deviations of the target for one of the first channel: steeper is not plausible
-FLAT = 1e-6  # a smaller share of that is rounding, not a decrease
+FLAT = 1e-6  # a decrease by a smaller share of the steepest slope is rounding
 SWEPT_WINDOWS = 32
 STRIDES = (0.0, 0.1, 0.4, 1.0)  # points of the sweep, from the end of the range (0) to the far clamp (1)
 TAIL = 0.8  # quantile of the first channel above which the slope is fitted
@@ -35,7 +35,7 @@ def with_training_range(
 ) -> Calibrator:
     """Add the training range of these readings to a calibrator; `examples` are their windows as it reads them.
 
-    If `free`, every channel is clamped only far out, where a broken sensor would be.
+    If `free`, every channel is clamped only far out, where only a broken sensor reads.
     """
     training_range = fit_training_range(scaled_rows(readings, calibrator.inputs), calibrator.window)
     if free:
@@ -44,8 +44,11 @@ def with_training_range(
         training_range = replace(training_range, clamp_low=tuple(clamp_low), clamp_high=tuple(clamp_high))
     else:
         training_range = _clamp_by_sweep(training_range, calibrator, examples)
-    slope, lower_bound = _slope(calibrator.plan, examples), _lower_bound(calibrator.plan, examples)
-    training_range = replace(training_range, slope=slope, lower_bound=lower_bound)
+    training_range = replace(
+        training_range,
+        slope=_slope(calibrator.plan, examples),
+        lower_bound=_lower_bound(calibrator.plan, examples),
+    )
     return replace(calibrator, inputs=replace(calibrator.inputs, training_range=training_range))
 
 
@@ -57,9 +60,10 @@ def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Example
     changed = (training_range.clamp(newest) != newest).any(axis=1)
     if changed.sum() < max(FEWEST_CLAMPED, MIN_CLAMPED * len(changed)):
         return False
-    windows, targets = validation.windows(np.flatnonzero(changed)), validation.targets[changed]
-    wanted = calibrator.inputs.scaling.target.invert(targets.astype(np.float64)[:, None])[:, 0]
-    clamped_error, free_error = (np.square(one.compute(windows) - wanted).mean() for one in (calibrator, free))
+    windows = validation.windows(np.flatnonzero(changed))
+    targets = validation.targets[changed].astype(np.float64)
+    wanted = calibrator.inputs.scaling.target.invert(targets[:, None])[:, 0]
+    clamped_error, free_error = (np.square(each.compute(windows) - wanted).mean() for each in (calibrator, free))
     return bool(free_error < clamped_error)
 
 
@@ -79,11 +83,11 @@ def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, fl
 def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray]:
     """Collect the complete usable rows of each device that has any, scaled [rows, channels]."""
     rows = []
-    for one in readings:
-        values = inputs.usable(one)
-        affine = inputs.scaling.known(one.device) or inputs.scaling.fleet
+    for box in readings:
+        values = inputs.usable(box)
+        affine = inputs.scaling.known(box.device) or inputs.scaling.fleet
         rows.append(affine.apply(values[np.isfinite(values).all(axis=1)]).astype(np.float32))
-    return [one for one in rows if len(one)]
+    return [box for box in rows if len(box)]
 
 
 def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
@@ -93,12 +97,14 @@ def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examp
     """
     low, high = training_range.low[0], training_range.high[0]
     lowest, highest = _limits(calibrator.inputs)
-    far = max(low - FAR * (high - low), min(low, lowest)), min(high + FAR * (high - low), max(high, highest))
-    windows, spread = examples.windows(examples.spread(SWEPT_WINDOWS)), float(_first(examples).std())
+    far_low = max(low - FAR * (high - low), min(low, lowest))
+    far_high = min(high + FAR * (high - low), max(high, highest))
+    windows = examples.windows(examples.spread(SWEPT_WINDOWS))
+    spread = float(_first(examples).std())
     steepest = _direction(examples) * STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
     below, above = (
-        end if _extrapolates(calibrator.plan, windows, start, end, steepest) else start
-        for start, end in zip((low, high), far, strict=True)
+        far if _extrapolates(calibrator.plan, windows, near, far, steepest) else near
+        for near, far in ((low, far_low), (high, far_high))
     )
     return replace(
         training_range,
@@ -108,18 +114,19 @@ def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examp
 
 
 def _limits(inputs: Inputs) -> tuple[float, float]:
-    """Physical limits of the first channel, scaled: a reading beyond them is not used."""
-    channel, affines = inputs.channels[0], (inputs.scaling.fleet, *inputs.scaling.devices.values())
-    ends = [
-        [(limit - affine.center[0]) / affine.scale[0] for affine in affines] for limit in (channel.low, channel.high)
-    ]
-    return float(min(ends[0])), float(max(ends[1]))
+    """Return the physical limits of the first channel, scaled: a reading beyond them is not used."""
+    channel = inputs.channels[0]
+    affines = (inputs.scaling.fleet, *inputs.scaling.devices.values())
+    lowest = min((channel.low - affine.center[0]) / affine.scale[0] for affine in affines)
+    highest = max((channel.high - affine.center[0]) / affine.scale[0] for affine in affines)
+    return float(lowest), float(highest)
 
 
 def _extrapolates(plan: Plan, windows: np.ndarray, start: float, end: float, steepest: float) -> bool:
-    """Whether outputs keep moving, but not too steeply, as the first channel steps from `start` to `end`.
+    """Whether outputs keep moving, but not too steeply, as the first channel steps from `start` towards `end`.
 
-    Tried for steps 1, 2, 4 … rows ago. `steepest` is the largest slope allowed; if negative, outputs must fall.
+    The step is tried 1, 2, 4 … rows before the end of the window. `steepest` is the largest slope allowed; if it is
+    negative, outputs must fall.
     """
     levels = start + (end - start) * np.array(STRIDES)
     for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
@@ -141,7 +148,8 @@ def _slope(plan: Plan, examples: Examples) -> float:
     A linear plan has its own. For others, training windows are clamped at the quantile TAIL, and their errors are
     regressed on what was clamped. Zero if the slope contradicts the direction of the target.
     """
-    line, direction = line_weights(plan), _direction(examples)
+    direction = _direction(examples)
+    line = line_weights(plan)
     if line is not None:
         return direction * max(0.0, direction * float(line[0]))
     first = _first(examples)
@@ -151,14 +159,15 @@ def _slope(plan: Plan, examples: Examples) -> float:
         return 0.0
     which = above[np.linspace(0, len(above) - 1, min(len(above), MOST_WINDOWS)).astype(int)]
     windows = examples.windows(which)
-    beyond = windows[:, -1, 0] - clamp
+    excess = windows[:, -1, 0] - clamp
     np.minimum(windows[..., 0], clamp, out=windows[..., 0])
-    slope = float(beyond @ (examples.targets[which] - run(plan, windows)) / (beyond @ beyond))
+    errors = examples.targets[which] - run(plan, windows)
+    slope = float(excess @ errors / (excess @ excess))
     return direction * max(0.0, direction * slope)
 
 
 def _lower_bound(plan: Plan, examples: Examples) -> float | None:
-    """Lowest output or reference of training, if the target rises with the first channel."""
+    """Return the lowest output or reference of training, if the target rises with the first channel."""
     if _direction(examples) < 0:
         return None
     return float(min(examples.targets.min(), run(plan, examples.windows(examples.spread(MOST_WINDOWS))).min()))
@@ -171,5 +180,5 @@ def _direction(examples: Examples) -> float:
 
 
 def _first(examples: Examples) -> np.ndarray:
-    """The first channel of the newest row of each example, scaled [n]."""
+    """Return the first channel of the newest row of each example, scaled [n]."""
     return examples.series[examples.ends, 0].astype(np.float64)

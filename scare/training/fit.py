@@ -1,6 +1,6 @@
 """Fit a calibrator to readings with a reference: prepare, train the members (`loop`), select, fold, describe.
 
-Intervals come from conformal prediction on the errors in training and on validation.
+Intervals are learned by conformal prediction from the errors in training and on validation.
 """
 
 import time
@@ -18,24 +18,25 @@ from scare.calibrator.calibrator import CHUNK, Calibrator, Sample
 from scare.calibrator.cost import count
 from scare.calibrator.equation import line_weights
 from scare.calibrator.intervals import CalibrationErrors, Intervals, fit_intervals
-from scare.calibrator.known_rows import keep_rows
 from scare.calibrator.linear import newest_inputs, raw_reading, same_unit
-from scare.calibrator.parity import hash_steps, share_of_ties
-from scare.calibrator.passes import narrow
+from scare.calibrator.parity_tolerance import hash_steps, share_of_ties
+from scare.calibrator.plan_passes import narrow
+from scare.calibrator.renamed_devices import keep_rows
 from scare.data.colocation_check import check_colocation
 from scare.data.column_summary import with_limits
+from scare.data.dataframes import read_frame
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
-from scare.data.frames import read_frame
 from scare.data.readings import TIME, Channel, Readings
 from scare.errors import DataError, UsageError
 from scare.layers.buffers import split_trainable
-from scare.models.selection import AS_IS, NETWORK, OFFSET, describe_selection
+from scare.models.linear_families import AS_IS, OFFSET
 from scare.training.budget import Weighed, choose_by_cost, describe_cost
 from scare.training.combination import Combination, combine
 from scare.training.data import hold_out, prepare_inputs, usable_rows
 from scare.training.extrapolation import flagged_outside, is_better_free, with_training_range
 from scare.training.loop import SCORED, Report
 from scare.training.recipe import Recipe
+from scare.training.selection import NETWORK, describe_selection
 from scare.upkeep.drift import training_hours
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import add_devices
@@ -45,6 +46,9 @@ from scare.words import listed, suggestion
 GOLDEN = 64  # windows stored with their outputs
 STORED_VALIDATION = 512  # windows stored with their references
 MOST_ERRORS = 20_000  # training windows that intervals are learned from, evenly spread
+# A forward block is a block of time after all rows that the combination was fitted to, to learn intervals from.
+FORWARD_CUTS = (0.6, 0.75)  # shares of the rows with a reference before a block
+FORWARD_WINDOWS = 50, 10_000  # fewest and most windows before a block that the combination is fitted to again
 NEW_DEVICE = ""  # a name that no device has
 
 
@@ -108,7 +112,7 @@ def fit(
     A table, and a straight line:
 
     >>> raw = np.arange(300) % 31.0
-    >>> table = {"when": 1.8e9 + 600 * np.arange(300), "raw": raw, "truth": 2 * raw}
+    >>> table = {"when": 1.8e9 + 600 * np.arange(300), "raw": raw, "truth": 2 * raw + np.sin(raw)}
     >>> fit(table, recipe="linear", reference="truth", time="when")
     Calibrator of truth by linear
       from raw
@@ -118,11 +122,11 @@ def fit(
     def as_readings(given: Any) -> Sequence[Readings]:
         if isinstance(given, Readings):
             return [given]
-        if isinstance(given, Sequence) and all(isinstance(one, Readings) for one in given):
+        if isinstance(given, Sequence) and all(isinstance(item, Readings) for item in given):
             return given
         if reference is None:
             raise UsageError("name the column of the reference in the table: reference='…'")
-        return [one.readings for one in read_frame(given, channels, reference, time, device_column)]
+        return [table.readings for table in read_frame(given, channels, reference, time, device_column)]
 
     train, held_out = as_readings(readings), as_readings(validation)
     if reference is not None:  # from tables, whose columns have no limits
@@ -137,7 +141,7 @@ def fit(
         return evaluate(train, held_out, chosen, report).fitted(report)
     found = fit_baseline(recipe, train, held_out)
     if not isinstance(found, Calibrator):
-        raise UsageError(f"'{recipe}' is no calibrator that can be saved; use SensorCalibrator(model='{recipe}')")
+        raise UsageError(f"'{recipe}' gives no calibrator that can be saved; use SensorCalibrator(model='{recipe}')")
     return found
 
 
@@ -180,31 +184,65 @@ class Evaluation:
     def refit(self, readings: Sequence[Readings], report: Report | None = None) -> Calibrator:
         """Fit the chosen combination to these readings, with the same choices and intervals."""
         before = self.calibrator
-        rows = [one for one in map(drop_unusable_references, readings) if np.isfinite(one.targets).any()]
-        inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(rows)))
-        examples = make_examples(rows, replace(inputs, policy=self.recipe.learned_from))
+        usable = [box for box in map(drop_unusable_references, readings) if np.isfinite(box.targets).any()]
+        inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(usable)))
+        examples = make_examples(usable, replace(inputs, policy=self.recipe.learned_from))
         combination = self.combination.trained_again(self.recipe, examples, inputs.scaling, report)
-        fitted, learned = _fit_bare(combination, inputs, before.target, rows, examples)
-        fitted = with_training_range(replace(fitted, floor=before.floor), rows, learned, self.free)
+        fitted, learned = _fit_bare(combination, inputs, before.target, usable, examples)
+        fitted = with_training_range(replace(fitted, floor=before.floor), usable, learned, self.free)
         refitted = {
-            "devices": list(dict.fromkeys(one.device for one in rows)),
-            "period": period_of(rows),
+            "devices": list(dict.fromkeys(box.device for box in usable)),
+            "period": period_of(usable),
             "windows": len(examples),
             "data_sha256": examples.fingerprint(),
         }
-        shown = _validation_windows(fitted, self.validation)
+        held_out = _validation_windows(fitted, self.validation)
         fitted = replace(
             fitted,
-            golden=_golden(fitted, shown),
-            validation=_stored(fitted, shown),
+            golden=_golden(fitted, held_out),
+            validation=_stored(fitted, held_out),
             facts={**before.facts, "refitted": refitted},
             intervals=before.intervals,
-            training_hours=training_hours(fitted.inputs, rows),
-            known_rows=keep_rows(fitted.inputs, rows),
+            training_hours=training_hours(fitted.inputs, usable),
+            known_rows=keep_rows(fitted.inputs, usable),
         )
         if over := Weighed.of(self.combination, fitted, self.recipe.budget).over:
             raise UsageError(f"fitted again to more rows, the result takes {listed(over)}; raise the limit a little")
         return fitted
+
+    def forward_errors(self) -> list[CalibrationErrors]:
+        """Collect errors on blocks of time after all rows that the combination was fitted to, one part for each block.
+
+        If validation follows training, both are cut, and blocks are as long as validation; else training is cut.
+        """
+        if not self.combination.families:
+            return []  # a network that starts at random would have to be trained again
+        end_of_training = max(box.times[-1] for box in self.train)
+        first, last = _ends(self.validation)
+        if first >= end_of_training:
+            readings, horizon = (*self.train, *self.validation), last - first
+        else:
+            readings, horizon = self.train, np.inf
+        times = np.sort(np.concatenate([box.times[np.isfinite(box.targets)] for box in readings]))
+        blocks = [self._forward_block(readings, times[int(share * len(times))], horizon) for share in FORWARD_CUTS]
+        return [errors for errors in blocks if errors is not None]
+
+    def _forward_block(self, readings: Sequence[Readings], cut: float, horizon: float) -> CalibrationErrors | None:
+        """Fit the combination to rows before `cut`, and collect its errors for `horizon` seconds after it.
+
+        None if there are too few rows before the cut, or none after it.
+        """
+        before = [box.rows(box.times < cut) for box in readings]
+        after = [box.rows((box.times >= cut) & (box.times <= cut + horizon)) for box in readings]
+        before, after = ([box for box in part if np.isfinite(box.targets).any()] for part in (before, after))
+        fewest, most = FORWARD_WINDOWS
+        examples = make_examples(before, replace(self.inputs, policy=self.recipe.learned_from))
+        if len(examples) < fewest or not after:
+            return None
+        examples = examples.take(examples.spread(most))
+        bare, learned = _fit_bare(self.combination, self.inputs, self.calibrator.target, before, examples)
+        bare = with_training_range(replace(bare, floor=self.recipe.floor), before, learned, self.free)
+        return _join([_errors(bare, box, box.device) for box in after])
 
 
 def evaluate(
@@ -225,32 +263,35 @@ def evaluate(
     is_same_unit = same_unit(inputs.channels[0], target)
     combination = combine(recipe, examples, held_out, inputs.scaling, is_same_unit, report)
 
-    def make(combination: Combination) -> tuple[Evaluation, Examples]:
+    def evaluate_combination(combination: Combination) -> tuple[Evaluation, Examples]:
         """Evaluate a combination, without facts; also returns the validation windows as its plan reads them."""
         bare, learned = _fit_bare(combination, inputs, target, train, examples)
-        shown = _validation_windows(bare, validation)
+        windows = _validation_windows(bare, validation)
         bare = replace(bare, floor=recipe.floor)
         calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
-        free = is_better_free(calibrator, unclamped, shown)
+        free = is_better_free(calibrator, unclamped, windows)
         calibrator = unclamped if free else calibrator
         calibrator = replace(
             calibrator,
-            golden=_golden(calibrator, shown),
-            validation=_stored(calibrator, shown),
-            intervals=learn_intervals(calibrator, learned, validation, recipe.settings.level),
+            golden=_golden(calibrator, windows),
+            validation=_stored(calibrator, windows),
             training_hours=training_hours(calibrator.inputs, train),
             known_rows=keep_rows(calibrator.inputs, train),
         )
-        return Evaluation(recipe, train, validation, inputs, combination, calibrator, free), shown
+        evaluation = Evaluation(recipe, train, validation, inputs, combination, calibrator, free)
+        forward = evaluation.forward_errors()
+        intervals = learn_intervals(calibrator, learned, validation, recipe.settings.level, forward)
+        return replace(evaluation, calibrator=replace(calibrator, intervals=intervals)), windows
 
-    evaluation, shown, cost = *make(combination), {}
+    evaluation, windows = evaluate_combination(combination)
+    cost: dict[str, Any] = {}
     if recipe.weighs_cost:
-        made = [(evaluation, shown), *map(make, combination.smaller(recipe.rules))]
-        weighed = [Weighed.of(one.combination, one.calibrator, recipe.budget) for one, _ in made]
+        evaluated = [(evaluation, windows), *map(evaluate_combination, combination.smaller(recipe.rules))]
+        weighed = [Weighed.of(each.combination, each.calibrator, recipe.budget) for each, _ in evaluated]
         chosen = choose_by_cost(weighed, recipe)
-        evaluation, shown = made[chosen]
+        evaluation, windows = evaluated[chosen]
         cost = describe_cost(weighed, chosen, recipe, float(inputs.scaling.target.scale[0]))
-    facts = _describe(evaluation, (examples, held_out), shown) | cost
+    facts = _describe(evaluation, (examples, held_out), windows) | cost
     facts |= {"left_out": list(left_out)} if left_out else {}
     return replace(evaluation, calibrator=evaluation.calibrator.with_facts(**facts))
 
@@ -262,14 +303,14 @@ def _fit_bare(
     readings: Sequence[Readings],
     examples: Examples,
 ) -> tuple[Calibrator, Examples]:
-    """Fit the combination to readings, as a calibrator without a training range.
+    """Fit the combination to readings; returns a calibrator without a training range.
 
     `examples` are the windows of the readings. Also returns their windows as the calibrator reads them (it may need
     fewer rows or channels), with device effects subtracted from the targets.
     """
     used = combination.used
     if list(used) == [AS_IS]:
-        variant = next(one.variant for one in combination.families if one.family == AS_IS)
+        variant = next(family.variant for family in combination.families if family.family == AS_IS)
         bare = raw_reading(inputs, target)
         windows = make_examples(readings, bare.inputs)
         if variant == OFFSET:
@@ -292,8 +333,11 @@ def _validation_windows(calibrator: Calibrator, validation: Sequence[Readings]) 
     return make_examples(validation, calibrator.inputs).without_effects(calibrator.inputs.scaling.effects)
 
 
-def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown: Examples) -> dict[str, Any]:
-    """Collect facts of recipe, data and selection; two runs with the same seed give the same facts."""
+def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], as_read: Examples) -> dict[str, Any]:
+    """Collect facts of recipe, data and selection; two runs with the same seed give the same facts.
+
+    `examples` are those of training and of validation; `as_read` are those of validation as the plan reads them.
+    """
     recipe, combination, calibrator = evaluation.recipe, evaluation.combination, evaluation.calibrator
     train, validation = evaluation.train, evaluation.validation
     members, unit = combination.members, float(calibrator.inputs.scaling.target.scale[0])
@@ -302,18 +346,18 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown
         "preset": recipe.name,
         "architecture": asdict(recipe.model),  # type: ignore[call-overload]
         "settings": asdict(recipe.settings),
-        "devices": [one.device for one in train],
+        "devices": [box.device for box in train],
         "period": period_of(train),
         "training_window": recipe.window,
         "training_windows": len(examples[0]),
         "validation_windows": len(examples[1]),
         "training_data_sha256": examples[0].fingerprint(),
-        "validation": {"devices": [one.device for one in validation], "period": period_of(validation)},
+        "validation": {"devices": [box.device for box in validation], "period": period_of(validation)},
         "flagged_outside": flagged_outside(calibrator.inputs, training=train, validation=validation),
     }
-    ties = share_of_ties(calibrator.plan, shown.windows(shown.spread(SCORED)), hash_steps(calibrator.plan))
+    ties = share_of_ties(calibrator.plan, as_read.windows(as_read.spread(SCORED)), hash_steps(calibrator.plan))
     facts |= {} if ties is None else {"hash_ties": ties}
-    errors = _join([_errors(calibrator, one, one.device) for one in validation])
+    errors = _join([_errors(calibrator, box, box.device) for box in validation])
     facts["validation_rmse"] = round(float(np.sqrt(np.square(errors.values - errors.references).mean())), 6)
     expected = combination.error_on_new_devices((*train, *validation), evaluation.inputs)
     facts |= {} if expected is None else {"new_device_rmse": float(f"{expected:.4g}")}
@@ -333,17 +377,22 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], shown
 
 
 def learn_intervals(
-    calibrator: Calibrator, examples: Examples, validation: Sequence[Readings], level: float
+    calibrator: Calibrator,
+    examples: Examples,
+    validation: Sequence[Readings],
+    level: float,
+    forward: Sequence[CalibrationErrors] = (),
 ) -> Intervals | None:
-    """Fit intervals that cover `level` of training and of all of validation.
+    """Fit intervals to the errors in training, in `Evaluation.forward_errors` and on all of validation.
 
     How much wider they are for a new device is learned from validation, treating its devices as new.
     """
-    parts = [_training_errors(calibrator, examples)]
-    if calibrator.inputs.scaling.known(NEW_DEVICE) is None:
-        as_new = _join([_errors(calibrator, one, NEW_DEVICE) for one in validation])
+    parts = [_training_errors(calibrator, examples), *forward]
+    if calibrator.inputs.scaling.known(NEW_DEVICE) is None:  # a new device has to settle first
+        as_new = _join([_errors(calibrator, box, NEW_DEVICE) for box in validation])
         parts.append(as_new.rows((as_new.flags & Flag.UNSETTLED) > 0))
-    return fit_intervals([*parts, _join([_errors(calibrator, one, one.device) for one in validation])], level)
+    parts.append(_join([_errors(calibrator, box, box.device) for box in validation]))
+    return fit_intervals(parts, level)
 
 
 def _drop_unusable(
@@ -370,18 +419,24 @@ def _stored(calibrator: Calibrator, held_out: Examples) -> Sample:
 
 
 def _clamped(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:
+    """Return the windows of some examples, clamped as for the plan [len(which), window, channels]."""
     training_range = calibrator.inputs.training_range
     windows = examples.windows(which)
     return windows if training_range is None else training_range.clamp(windows)
 
 
 def period_of(readings: Sequence[Readings]) -> list[str]:
-    """First and last time of readings, ISO 8601 in UTC."""
-    ends = min(one.times[0] for one in readings), max(one.times[-1] for one in readings)
-    return [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) for seconds in ends]
+    """Return the first and last time of readings, ISO 8601 in UTC."""
+    return [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) for seconds in _ends(readings)]
+
+
+def _ends(readings: Sequence[Readings]) -> tuple[float, float]:
+    """Return the first and last time of readings, in seconds."""
+    return min(box.times[0] for box in readings), max(box.times[-1] for box in readings)
 
 
 def _training_errors(calibrator: Calibrator, examples: Examples) -> CalibrationErrors:
+    """Collect the errors on up to `MOST_ERRORS` training windows, with no flags."""
     which = examples.spread(MOST_ERRORS)
     parts = [which[start : start + CHUNK] for start in range(0, len(which), CHUNK)]
     values = np.concatenate([calibrator.compute(examples.windows(part)) for part in parts])
@@ -390,7 +445,7 @@ def _training_errors(calibrator: Calibrator, examples: Examples) -> CalibrationE
 
 
 def _references(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:
-    """References of examples in the target's unit, [len(which)]."""
+    """Return the references of some examples, in the target's unit [len(which)]."""
     return calibrator.inputs.scaling.target.invert(examples.targets[which].astype(np.float64)[:, None])[:, 0]
 
 

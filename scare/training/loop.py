@@ -3,8 +3,8 @@
     examples ─ Gather ─ batch ─ loss ─ Adam ─ network ─(every round)─ checkpoint ─ best network
 
 A round (an epoch, or the steps between two checkpoints) is one `lax.scan`; batches are gathered by index inside it. The
-linear solution that a network starts at (`models.selection`) is kept, so that the difference to it can be added to
-another linear model later.
+linear solution that a network starts at (`models.linear_families`) is kept, so that the difference to it can be added
+to another linear model later.
 
 Without validation rows nothing is chosen: the network is trained for as many rounds as validation chose before.
 
@@ -14,7 +14,7 @@ kept, because earlier ones have untrained parts; of an earlier phase only the en
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -27,7 +27,7 @@ from jax import Array
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.models import Network
-from scare.models.selection import Solution
+from scare.models.linear_families import Solution
 from scare.training.data import Gather, make_gather
 from scare.training.recipe import Recipe, TrainingSettings
 from scare.windowing.training_examples import Examples
@@ -69,8 +69,8 @@ class TrainingState(eqx.Module):
 class Trained:
     """The best network of a training run, and the network that it started from.
 
-    `checkpoints` [checkpoints, n] are the scaled validation outputs of every network that could have been kept;
-    `rounds` is how many the best was trained for, and `averaged` whether it is a running mean of weights.
+    `checkpoints` [checkpoints, n] are the scaled validation outputs of every network that could have been kept.
+    `rounds` is how many rounds the best one was trained for, `averaged` whether it is a running mean of weights.
     """
 
     network: Network
@@ -82,15 +82,15 @@ class Trained:
 
     @property
     def has_learned(self) -> bool:
-        """Whether a checkpoint was reached; a start that never learned has no hash to ship."""
+        """Whether a checkpoint was kept; a network that is still its start has no hash to ship."""
         return self.network is not self.start
 
 
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, of which the best on `held_out` is kept.
 
-    Without `held_out` the last one is kept. `rounds` ends a run early: up to there it equals a whole run, including the
-    learning rate.
+    Without `held_out` the last one is kept. `rounds` ends the run after that many; up to there it equals a whole run,
+    including the learning rate.
     """
 
     def __init__(
@@ -108,16 +108,20 @@ class Trainer:
         network = recipe.model.build(recipe.window_readings, examples.series.shape[1], build_key)
         self.phases = phase_rounds(self.settings.rounds(len(examples)), network.phases)
         self.steps = sum(map(sum, self.phases))
-        self.gather, self.references = make_gather(examples, network), examples.targets
+        self.gather = make_gather(examples, network)
+        self.references = examples.targets
         self.held_out = None if held_out is None else (make_gather(held_out, network), held_out.targets)
         self.rounds = rounds or sum(map(len, self.phases))
-        self.pool = eqx.filter_jit(self.gather)(jnp.asarray(examples.spread(SUPPORT_POOL)))
+        pool, places = self.gather.narrowed(examples.spread(SUPPORT_POOL))
+        self.pool = pool(jnp.asarray(places))  # features of the windows that support sets are drawn from
         self.start = network if solution is None else network.start(solution)
         self.remaining = np.empty(0, np.int64)  # example numbers not yet used in this pass
-        self.best = None if solution is None else self.start
         self.checkpoints: list[np.ndarray] = []
-        self.best_rmse, self.best_rounds, self.frozen = float("inf"), 0, False
+        self.best = None if solution is None else self.start
+        self.best_rmse = float("inf")
+        self.best_rounds = 0
         self.averaged = False  # whether the best is a running mean
+        self.frozen = False  # whether the support set no longer changes
 
     def run(self, report: Report | None) -> Trained:
         """Train; Ctrl-C ends training and keeps the best network so far."""
@@ -128,23 +132,28 @@ class Trainer:
             if self.best is None:
                 raise
             interrupted = True
-        assert self.best is not None  # `_run` has raised an error if no round had a finite one
+        assert self.best is not None  # `_run` raises an error if an RMSE is not finite
         checkpoints = np.stack(self.checkpoints or [self._outputs(self.best)])
         return Trained(self.best, self.start, checkpoints, interrupted, self.best_rounds, self.averaged)
 
     def _run(self, report: Report | None) -> None:
-        state, done, number, started = self._enter(0, self.start, self.key), 0, 0, time.perf_counter()
+        """Train phase by phase, each in rounds; validation is scored after rounds whose network may be kept or used."""
+        state = self._enter(0, self.start, self.key)
+        started = time.perf_counter()
+        steps_done = number = 0  # steps and rounds so far, of all phases
         for phase, rounds in enumerate(self.phases):
             if phase:
                 state = self._enter(phase, self.latest, state.key)
-            last = phase == len(self.phases) - 1
+            is_last_phase = phase == len(self.phases) - 1
             for place, steps in enumerate(rounds, start=1):
                 if number == self.rounds:
                     return
-                done, number, rmse = done + steps, number + 1, float("nan")
                 state, loss, speed = self._round(state, steps)
-                if last or place == len(rounds) or self._freezes_after(done):
-                    state, rmse = self._checkpoint(state, done, number if last else 0)
+                steps_done += steps
+                number += 1
+                rmse = float("nan")
+                if is_last_phase or place == len(rounds) or self._freezes_after(steps_done):
+                    state, rmse = self._checkpoint(state, steps_done, number, keep=is_last_phase)
                 if not np.isfinite(loss) or np.isinf(rmse):
                     raise DataError(
                         f"training diverged in round {number}: the loss is not a number; lower the learning rate"
@@ -152,40 +161,40 @@ class Trainer:
                     )
                 left = (time.perf_counter() - started) / number * (self.rounds - number)
                 if report is not None:
-                    train_rmse = float(np.sqrt(loss)) * self.unit if self.scored else float("nan")
+                    train_rmse = float(np.sqrt(loss)) * self.unit if self.has_references else float("nan")
                     report(Progress(number, self.rounds, speed, train_rmse, rmse, self.best_rmse, left))
 
     def _enter(self, phase: int, network: Network, key: Array) -> TrainingState:
         """Begin a phase: set its targets (the references, or its own) and a new optimiser, and return the state."""
         network, targets = network.enter(phase, self.references, self._evaluate_all)
-        self.scored = targets is None
-        self.targets = jnp.asarray(self.references if targets is None else targets, jnp.float32)
-        self.optimiser = make_optimiser(network, self.settings, sum(self.phases[phase]))
+        self.has_references = targets is None
+        self.targets = np.asarray(self.references if targets is None else targets, np.float32)
+        self.phase_steps = sum(self.phases[phase])
         moving, _ = split_moving(network)
-        return TrainingState(network, self.optimiser.init(moving), moving, key)
+        optimiser = make_optimiser(network, self.settings, self.phase_steps)
+        return TrainingState(network, optimiser.init(moving), moving, key)
 
     def _round(self, state: TrainingState, steps: int) -> tuple[TrainingState, float, float]:
         """Train for a round; returns the new state, the mean loss and the speed in windows per second."""
         key, refresh_key = jax.random.split(state.key)
         state = TrainingState(state.network.refresh(self.pool, refresh_key), state.optimiser, state.average, key)
-        batches = jnp.asarray(self._next_batches(steps))
+        batches = self._next_batches(steps)
         begun = time.perf_counter()
-        state, losses = run_round(state, self.gather, self.targets, batches, self.optimiser, self.settings.average)
+        state, losses = run_round(state, self.gather, self.targets, batches, self.settings, self.phase_steps)
         loss = float(losses.mean())
         return state, loss, steps * self.settings.batch / (time.perf_counter() - begun)
 
     def _evaluate_all(self, function: Callable[[Array], Array]) -> np.ndarray:
         """Evaluate a function of features at every training example, in order: [n, ...]."""
-        count = len(self.references)
-        size = min(SCORED, count)  # of every part, so that one compiled function serves all: the last one is padded
-        starts = range(0, count, size)
-        parts = [predict(function, self.gather, jnp.minimum(jnp.arange(i, i + size), count - 1)) for i in starts]
-        return np.concatenate([np.asarray(part) for part in parts])[:count]
+        return evaluate_all(function, self.gather, len(self.references))
 
-    def _checkpoint(self, state: TrainingState, done: int, number: int) -> tuple[TrainingState, float]:
-        """Score the weights and their running mean with several support sets each; keep the best; freeze if it is time.
+    def _checkpoint(
+        self, state: TrainingState, steps_done: int, rounds_done: int, keep: bool
+    ) -> tuple[TrainingState, float]:
+        """Score the network's candidates on validation, and freeze the support set when it is time.
 
-        `number` is the round's if it belongs to the last phase, the only one whose networks are kept, else 0.
+        Candidates are the weights or their running mean, or both, each with one support set or several. The best is
+        kept if `keep` is true and it is better than those before. Returns the state and the RMSE of the best candidate.
         """
         key, settings = jax.random.fold_in(state.key, 1), self.settings
         # Pairs of (is it a running mean?, network).
@@ -193,27 +202,31 @@ class Trainer:
         if settings.either or not settings.average:
             shippable.append((False, state.network))
         candidates = [
-            (mean, candidate)
-            for mean, network in shippable
+            (is_mean, candidate)
+            for is_mean, network in shippable
             for candidate in network.candidates(self.pool, key, settings.candidates)
         ]
         outputs = [self._outputs(candidate) for _, candidate in candidates]
         best = int(np.argmin([self._rmse(output) for output in outputs]))
-        (mean, self.latest), rmse = candidates[best], self._rmse(outputs[best])
-        if number:
+        is_mean, self.latest = candidates[best]
+        rmse = self._rmse(outputs[best])
+        if keep:
             self.checkpoints.append(outputs[best])
-        if number and (self.held_out is None or rmse < self.best_rmse):
-            self.best, self.best_rmse, self.best_rounds, self.averaged = self.latest, rmse, number, mean
-        if self._freezes_after(done):
+        if keep and (self.held_out is None or rmse < self.best_rmse):
+            self.best = self.latest
+            self.best_rmse = rmse
+            self.best_rounds = rounds_done
+            self.averaged = is_mean
+        if self._freezes_after(steps_done):
             self.frozen = True
             state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))
         return state, rmse
 
-    def _freezes_after(self, done: int) -> bool:
-        return not self.frozen and done >= max(1, self.settings.freeze_at * self.steps)
+    def _freezes_after(self, steps_done: int) -> bool:
+        return not self.frozen and steps_done >= max(1, self.settings.freeze_at * self.steps)
 
     def _rmse(self, outputs: np.ndarray) -> float:
-        """RMSE on all validation windows in the target's unit; infinite if an output is not finite.
+        """Return the RMSE on all validation windows in the target's unit; infinite if an output is not finite.
 
         NaN if there is no validation.
         """
@@ -227,15 +240,14 @@ class Trainer:
         if self.held_out is None:
             return np.empty(0)
         gather, targets = self.held_out
-        batches = [np.arange(start, min(start + SCORED, len(targets))) for start in range(0, len(targets), SCORED)]
-        return np.concatenate([np.asarray(predict(network, gather, jnp.asarray(b)), np.float64) for b in batches])
+        return evaluate_all(network, gather, len(targets)).astype(np.float64)
 
     def _next_batches(self, steps: int) -> np.ndarray:
         """Draw indices of examples [steps, batch]: every example once before any is repeated."""
-        wanted = steps * self.settings.batch
-        while len(self.remaining) < wanted:
+        count = steps * self.settings.batch
+        while len(self.remaining) < count:
             self.remaining = np.concatenate([self.remaining, self.order.permutation(len(self.targets))])
-        taken, self.remaining = self.remaining[:wanted], self.remaining[wanted:]
+        taken, self.remaining = self.remaining[:count], self.remaining[count:]
         return taken.reshape(steps, self.settings.batch).astype(np.int32)
 
 
@@ -261,20 +273,42 @@ def split_moving(network: Network) -> tuple[Any, Any]:
     return moving, eqx.combine(resting, rest)
 
 
-@eqx.filter_jit
 def run_round(
     state: TrainingState,
     gather: Gather,
-    targets: Array,
-    batches: Array,
-    optimiser: optax.GradientTransformation,
-    average: float,
+    targets: np.ndarray,
+    batches: np.ndarray,
+    settings: TrainingSettings,
+    phase_steps: int,
 ) -> tuple[TrainingState, Array]:
-    """Run all steps of a round in one scan over `batches` [steps, batch]; returns the state and losses [steps]."""
-    moving, fixed = eqx.partition(state, eqx.is_array)
+    """Run all steps of a round in one scan over `batches` [steps, batch]; returns the state and losses [steps].
 
-    def step(moving: Any, batch: Array) -> tuple[Any, Array]:
-        state, loss = take_step(eqx.combine(moving, fixed), gather(batch), targets[batch], optimiser, average)
+    It is compiled once for rounds of one length, however many examples there are: a refit has more than the evaluation.
+    """
+    examples, places = gather.narrowed(batches)
+    settings = replace(
+        settings, seed=0
+    )  # a step does not use it, and members that differ in it share the compiled code
+    scanned = jnp.asarray(places), jnp.asarray(targets[batches])
+    return _scan_round(state, examples, scanned, settings, phase_steps)
+
+
+@eqx.filter_jit
+def _scan_round(
+    state: TrainingState,
+    gather: Gather,
+    batches: tuple[Array, Array],
+    settings: TrainingSettings,
+    phase_steps: int,
+) -> tuple[TrainingState, Array]:
+    """Take a step for each of `batches`: places of examples in `gather`, and their targets, both [steps, batch]."""
+    moving, fixed = eqx.partition(state, eqx.is_array)
+    # Made here, not passed: an optimiser consists of functions, so each new one would cause another compilation.
+    optimiser = make_optimiser(state.network, settings, phase_steps)
+
+    def step(moving: Any, batch: tuple[Array, Array]) -> tuple[Any, Array]:
+        places, targets = batch
+        state, loss = take_step(eqx.combine(moving, fixed), gather(places), targets, optimiser, settings.average)
         return eqx.filter(state, eqx.is_array), loss
 
     moving, losses = jax.lax.scan(step, moving, batches)
@@ -284,25 +318,37 @@ def run_round(
 def take_step(
     state: TrainingState, inputs: Array, targets: Array, optimiser: optax.GradientTransformation, average: float
 ) -> tuple[TrainingState, Array]:
-    """Take one step of gradient descent on the network's loss."""
+    """Take one step of gradient descent; `average` is the weight of the old value in the running mean of weights."""
     moving, rest = split_moving(state.network)
     key, learn_key = jax.random.split(state.key)
 
-    def loss(part: Network) -> tuple[Array, Network]:
-        return eqx.combine(part, rest).loss(inputs, targets, learn_key)
+    def loss_of(moving: Network) -> tuple[Array, Network]:
+        return eqx.combine(moving, rest).loss(inputs, targets, learn_key)
 
-    (error, network), gradient = jax.value_and_grad(loss, has_aux=True)(moving)
-    updates, memory = optimiser.update(gradient, state.optimiser, moving)
+    (loss, network), gradient = jax.value_and_grad(loss_of, has_aux=True)(moving)
+    updates, optimiser_state = optimiser.update(gradient, state.optimiser, moving)
     moving = optax.apply_updates(moving, updates)
     mean = jax.tree.map(lambda old, new: average * old + (1 - average) * new, state.average, moving)
-    _, rest = split_moving(network)
-    return TrainingState(eqx.combine(moving, rest), memory, mean, key), error
+    _, rest = split_moving(network)  # the loss also updates buffers, such as running statistics
+    return TrainingState(eqx.combine(moving, rest), optimiser_state, mean, key), loss
+
+
+def evaluate_all(function: Callable[[Array], Array], gather: Gather, count: int) -> np.ndarray:
+    """Evaluate a network, or any function of features, at all of `count` examples, in order: [count, ...]."""
+    size = min(SCORED, count)  # the same for all parts, so that one compiled function serves them: the last is padded
+    parts = [np.minimum(np.arange(start, start + size), count - 1) for start in range(0, count, size)]
+    return np.concatenate([np.asarray(predict(function, gather, part)) for part in parts])[:count]
+
+
+def predict(function: Callable[[Array], Array], gather: Gather, which: np.ndarray) -> Array:
+    """Apply a network, or any function of features, to the examples with the indices `which`."""
+    examples, places = gather.narrowed(which)
+    return _apply(function, examples, jnp.asarray(places))
 
 
 @eqx.filter_jit
-def predict(network: Callable[[Array], Array], gather: Gather, which: Array) -> Array:
-    """Apply a network, or any function of features, to the examples with the indices `which`."""
-    return network(gather(which))
+def _apply(function: Callable[[Array], Array], gather: Gather, which: Array) -> Array:
+    return function(gather(which))
 
 
 def averaged(state: TrainingState) -> Network:
@@ -326,6 +372,7 @@ def make_optimiser(network: Network, settings: TrainingSettings, steps: int) -> 
 
 
 def _schedule(settings: TrainingSettings, steps: int) -> optax.Schedule:
+    """Make the learning rate by step: it rises during the warm-up, then stays or falls in a half cosine to 0."""
     rise = int(settings.warm_up * steps)
     if not settings.cosine:
         return optax.linear_schedule(0.0, settings.rate, rise) if rise else optax.constant_schedule(settings.rate)

@@ -1,7 +1,7 @@
-"""Recipes: everything that decides a fit besides the data, as named presets and as tables of a `--config` file.
+"""Recipes: the settings of a fit, as named presets (`default`, `paper`) and as tables of a `--config` file.
 
-`default` is what users get (docs/decisions says why), `paper` follows the paper. [model], [training] and [selection]
-of a file change a preset; `scare tune` writes them, `scare train` reads them (docs/config.md):
+`default` is what users get (docs/decisions says why), `paper` follows the paper. The tables [model], [training] and
+[selection] of a file change a preset; `scare tune` writes them, `scare train` reads them (docs/config.md):
 
     [model]
     preset = "default"
@@ -28,8 +28,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.errors import UsageError
 from scare.models import Architecture, Scare
-from scare.models.selection import SelectionRules
-from scare.records import Amount, Finite, convert, merge
+from scare.schema import Amount, Finite, convert, merge
+from scare.training.selection import SelectionRules
 from scare.windowing.windows import (
     ANY,
     AUTO,
@@ -48,13 +48,13 @@ class Budget(Protocol):
     """Limits on what a calibrator costs on a board, by the names of `COST_UNITS`; `board.measure` has them."""
 
     def measure(self, calibrator: Calibrator) -> Mapping[str, int]:
-        """The cost of a calibrator as it is exported."""
+        """Return the cost of a calibrator as it is exported."""
 
     def reasons(self, cost: Mapping[str, int]) -> Sequence[str]:
-        """Why a cost is over the limits; empty if it is not."""
+        """Return why a cost is over the limits; empty if it is not."""
 
     def share(self, cost: Mapping[str, int]) -> float:
-        """The largest share of a limit that a cost takes."""
+        """Return the largest share of a limit that a cost takes."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class TrainingSettings:
         if not self.rate > 0:
             raise UsageError(f"the learning rate must be above 0, not {self.rate:g}")
         if self.seed < 0:
-            raise UsageError(f"a seed cannot be negative, as {self.seed} is")
+            raise UsageError(f"the seed must not be negative, but it is {self.seed}")
 
     def rounds(self, examples: int) -> list[int]:
-        """Steps from each checkpoint to the next; with `epochs`, a round is an epoch.
+        """Return the steps of each round, from one checkpoint to the next; with `epochs`, a round is an epoch.
 
         >>> TrainingSettings(steps=25, checkpoints=10).rounds(1000)
         [2, 3, 2, 3, 2, 3, 2, 3, 2, 3]
@@ -245,7 +245,7 @@ SCALINGS: dict[ScalingKind, dict[str, Any]] = {
 
 
 def make_recipe(tables: Mapping[str, Any], where: Path | str) -> Recipe:
-    """Make the recipe that tables of a file describe; an error message starts with `where` they came from.
+    """Make the recipe that the tables of a file describe; error messages begin with `where`, the name of the file.
 
     >>> make_recipe({"model": {"preset": "paper", "window": 60}, "training": {"seed": 5}}, "r.toml").settings.batch
     32
@@ -259,7 +259,7 @@ def make_recipe(tables: Mapping[str, Any], where: Path | str) -> Recipe:
 
 
 def adjust(recipe: Recipe, tables: Mapping[str, Any], where: Path | str) -> Recipe:
-    """Change a recipe by the values of tables.
+    """Return the recipe with the values of these tables; error messages begin with `where`, the name of their file.
 
     >>> adjust(Recipe(), {"model": {"window": 24, "front": {"width": 4}}}, "r.toml").model.front.width
     4
@@ -270,18 +270,25 @@ def adjust(recipe: Recipe, tables: Mapping[str, Any], where: Path | str) -> Reci
     training = tables.get("training")
     if isinstance(training, Mapping) and training.keys() & {"steps", "windows"}:
         tables = {**tables, "training": {"epochs": 0, **training}}
-    kind: Any = recipe.model.__class__
-    changed = convert(merge(recipe_tables(recipe), tables), _tables_type(kind), where)
-    model = kind(**{field.name: getattr(changed.model, field.name) for field in fields(kind)})
-    own = changed.model
-    parts: dict[str, Any] = {"model": model, "window": own.window, "floor": own.floor, "settings": changed.training}
-    parts |= {"same_air": own.same_air}
-    parts |= {"policy": POLICIES[own.gap_policy], "learned_from": LEARNED_FROM[own.learned_from]}
-    return replace(recipe, **parts, rules=changed.selection, **SCALINGS[own.scaling])
+    architecture: Any = recipe.model.__class__
+    changed = convert(merge(recipe_tables(recipe), tables), _tables_type(architecture), where)
+    own = changed.model  # the table [model]: fields of the architecture, and some of the recipe itself
+    return replace(
+        recipe,
+        model=architecture(**{field.name: getattr(own, field.name) for field in fields(architecture)}),
+        window=own.window,
+        floor=own.floor,
+        same_air=own.same_air,
+        policy=POLICIES[own.gap_policy],
+        learned_from=LEARNED_FROM[own.learned_from],
+        settings=changed.training,
+        rules=changed.selection,
+        **SCALINGS[own.scaling],
+    )
 
 
 def recipe_tables(recipe: Recipe) -> dict[str, Any]:
-    """Tables of a recipe with every key; the inverse of `make_recipe`."""
+    """Return the tables of a recipe with every key; the inverse of `make_recipe`."""
     architecture: Any = recipe.model
     policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
     own = {"window": recipe.window, "floor": recipe.floor, "same_air": recipe.same_air, "scaling": ScalingKind.AUTO}
@@ -317,13 +324,13 @@ def look_up(recipe: Recipe, name: str) -> Any:
     """Look up a recipe's value by its dotted name."""
     known = flattened(recipe_tables(recipe))
     if name not in known:
-        raise UsageError(f"this model has no {name}; [tune.knobs] names what to search instead")
+        raise UsageError(f"this model has no setting {name}; name others in [tune.knobs]")
     return known[name]
 
 
 @cache
 def _tables_type(architecture: Any) -> Any:
-    """Make a dataclass of the tables of a recipe with this architecture, which `convert` checks them against."""
+    """Make the dataclass that `convert` checks a recipe's tables against, for this architecture."""
     gap_policy: Any = Literal[tuple(POLICIES)]
     learned_from: Any = Literal[tuple(LEARNED_FROM)]
     parts = [(part.name, part.type) for part in fields(architecture)]

@@ -3,7 +3,7 @@
 Every tree is perfect: `DEPTH` comparisons lead to one of 2^DEPTH leaves, so that each value costs the same number of
 instructions on a board. A shorter branch is padded with comparisons that always go left. Beyond the range of training
 a tree could only repeat its outermost leaf, so the trees are switched off there and the linear model is used alone.
-Comes from `combination`, goes to a plan as the kernel `trees`.
+Called by `combination`; in a plan, trees are the kernel `trees`.
 """
 
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ class Trees:
         return np.asarray(KERNELS["trees"].run(features, vars(self), {}))[:, 0]
 
     def step(self, source: str, scale: np.ndarray, share: float) -> Step:
-        """Write the plan step of the trees times `share`; `source` has the flat features divided by `scale`."""
+        """Return the plan step of the trees times `share`; its input `source` is the flat features over `scale`."""
         number = np.float32
-        largest = float(np.finfo(number).max)  # always goes left
+        largest = float(np.finfo(number).max)  # a threshold at which every row goes left
         threshold = np.where(self.threshold < largest, self.threshold / scale[self.feature], largest)
         weights = {
             "feature": self.feature,
@@ -57,21 +57,21 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    fewest = int(np.clip(len(residuals) / LEAF_SHARE, FEWEST_ROWS, MOST_ROWS))
+    rows_of_leaf = int(np.clip(len(residuals) / LEAF_SHARE, FEWEST_ROWS, MOST_ROWS))
     boosting = HistGradientBoostingRegressor(
         max_iter=ROUNDS,
         learning_rate=RATE,
         max_leaf_nodes=2**DEPTH,
         max_depth=DEPTH,
-        min_samples_leaf=fewest,
+        min_samples_leaf=rows_of_leaf,
         early_stopping=False,
         random_state=SEED,
     )
-    with threadpool_limits(1):  # its threads wait for each other, long on a busy machine
+    with threadpool_limits(1):  # its threads wait for each other, for long on a busy machine
         boosting.fit(features, residuals)
-    grown = [_perfect(stage[0].nodes) for stage in boosting._predictors]
+    grown = [_pad_tree(stage[0].nodes) for stage in boosting._predictors]
     feature, threshold, leaf = (np.stack(parts) for parts in zip(*grown, strict=True))
-    _separate(feature, threshold, features)
+    _center_thresholds(feature, threshold, features)
     leaf[0] += float(boosting._baseline_prediction.ravel()[0])
     low, high = np.empty(0), np.empty(0)
     if guarded:
@@ -86,8 +86,8 @@ def outside_share(features: np.ndarray, seen: np.ndarray, channels: int) -> floa
     return float(((newest < low) | (newest > high)).any(axis=1).mean())
 
 
-def _perfect(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pad one fitted tree to `DEPTH`; returns feature and threshold of each comparison, and the leaves."""
+def _pad_tree(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pad a fitted tree to `DEPTH`; returns feature and threshold of each comparison, and the leaves."""
     inner = 2**DEPTH - 1
     feature, threshold, leaf = np.zeros(inner, np.int32), np.full(inner, np.inf), np.zeros(inner + 1)
     todo = [(0, 0)]  # pairs of (index in the perfect tree, index in `nodes`)
@@ -105,14 +105,15 @@ def _perfect(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return feature, threshold, leaf
 
 
-def _separate(feature: np.ndarray, threshold: np.ndarray, features: np.ndarray) -> None:
-    """Move each threshold to the middle between the values of training on its two sides.
+def _center_thresholds(feature: np.ndarray, threshold: np.ndarray, features: np.ndarray) -> None:
+    """Move each threshold, in place, to the middle between the nearest training values on its two sides.
 
     Quantised readings give many rows the same feature up to rounding, and a threshold among them would send such a row
     left on one runtime and right on another.
     """
     for number in np.unique(feature):
-        values, moved = np.unique(features[:, number]), (feature == number) & np.isfinite(threshold)
+        values = np.unique(features[:, number])
+        moved = (feature == number) & np.isfinite(threshold)
         after = np.searchsorted(values, threshold[moved] + MARGIN, side="right").clip(1, len(values) - 1)
         threshold[moved] = (values[after - 1].astype(np.float64) + values[after]) / 2
     # Rounded down to float32, a threshold still separates all float32 values in the same way.

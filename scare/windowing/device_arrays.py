@@ -1,4 +1,4 @@
-"""Named arrays with one row per device, in memory that grows by doubling: the state of everything live."""
+"""Named arrays with one row per device, in memory that grows by doubling; they hold the state of all live devices."""
 
 from collections.abc import Mapping
 from mmap import mmap
@@ -27,7 +27,7 @@ class DeviceArrays:
         return self._count
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """The array of this name, with spare rows at its end; `add` may replace it."""
+        """Return the array of this name, with spare rows at its end; `add` may replace it."""
         return self._arrays[name]
 
     def add(self, count: int) -> np.ndarray:
@@ -47,8 +47,8 @@ class DeviceArrays:
             self._arrays[name][at] = row
 
     def state(self) -> dict[str, np.ndarray]:
-        """Copy the rows in use, without the spare ones, by name."""
-        return {name: array[: self._count].copy() for name, array in self._arrays.items()}
+        """Return the rows in use, without the spare ones, by name; not copied, as a large fleet is large."""
+        return {name: array[: self._count] for name, array in self._arrays.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Replace all rows by those of `state`.

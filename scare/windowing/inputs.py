@@ -3,8 +3,8 @@
     readings → unusable values as missing → quality rules → grid (chunks) or ring (live) → the device's scaling
              → whether the newest row is inside the training range
 
-All flags of a row are set here. State of earlier rows is carried from chunk to chunk. A *real* row was measured and has
-a usable value in every channel; a hole in the grid repeats the row before it.
+All flags of a row are set here. The state that earlier rows leave is carried from chunk to chunk. A *real* row was
+measured and has a usable value in every channel; a hole in the grid repeats the row before it.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Segment:
 
     grid: Grid  # scaled
     ends: np.ndarray  # [n] slots of the grid in which the windows end
-    rows: np.ndarray  # [n] row numbers in what the stream was given
+    rows: np.ndarray  # [n] row numbers, counted in the arrays that `take` was given
     history: int  # number of restarts of the device's history before these rows
 
 
@@ -75,7 +75,8 @@ class WindowStream:
 
     def __init__(self, inputs: Inputs, device: str) -> None:
         self._inputs, self._device = inputs, device
-        self._scaling, self._flagging = _DeviceScaling(inputs.scaling, device), inputs.flagging()
+        self._scaling = _DeviceScaling(inputs.scaling, device)
+        self._flagging = inputs.flagging()
         self._range_monitor = RangeMonitor(inputs)
         self._past: Grid | None = None  # the newest `window - 1` slots of earlier chunks
         self._restarts = 0
@@ -114,8 +115,9 @@ class WindowStream:
         return {"histories": np.array(self._restarts), "slow": np.array(self._range_monitor.slow), **state}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from the state of another stream of the same inputs and device; `state` says what each key is."""
-        self._restarts, self._range_monitor.slow = int(state["histories"]), float(state["slow"])
+        """Continue from the `state()` of another stream of the same inputs and device."""
+        self._restarts = int(state["histories"])
+        self._range_monitor.slow = float(state["slow"])
         self._scaling.restore(_part_of_state(state, "scaling"))
         self._flagging.past = FlagState(**_part_of_state(state, "past"))
         self._past = None
@@ -134,7 +136,8 @@ class WindowStream:
         segments, flags = [], np.zeros(len(times), np.uint32)
         for part in _parts(starts, len(times)):
             if part.start in starts:
-                self._past, self._restarts = None, self._restarts + 1
+                self._past = None
+                self._restarts += 1
                 self._range_monitor = RangeMonitor(self._inputs)
             part_segments, flags[part] = self._cut_history(times[part], values[part])
             segments += [replace(segment, rows=segment.rows + part.start) for segment in part_segments]
@@ -193,11 +196,12 @@ class RangeMonitor:
 class _DeviceScaling:
     """Scaling of one device: known from training, or its own after its first `settle` real rows.
 
-    `affine` is None until it is known.
+    `affine` is the scaling, None until then.
     """
 
     def __init__(self, scaling: Scaling, device: str) -> None:
-        self._settling, self.affine = Settling(scaling), scaling.known(device)
+        self.affine = scaling.known(device)
+        self._settling = Settling(scaling)
         self._settling.allocate(1)
 
     def update(self, values: np.ndarray, rows: np.ndarray, end: int) -> int:

@@ -73,13 +73,17 @@ class RingBuffer(DeviceArrays):
         Returns flags, uint32 [n]: EARLY, MISSING or HISTORY if the row has no window, and RESTART if the clock went
         back by more than a window.
         """
-        flags, last = np.zeros(len(at), np.uint32), self["last_time"][at]
+        flags = np.zeros(len(at), np.uint32)
+        last = self["last_time"][at]
         went_back = times < last - self._window * self._step_seconds
         if np.count_nonzero(went_back):
             self.clear(at[went_back])
-            flags[went_back], last[went_back] = RESTART, np.nan
-        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)  # in slots; rounded later
-        used, real = jumps >= 1, np.isfinite(rows).all(axis=1)
+            flags[went_back] = RESTART
+            last[went_back] = np.nan
+        # Slots from the last row to this one, which `astype` rounds down later; 0.5 makes that half up.
+        jumps = np.where(np.isnan(last), 1.0, (times - last) / self._step_seconds + 0.5)
+        used = jumps >= 1
+        real = np.isfinite(rows).all(axis=1)
         if np.count_nonzero(used & real & (jumps < 2)) == len(at):  # the usual case needs no masks
             return flags | self._take(at, times, rows)
         flags[~used] |= EARLY
@@ -119,7 +123,8 @@ class RingBuffer(DeviceArrays):
 
     def _repeat(self, at: np.ndarray) -> None:
         """Fill the next slot of each device, a hole, with its newest row."""
-        slot, age = self["next"][at], np.minimum(self["age"][at], self._policy.hold) + 1
+        slot = self["next"][at]
+        age = np.minimum(self["age"][at], self._policy.hold) + 1
         self["rows"][at, slot] = self["rows"][at, slot - 1]
         self["age"][at] = age
         self["since_broken"][at] = np.where(age > self._policy.hold, 0, self["since_broken"][at] + 1)
@@ -159,7 +164,7 @@ class LiveWindows:
                 "slow": np.array(self._usual_distance),  # slow mean of the distances to training
             }
         )
-        # `DeviceEffect` of each device: derived from the inputs, so no part of the saved state.
+        # `DeviceEffect` of each device: derived from the inputs, so not part of the saved state.
         self._effects = DeviceArrays({"offset": np.array(0.0), "slope": np.array(0.0)})
         self.find(devices)
 
@@ -213,7 +218,7 @@ class LiveWindows:
         return windows, flags
 
     def last_time(self, index: int) -> float:
-        """The time of the newest row of the device with this index, NaN before the first."""
+        """Return the time of the newest row of the device with this index, NaN before the first."""
         return float(self._ring["last_time"][index])
 
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
@@ -222,9 +227,10 @@ class LiveWindows:
         The windows differ: there a new device that has settled has its own scaling.
         """
         fleet = self._inputs.scaling.fleet
-        own = (self._scaling["settling"][at] == KNOWN)[:, None]
-        center = np.where(own, self._scaling["center"][at], fleet.center)
-        return Affine(center, np.where(own, self._scaling["scale"][at], fleet.scale)).apply(usable)
+        is_known = (self._scaling["settling"][at] == KNOWN)[:, None]
+        center = np.where(is_known, self._scaling["center"][at], fleet.center)
+        scale = np.where(is_known, self._scaling["scale"][at], fleet.scale)
+        return Affine(center, scale).apply(usable)
 
     def effects(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Look up what each device adds to the scaled output: offsets [n] and slopes of channel 0 [n]."""
@@ -241,14 +247,16 @@ class LiveWindows:
         self._assign_scaling(list(self.devices), np.arange(len(self.devices)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Copy the state of all devices, as plain arrays by name."""
+        """Return the state of all devices, as plain arrays by name, which the next push changes."""
         parts = self._parts.items()
         return {f"{part}.{name}": array for part, arrays in parts for name, array in arrays.state().items()}
 
     def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
         """Replace the state by that of other live windows with these devices."""
         for part, arrays in self._parts.items():
-            arrays.restore({name.partition(".")[2]: one for name, one in state.items() if name.startswith(f"{part}.")})
+            arrays.restore(
+                {name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{part}.")}
+            )
         self.devices = {device: index for index, device in enumerate(devices)}
         self._effects.add(len(devices) - len(self._effects))
         self._assign_scaling(devices, np.arange(len(devices)))
@@ -284,41 +292,45 @@ class LiveWindows:
             elif place == KNOWN:
                 current["settling"][index] = self._settling.allocate(1)[0]
 
-    def _quality_flags(self, at: np.ndarray, times: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    def _quality_flags(self, at: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Apply the quality rules, which remember each device's past, to a row of each device: uint32 [n]."""
+        # `_quality` has the past of one batch of devices: load that of the devices `at`, and store it again afterwards.
         past = self._past
         self._quality.past = FlagState(**{name: past[name][at] for name in vars(self._quality.past)})
-        flags = self._quality.push(times[None], usable[None])[0]
+        flags = self._quality.push(times[None], values[None])[0]
         for name, array in vars(self._quality.past).items():
             past[name][at] = array
         return flags
 
-    def _compare_with_training(self, at: np.ndarray, real: np.ndarray) -> np.ndarray:
+    def _compare_with_training(self, at: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Update settling and the slow mean with a real row of each device; returns OUTSIDE or 0, uint32 [n]."""
         scaling, training_range = self._scaling, self._inputs.training_range
-        unsettled = scaling["settling"][at] >= 0
-        if np.count_nonzero(unsettled):
-            self._settle(at[unsettled], real[unsettled])
+        is_unsettled = scaling["settling"][at] >= 0
+        if np.count_nonzero(is_unsettled):
+            self._settle(at[is_unsettled], rows[is_unsettled])
         if training_range is None:
             return np.zeros(len(at), np.uint32)
-        rows = Affine(scaling["center"][at], scaling["scale"][at]).apply(real).astype(np.float32)
-        distances = training_range.distances(rows)
+        scaled = Affine(scaling["center"][at], scaling["scale"][at]).apply(rows).astype(np.float32)
+        distances = training_range.distances(scaled)
         slow = scaling["slow"][at] = update_slow_mean(scaling["slow"][at], distances, self._inputs.window)
-        return OUTSIDE * training_range.outside(rows, distances, slow)
+        return OUTSIDE * training_range.outside(scaled, distances, slow)
 
-    def _settle(self, at: np.ndarray, real: np.ndarray) -> None:
+    def _settle(self, at: np.ndarray, rows: np.ndarray) -> None:
         """Count a real row of each unsettled device; one that has enough of them gets its own scaling."""
-        scaling, places = self._scaling, self._scaling["settling"][at]
-        done = self._settling.update(places, real)
-        if done.any():
-            affine = self._settling.affine(places[done])
-            scaling["center"][at[done]], scaling["scale"][at[done]] = affine.center, affine.scale
-            scaling["mean"][at[done]] = self._settling.means(places[done])
-            scaling["settling"][at[done]] = SETTLED
-            self._settling.release(places[done])
+        scaling = self._scaling
+        places = scaling["settling"][at]
+        has_settled = self._settling.update(places, rows)
+        if has_settled.any():
+            settled, freed = at[has_settled], places[has_settled]
+            affine = self._settling.affine(freed)
+            scaling["center"][settled] = affine.center
+            scaling["scale"][settled] = affine.scale
+            scaling["mean"][settled] = self._settling.means(freed)
+            scaling["settling"][settled] = SETTLED
+            self._settling.release(freed)
 
     def _scaled_windows(self, at: np.ndarray) -> np.ndarray:
-        """The windows of the devices `at`, each with its device's scaling: float32 [n, window, channels]."""
+        """Return the windows of the devices `at`, each with its device's scaling: float32 [n, window, channels]."""
         windows, center, scale = self._ring.windows(at), self._scaling["center"][at], self._scaling["scale"][at]
         scaled = np.empty(windows.shape, np.float32)
         for channel in range(windows.shape[2]):  # per channel, NumPy's inner loops are long and fast

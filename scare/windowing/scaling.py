@@ -125,12 +125,19 @@ def fit_scaling(
         raise DataError(f"there is no scaling '{method}'; choose one of {', '.join(METHODS)}")
     fit = METHODS[method]
     everything = np.concatenate(list(rows.values()))
-    moves = own_share is not None and bool(own_share.any()) and method != "constant" and settle > 0
-    share = own_share if moves else None
-    scaling = Scaling(method, fit(everything), fit(targets[:, None]), {}, settle if moves else 0, {}, share)
+    settles = own_share is not None and bool(own_share.any()) and method != "constant" and settle > 0
+    scaling = Scaling(
+        method,
+        fleet=fit(everything),
+        target=fit(targets[:, None]),
+        settle=settle if settles else 0,
+        own_share=own_share if settles else None,
+    )
     if per_device and method != "constant":
         return replace(scaling, devices={device: fit(values) for device, values in rows.items()})
-    return replace(scaling, devices={name: scaling.own(values) for name, values in rows.items()}) if moves else scaling
+    if settles:
+        return replace(scaling, devices={device: scaling.own(values) for device, values in rows.items()})
+    return scaling
 
 
 def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
@@ -195,11 +202,11 @@ class Settling(DeviceArrays):
         self["count"][place] += len(values)
 
     def means(self, places: np.ndarray) -> np.ndarray:
-        """Means of the rows of devices that have settled [n, channels]."""
+        """Return the means of the rows of devices that have settled [n, channels]."""
         return self["base"][places] + self["total"][places] / self._scaling.settle
 
     def affine(self, places: np.ndarray) -> Affine:
-        """Scalings of devices that have settled: center and scale [n, channels]."""
+        """Return the scalings of devices that have settled: center and scale [n, channels]."""
         base_difference = self["base"][places] - self._scaling.fleet.center
         return self._scaling.shifted(self["total"][places] / self._scaling.settle + base_difference)
 

@@ -1,7 +1,7 @@
 """Training examples: windows with a target, kept as indices into one long scaled series.
 
 Windows overlap, so none is stored: a window is the index of its newest slot. A network with a fixed basis reads a few
-features of each window instead, computed once if they fit in `STORED_BYTES`. Comes from `inputs`, goes to `training`.
+features of each window instead, computed once if they fit in `STORED_BYTES`. Made by `inputs`, for `training`.
 """
 
 import hashlib
@@ -52,11 +52,16 @@ class Examples:
         return replace(self, targets=(self.targets - added).astype(np.float32))
 
     def spread(self, count: int) -> np.ndarray:
-        """Indices of at most `count` examples, evenly spread over all of them."""
+        """Return the indices of at most `count` examples, evenly spread over all of them."""
         return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).astype(int))
 
+    def take(self, which: np.ndarray) -> "Examples":
+        """Select the examples with the indices `which`."""
+        arrays = {name: getattr(self, name)[which] for name in ("ends", "targets", "times", "devices")}
+        return replace(self, **arrays)
+
     def fingerprint(self) -> str:
-        """SHA-256 of the arrays, which identifies the data that a calibrator was made from."""
+        """Return the SHA-256 of the arrays, which identifies the data that a calibrator was made from."""
         digest = hashlib.sha256()
         for array in (self.series, self.ends, self.targets):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -65,17 +70,17 @@ class Examples:
 
 def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """Collect the usable windows of these readings whose newest row has a reference."""
-    series, parts = [np.empty((0, len(inputs.channels)), np.float32)], [np.empty((4, 0))]
+    series = [np.empty((0, len(inputs.channels)), np.float32)]
+    parts = [np.empty((4, 0))]  # ends, targets, times and devices
     start = 0  # slots of the series so far
-    names = tuple(dict.fromkeys(device.device for device in readings))
-    for device in readings:
-        values = inputs.select(device)
-        for segment in WindowStream(inputs, device.device).segments(device.times, values):
-            has_target = np.isfinite(device.targets[segment.rows])
+    names = tuple(dict.fromkeys(box.device for box in readings))
+    for box in readings:
+        for segment in WindowStream(inputs, box.device).segments(box.times, inputs.select(box)):
+            has_target = np.isfinite(box.targets[segment.rows])
             rows = segment.rows[has_target]
+            devices = np.full(len(rows), names.index(box.device))
             series.append(segment.grid.values)
-            ends, targets, times = segment.ends[has_target] + start, device.targets[rows], device.times[rows]
-            parts.append(np.stack([ends, targets, times, np.full(len(rows), names.index(device.device))]))
+            parts.append(np.stack([segment.ends[has_target] + start, box.targets[rows], box.times[rows], devices]))
             start += len(segment.grid.values)
     ends, targets, times, devices = np.concatenate(parts, axis=1)
     return Examples(
@@ -127,18 +132,19 @@ def storable(examples: Examples, basis: np.ndarray | None) -> int:
 
 
 def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inputs, part: str) -> None:
-    """Raise a DataError that says why `part` of the data, such as "validation", has no usable window."""
+    """Raise a DataError with the reason if `part` of the data, such as "validation", has no usable window."""
     if len(examples):
         return
-    rows, longest = sum(map(len, readings)), 0  # the longest run of steps with a usable row
+    rows = sum(map(len, readings))
+    longest = 0  # the longest run of steps with a usable row
     step, window, policy = inputs.step_seconds, inputs.window, inputs.policy
-    for device in filter(len, readings):
-        grid = make_grid(device.times, inputs.usable(device), step, window, policy, None)
+    for box in filter(len, readings):
+        grid = make_grid(box.times, inputs.usable(box), step, window, policy, None)
         longest = max(longest, longest_run(grid.real))
     needed = policy.rows_checked(window)
     if longest >= needed:
         raise DataError(
-            f"{part}: sensor and reference do not overlap: no window of {inputs.window} readings"
+            f"{part}: sensor and reference do not overlap, so no window of {inputs.window} readings"
             " ends in a row with a reference"
         )
     raise DataError(

@@ -1,9 +1,10 @@
 """Training range: flags rows outside it, clamps what the plan sees, and extrapolates linearly beyond.
 
-A row is outside if a channel is beyond its range in training, if its Mahalanobis distance to the mean of training is
-unusual (the channels do not go together as they did there), or if that distance has been large for about a window.
+A row is outside if the first channel is beyond its range in training or another one clearly, if its Mahalanobis
+distance to the mean of training is unusual (the channels do not go together as they did there), or if that distance has
+been large for about a window.
 A plan never sees a value far beyond the range: it sees the clamped value, and its output continues linearly in the
-first channel. All numbers are in scaled units. Comes from `training/extrapolation`, goes to `inputs`, `calibrator` and
+first channel. All numbers are in scaled units. Made by `training/extrapolation`, for `inputs`, `calibrator` and
 `export`; docs/decisions/training_range.md has the reasons.
 """
 
@@ -18,10 +19,13 @@ import numpy as np
 from annotated_types import MinLen
 
 from scare.errors import UsageError
-from scare.records import Amount, Finite
+from scare.schema import Amount, Finite
 
 FALSE_ALARMS = 1e-3  # the largest share of training rows that may count as outside
 JITTER = 1e-4  # share of a channel's variance added to it: channels that always moved together may differ by rounding
+# How far beyond its range in training a channel, other than the first, still counts as inside, as a share of the range.
+SLACK = 0.1
+DISTANCE_SLACK = 1.2  # squared distances up to this many times the largest usual ones count as inside
 MARGIN = 0.5  # how far beyond its range a channel is clamped, as a share of the range
 Row = Annotated[tuple[Finite, ...], MinLen(1)]
 Number = TypeVar("Number", float, np.ndarray)
@@ -29,7 +33,7 @@ Number = TypeVar("Number", float, np.ndarray)
 
 @dataclass(frozen=True)
 class TrainingRange:
-    """The range of each channel in training (`low`, `high`), and the limits of Mahalanobis distances to `mean`.
+    """The range of each channel that is inside (`low`, `high`), and the limits of Mahalanobis distances to `mean`.
 
     `whitening` is lower triangular [channels, channels]; a squared Mahalanobis distance is |whitening (row - mean)|²,
     of a row clipped to the range. A plan sees values clamped to `clamp_low` and `clamp_high`; beyond, the scaled output
@@ -83,7 +87,7 @@ class TrainingRange:
         return bounded + self.slope * (first - clamped).astype(np.float64)
 
     def distances(self, rows: np.ndarray) -> np.ndarray:
-        """Squared Mahalanobis distances [n] of scaled rows [n, channels].
+        """Return the squared Mahalanobis distances [n] of scaled rows [n, channels].
 
         Summed channel by channel, and not by a matrix product, so that every batch size gives the same bits.
         """
@@ -119,13 +123,15 @@ class TrainingRange:
 def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRange:
     """Fit the range to scaled training rows [rows, channels] of each device, oldest first.
 
-    At most `FALSE_ALARMS` of these rows lie outside: half because of a distance, half because of its slow mean. With
-    one channel the distance adds nothing to the range, so its limit is the maximum.
+    Before the slack, at most `FALSE_ALARMS` of these rows lie outside: half because of a distance, half because of its
+    slow mean. With one channel the distance adds nothing to the range, so its limit is the maximum.
     """
     rows = np.concatenate(devices)
     low, high, mean = map(_as_row, (rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0, dtype=np.float64)))
-    margin = MARGIN * np.subtract(high, low)
-    clamp = _as_row(np.subtract(low, margin)), _as_row(np.add(high, margin))
+    spread = np.subtract(high, low)
+    clamp = _as_row(low - MARGIN * spread), _as_row(high + MARGIN * spread)
+    slack = np.where(np.arange(len(spread)) > 0, SLACK * spread, 0.0)
+    low, high = _as_row(low - slack), _as_row(high + slack)
     whitening = tuple(map(_as_row, _whitening(rows)))
     training_range = TrainingRange(low, high, *clamp, mean, whitening, limit=0.0, slow_limit=0.0)
     distances = [training_range.distances(device) for device in devices]
@@ -136,7 +142,7 @@ def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRa
     )
     if rows.shape[1] == 1:
         limit = float(np.concatenate(distances).max())
-    return replace(training_range, limit=limit, slow_limit=slow_limit)
+    return replace(training_range, limit=DISTANCE_SLACK * limit, slow_limit=DISTANCE_SLACK * slow_limit)
 
 
 def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
@@ -145,7 +151,7 @@ def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
 
 
 def slow_means(distances: np.ndarray, before: float, window: int) -> np.ndarray:
-    """The slow mean after each row of one device, oldest first [n]; `before` is its value before the first row."""
+    """Return the slow mean after each row of one device, oldest first [n]; `before` is that before the first row."""
     means = accumulate(distances.tolist(), lambda slow, each: update_slow_mean(slow, each, window), initial=before)
     return np.fromiter(means, np.float64, len(distances) + 1)[1:]
 

@@ -30,7 +30,7 @@ from scare.data.flags import Flag
 from scare.data.readings import Readings
 from scare.data.split import FEWEST_READINGS, shortest_part
 from scare.errors import UsageError
-from scare.records import Name
+from scare.schema import Name
 from scare.words import as_option, duration, parse_duration
 
 LONGEST_HOLD = 1 << 20  # steps: the largest `hold`, since gaps up to about that long are laid out in memory
@@ -63,15 +63,15 @@ class GapPolicy:
             )
 
     def rows_checked(self, window: int) -> int:
-        """Number of newest rows that are checked."""
+        """Return the number of newest rows that are checked."""
         return min(window, self.checked) if self.checked else window
 
     def rows_needed(self, window: int) -> int:
-        """Number of checked rows that must be real."""
+        """Return the number of checked rows that must be real."""
         return -(-self.rows_checked(window) * self.percent // 100)  # rounded up
 
     def longest_jump(self, window: int) -> int:
-        """Longest gap, in slots, that needs to be filled: a longer one gives the same windows."""
+        """Return the longest gap, in slots, that needs to be filled: a longer one gives the same windows."""
         return window + self.hold + 1
 
 
@@ -119,9 +119,9 @@ class Grid:
 def make_grid(
     times: np.ndarray, values: np.ndarray, step_seconds: float, window: int, policy: GapPolicy, history: Grid | None
 ) -> Grid:
-    """Place rows (`times` in seconds [rows], `values` [rows, channels], NaN = missing) on a grid after `history`.
+    """Place rows on a grid after `history`, which is the `tail` of the grid of earlier rows; None if there were none.
 
-    `history` is the `tail` of the grid of earlier rows; None if there were none.
+    `times` are in seconds [rows]; `values` are [rows, channels], NaN for a missing one.
 
     >>> values = np.array([[1.0], [2.0], [4.0]])
     >>> grid = make_grid(np.array([0.0, 60.0, 180.0]), values, 60.0, 3, STRICT, None)
@@ -147,9 +147,9 @@ def make_grid(
 
 
 def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
-    """Flag the rows of a grid whose window is not `usable` [slots] with the reason, uint32 [rows].
+    """Flag the rows of a grid whose window is not usable (`usable` [slots]) with the reason: uint32 [rows].
 
-    EARLY: too soon after the row before, so not used; MISSING: without all its values; HISTORY: not enough rows before.
+    EARLY: too soon after the previous row, so not used; MISSING: lacks a value; HISTORY: too few rows before it.
     """
     flags = np.full(len(grid.slots), Flag.EARLY, np.uint32)
     used = grid.slots >= 0
@@ -160,7 +160,7 @@ def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
 
 
 def longest_run(usable: np.ndarray) -> int:
-    """Length of the longest run of consecutive true values.
+    """Return the length of the longest run of consecutive true values.
 
     >>> longest_run(np.array([True, False, True, True]))
     2
@@ -211,12 +211,14 @@ def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np
     jumps = (elapsed / step + 0.5).astype(np.int64)  # as in `steps_between`
     if (jumps >= 1).all():  # every row is used
         return np.cumsum(np.minimum(jumps, longest)) - 1
-    slots, position, last = np.full(len(times), -1), -1, last_time
+    slots = np.full(len(times), -1)
+    slot, last = -1, last_time
     for row, time in enumerate(times.tolist()):
         jump = 1 if np.isnan(last) else steps_between(time - last, step)
         if jump >= 1:
-            position += min(jump, longest)
-            slots[row], last = position, time
+            slot += min(jump, longest)
+            slots[row] = slot
+            last = time
     return slots
 
 
@@ -232,16 +234,16 @@ def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 def _fill_holes(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
-    """Fill the holes of `laid` [slots, channels] with the row before; those before the first real row, with that row.
+    """Fill each hole of `laid` [slots, channels] with the row before it, and holes before the first row with that row.
 
     The first `lead` slots are history, whose holes were filled already.
     """
-    filled = real.copy()
-    filled[:lead] = np.isfinite(laid[:lead]).all(axis=1)
-    if not filled.any():
+    has_row = real.copy()
+    has_row[:lead] = np.isfinite(laid[:lead]).all(axis=1)
+    if not has_row.any():
         return laid
-    last = np.maximum.accumulate(np.where(filled, np.arange(len(filled)), -1))
-    return laid[np.where(last >= 0, last, np.argmax(filled))]
+    source = np.maximum.accumulate(np.where(has_row, np.arange(len(has_row)), -1))  # slot of the row before, or −1
+    return laid[np.where(source >= 0, source, np.argmax(has_row))]
 
 
 def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
@@ -252,7 +254,7 @@ def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
 
 
 def is_window(text: str) -> bool:
-    """such as 1h, 90min or auto"""  # printed in error messages, see `records.BOUNDS`
+    """such as 1h, 90min or auto"""  # part of an error message, see `schema`
     return text == AUTO or parse_duration(text) is not None
 
 
@@ -284,7 +286,7 @@ def window_readings(window: int | str, readings: Sequence[Readings]) -> int:
     """Convert the length of a window (readings, a duration or `auto`) to readings, at their time step."""
     if isinstance(window, int):
         return window
-    step = float(np.median([one.step_seconds for one in readings if len(one) > 1] or [USUAL_SECONDS]))
+    step = float(np.median([box.step_seconds for box in readings if len(box) > 1] or [USUAL_SECONDS]))
     seconds = parse_duration(window)
     if seconds is None:  # auto
         usual = min(max(round(USUAL_SECONDS / step), SHORTEST), LONGEST)

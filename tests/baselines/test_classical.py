@@ -21,7 +21,7 @@ from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.readings import REFERENCE, Channel
 from scare.errors import DataError, NotApplicableError
 from scare.experiments.study import compare
-from scare.layers.front import HatBasis
+from scare.layers.embedding import HatBasis
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import fit_scaling
 from scare.windowing.windows import RECENT

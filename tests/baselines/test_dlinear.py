@@ -7,7 +7,7 @@ import pytest
 from scare.baselines.dlinear import DLinear, DLinearNetwork, moving_average
 from scare.calibrator.plan import run
 from scare.errors import UsageError
-from scare.models.selection import Moments
+from scare.models.linear_families import Moments
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -10,8 +10,8 @@ import pytest
 from scare.baselines import ecoformer
 from scare.baselines.ecoformer import EcoFormer, EcoFormerNetwork
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.errors import UsageError
 from scare.layers.buffers import Buffer, is_buffer, split_trainable
 from scare.layers.ecoformer_attention import Bias

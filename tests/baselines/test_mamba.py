@@ -8,8 +8,8 @@ import pytest
 from scare.baselines import Mamba
 from scare.baselines.mamba import MambaNetwork, newest_output
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.errors import UsageError
 
 SMALL = Mamba(width=6, expand=2, head_width=4, state=3, taps=4)

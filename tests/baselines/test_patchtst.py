@@ -12,8 +12,8 @@ import pytest
 from scare.baselines import PatchTST
 from scare.baselines.patchtst import INFERENCE_BATCH, BatchNorm, PatchTSTNetwork, drop
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.errors import UsageError
 from scare.layers.buffers import Buffer, is_buffer
 

@@ -13,8 +13,8 @@ import pytest
 from scare.baselines.sendal import Deep, Lstm, Sendal, SendalNetwork, soft_labels
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.data.readings import CALIBRATED, Readings
 from scare.kernels import Operations
 from scare.models.scare import ABLATION

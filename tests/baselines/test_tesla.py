@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from scare.baselines.tesla import LogarithmicBinner, Tesla, TeslaNetwork
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
-from scare.layers.front import DualEmbedding, logarithmic_bins
+from scare.calibrator.plan_passes import fold
+from scare.layers.embedding import DualEmbedding, logarithmic_bins
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 
 

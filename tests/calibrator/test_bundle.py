@@ -20,9 +20,10 @@ from numpy.testing import assert_array_equal
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from scare.calibrator.bundle import CARD, FORMER_KEYS, LIMITS, MANIFEST, MEMBERS, VERSION, WEIGHTS, WINDOWS
+from scare.calibrator.bundle import CARD, FORMER_KEYS, MANIFEST, MEMBERS, VERSION, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError, UsageError
+from scare.limits import LIMITS
 from tests.calibrator.building import (
     CURRENT,
     DUST,

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from scare.calibrator import plan
-from scare.calibrator.bundle import LIMITS, MANIFEST, WEIGHTS, WINDOWS, current_limit, raised
+from scare.calibrator.bundle import MANIFEST, WEIGHTS, WINDOWS
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
 from scare.errors import UsageError
+from scare.limits import LIMITS, current_limit, raised
 from tests.calibrator.building import attention_plan, make_calibrator, tree_plan
 from tests.calibrator.test_bundle import Change, members_of, pack, put, refusal, with_arrays, with_facts
 
@@ -201,7 +202,7 @@ def test_limits_are_raised_by_an_option_here_and_in_processes(saved: Path, tmp_p
     assert "raise it: scare --limits 2 …" in refusal(large)
     with raised(2):
         assert Calibrator.load(large).facts["long"]
-        asked = "from scare.calibrator.bundle import current_limit; print(current_limit('steps'))"
+        asked = "from scare.limits import current_limit; print(current_limit('steps'))"
         assert int(subprocess.check_output([sys.executable, "-c", asked])) == 2000
     assert current_limit("steps") == 1000
     with pytest.raises(UsageError, match="from 1 on"), raised(0):

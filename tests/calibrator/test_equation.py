@@ -10,8 +10,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.equation import describe_equations, equations
 from scare.calibrator.linear import linear_calibrator, newest_inputs, raw_reading
 from scare.calibrator.model_card import model_card
-from scare.calibrator.passes import narrow
 from scare.calibrator.plan import INPUT, Plan, Step, run
+from scare.calibrator.plan_passes import narrow
 from scare.windowing.scaling import Affine, DeviceEffect, Scaling
 from tests.calibrator.building import TARGET, curve_plan, make_calibrator
 

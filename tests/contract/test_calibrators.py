@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scare.calibrator.calibrator import Calibrator, Sample
-from scare.calibrator.passes import fold
+from scare.calibrator.plan_passes import fold
 from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.live.fleet import Fleet, Route
 from scare.models import Architecture

@@ -19,7 +19,7 @@ from scare.calibrator.plan import Plan, Step
 from scare.cli.app import run
 from scare.data.flags import NO_VALUE, UNUSABLE, Flag
 from scare.data.readings import Readings
-from scare.export import scare_live
+from scare.export.micropython_runtime import scare_live
 from scare.export.package import export_calibrator
 from scare.live.fleet import Fleet, Route
 from tests.calibrator.building import EDGES, attention_plan, make_calibrator, make_readings

@@ -12,8 +12,8 @@ import pytest
 
 from scare.baselines import MODELS
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import run
+from scare.calibrator.plan_passes import fold
 from scare.layers.buffers import Buffer, is_buffer, split_trainable
 from scare.models import ABLATION, Architecture, Network, Scare
 from tests.contract import test_learning

@@ -12,10 +12,10 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import run
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.data.simulate import Simulation, SimulationKind, simulate
-from scare.models.selection import SelectionRules
 from scare.training.data import hold_out
 from scare.training.fit import Evaluation, evaluate, fit
 from scare.training.recipe import Recipe
+from scare.training.selection import SelectionRules
 from scare.windowing.training_examples import make_examples
 from tests.training.small_fits import LINEAR_ONLY, NETWORK_STAYS, make_readings
 

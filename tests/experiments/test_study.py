@@ -19,7 +19,7 @@ from scare.experiments import jax_cache
 from scare.experiments import study as study_module
 from scare.experiments.comparison_table import make_table
 from scare.experiments.study import Job, Study, choose, grid, prepare, recipe_of, run_study
-from scare.experiments.task import read_parts
+from scare.experiments.study_task import read_parts
 from scare.scorecard.accuracy import rmse
 from tests.failing_jobs import die
 
@@ -59,7 +59,7 @@ def test_a_row_of_an_earlier_version_is_read(split: Split, tmp_path: Path) -> No
     path = tmp_path / "rows" / "linear-w15-s0.json"
     path.write_text(path.read_text().replace('"method"', '"contender"'))
     assert study.result(study.jobs[0])["method"] == "linear"  # type: ignore[index]
-    assert study.open() == []
+    assert study.unfinished() == []
 
 
 def test_a_process_with_many_jobs_forgets_what_it_compiled(
@@ -109,7 +109,7 @@ def test_half_a_training_is_no_result(split: Split, tmp_path: Path, monkeypatch:
     study = prepare(tmp_path, split, [Job("scare", WINDOW, 0)], {})
     with pytest.raises(KeyboardInterrupt):
         run(study)
-    assert study.open() == list(study.jobs)
+    assert study.unfinished() == list(study.jobs)
 
 
 def test_a_process_that_dies_is_a_row_with_its_reason(
@@ -124,9 +124,10 @@ def test_a_process_that_dies_is_a_row_with_its_reason(
         "seed": 0,
         "failed": "its process ended without a result (exit code 9), perhaps out of memory",
     }
-    assert study.open() == list(study.jobs)
+    assert study.unfinished() == list(study.jobs)
 
 
+@pytest.mark.slow
 def test_jobs_run_in_processes_of_their_own(split: Split, tmp_path: Path) -> None:
     alone, together = (prepare(tmp_path / name, split, grid(NAMES[:2], [WINDOW], 1), {}) for name in ("a", "b"))
     run(alone)

@@ -53,9 +53,9 @@ def test_a_split_that_cannot_be_made_is_refused(task: SuiteTask, error: type[Sca
         split_task(task, [box()])
 
 
-def test_a_task_is_described_once(tmp_path: Path) -> None:
+def test_a_task_is_defined_once(tmp_path: Path) -> None:
     file = tmp_path / "suite.toml"
     file.write_text('[[task]]\nname = "UCI CO"\nwindow = 24\n')
     assert [task.name for task in read_suite([file]).task] == ["UCI CO"]
-    with pytest.raises(UsageError, match="'UCI-CO' is described twice"):
+    with pytest.raises(UsageError, match="'UCI-CO' is defined twice"):
         read_suite([file, file])

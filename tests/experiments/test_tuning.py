@@ -41,7 +41,7 @@ from scare.experiments.tuning import (
 )
 from scare.experiments.untrained import measure_cost
 from scare.export.package import export_calibrator
-from scare.records import load_toml
+from scare.schema import load_toml
 from scare.training.fit import fit
 from scare.training.recipe import PRESETS, Recipe, make_recipe
 from tests.experiments.trials_at_once import ended, run_at_once

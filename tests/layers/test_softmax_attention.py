@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from scare.layers.front import DualEmbedding
+from scare.layers.embedding import DualEmbedding
 from scare.layers.softmax_attention import SoftmaxAttention
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 

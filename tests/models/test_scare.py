@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from scare.calibrator.cost import count
-from scare.calibrator.parity import hash_steps
-from scare.calibrator.passes import fold
+from scare.calibrator.parity_tolerance import hash_steps
 from scare.calibrator.plan import Plan, Step, run
+from scare.calibrator.plan_passes import fold
 from scare.errors import NotApplicableError, UsageError
 from scare.kernels import C_FLOAT32
-from scare.layers.front import HatBasis, bin_averages
+from scare.layers.embedding import HatBasis, bin_averages
 from scare.layers.heads import products
 from scare.models import ABLATION, Scare
+from scare.models.linear_families import Linear
 from scare.models.scare import Attention, Front, Head, Mix, Sampling, ScareNetwork, lenses
-from scare.models.selection import Linear, SelectionRules, choose_shares, fit_families
+from scare.training.selection import SelectionRules, choose_shares, fit_families
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_examples import DesignMatrix
 

@@ -15,11 +15,11 @@ from scare.calibrator.plan import Plan, Step
 from scare.data.readings import Channel, Readings
 from scare.kernels import Operations
 from scare.models import Network
-from scare.models.selection import SelectionRules
 from scare.training import loop
 from scare.training.fit import fit
 from scare.training.loop import Progress, TrainingState, run_round
 from scare.training.recipe import Recipe, TrainingSettings
+from scare.training.selection import SelectionRules
 
 # the network keeps its part in the mean unless it is far worse than the other families; trees have none
 NETWORK_STAYS = SelectionRules(tolerance=1.0, trees=False)

@@ -15,12 +15,12 @@ from scare.calibrator.model_card import cost_table, model_card
 from scare.data.simulate import Simulation, simulate
 from scare.errors import UsageError
 from scare.export.package import export_calibrator
-from scare.models.selection import SelectionRules
 from scare.training import fit as fit_module
 from scare.training.budget import Weighed, choose_by_cost
 from scare.training.combination import Combination, combine
 from scare.training.fit import evaluate
 from scare.training.recipe import Budget, Recipe
+from scare.training.selection import SelectionRules
 from tests.needs import needs
 from tests.training.small_fits import line_recipe
 
@@ -144,6 +144,7 @@ def test_a_network_that_is_all_of_the_result_must_fit_too(monkeypatch: pytest.Mo
         evaluate(BOXES, recipe=replace(recipe, budget=StepBudget(1)))
 
 
+@pytest.mark.slow
 @needs("board")
 def test_what_ships_fits_the_budget_as_exported_and_counted(tmp_path: Path) -> None:
     everything = shipped(BoardBudget.of("nano33ble", "fixed", None, None, None)).facts["combinations"]

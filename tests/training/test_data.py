@@ -9,7 +9,7 @@ import pytest
 
 from scare.data.readings import Readings
 from scare.errors import DataError
-from scare.layers.front import HatBasis
+from scare.layers.embedding import HatBasis
 from scare.training.data import common_step, hold_out, make_gather, prepare_inputs
 from scare.training.fit import fit
 from scare.windowing import training_examples as examples_module
@@ -128,7 +128,9 @@ def test_devices_with_different_channels_are_refused() -> None:
 
 def test_devices_with_different_steps_are_refused() -> None:
     slow = make_readings(device="box-2", step_seconds=600)
-    with pytest.raises(DataError, match=r"box-1 has a row every 60 s and others every 330 s; .* \(data.step"):
+    with pytest.raises(
+        DataError, match=r"box-1 has a row every 60 s, but the median of all devices is 330 s; .* \(data.step"
+    ):
         fit([make_readings(), slow], recipe=RECIPE)
 
 

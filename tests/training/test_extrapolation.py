@@ -25,6 +25,7 @@ from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_examples import make_examples
+from scare.windowing.training_range import MARGIN, SLACK
 from scare.windowing.windows import ANY, RECENT
 from tests.training.small_fits import LINEAR_ONLY, Trained, make_readings
 
@@ -86,7 +87,8 @@ def test_a_plan_that_rises_at_every_age_extrapolates_and_another_is_clamped() ->
     assert clamped is not None
     assert free.clamp_high[0] == pytest.approx(free.high[0] + FAR * (free.high[0] - free.low[0]))
     assert clamped.clamp_high[0] == clamped.high[0]
-    assert free.clamp_high[1] == clamped.clamp_high[1] == pytest.approx(1.5 * clamped.high[1] - 0.5 * clamped.low[1])
+    seen = (clamped.high[1] - clamped.low[1]) / (1 + 2 * SLACK)  # the channel's range in training
+    assert free.clamp_high[1] == clamped.clamp_high[1] == pytest.approx(clamped.high[1] + (MARGIN - SLACK) * seen)
     bare = replace(RISES, inputs=replace(RISES.inputs, training_range=None))
     assert_allclose(answers(RISES, 1, TIMES[:7]), answers(bare, 1, TIMES[:7]), rtol=1e-5)
 

@@ -14,22 +14,24 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.equation import equations
+from scare.calibrator.model_card import model_card
 from scare.data.flags import Flag
 from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.data.simulate import Simulation, simulate
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
-from scare.layers.front import HatBasis
+from scare.layers.embedding import HatBasis
 from scare.layers.heads import products
-from scare.models import Scare, selection
-from scare.models.selection import PENALTIES, Design, Linear, SelectionRules, linear_variants
+from scare.models import Scare
+from scare.models.linear_families import PENALTIES, Design, Linear, linear_variants
 from scare.training import fit as fit_module
-from scare.training import loop
+from scare.training import loop, selection
 from scare.training.data import hold_out
 from scare.training.fit import Evaluation, evaluate, fit
 from scare.training.loop import Progress, make_optimiser, take_step
 from scare.training.recipe import Recipe, TrainingSettings
 from scare.training.retrain import recipe_of
+from scare.training.selection import SelectionRules
 from scare.windowing.training_examples import Examples, design_matrix, features, make_examples
 from tests.training.small_fits import NETWORK_STAYS, Line, Trained, line_recipe, make_readings, train
 
@@ -158,7 +160,8 @@ def test_the_shipped_plan_has_the_error_that_is_reported(trained_default: Traine
 
 def test_a_round_is_its_steps_one_by_one(trained_default: Trained) -> None:
     done = trained_default.rounds[0]
-    state, gather, targets, batches, optimiser, average = done.given
+    state, gather, targets, batches, settings, phase_steps = done.given
+    optimiser, average = make_optimiser(state.network, settings, phase_steps), settings.average
     step, mean = eqx.filter_jit(take_step), jax.tree.leaves(state.average)
     for batch, expected in zip(batches, done.losses, strict=True):
         state, loss = step(state, gather(batch), targets[batch], optimiser, average)
@@ -170,6 +173,20 @@ def test_a_round_is_its_steps_one_by_one(trained_default: Trained) -> None:
         np.testing.assert_allclose(one, other, atol=1e-3)
     for one, other in zip(jax.tree.leaves(done.state.average), mean, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_a_refit_and_a_second_member_use_what_was_compiled_for_the_evaluation(
+    linear: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = []
+    monkeypatch.setattr(loop, "take_step", lambda *given: (traced.append(1), take_step(*given))[1])
+    recipe = Recipe.preset("default", window=16, steps=20, checkpoints=2, rate=0.00123, members=2)
+    evaluation = evaluate(linear, recipe=replace(recipe, rules=SelectionRules(tolerance=1e9)))
+    assert evaluation.combination.network_share > 0
+    assert traced == [1]
+    refitted = evaluation.fitted()
+    assert refitted.facts["refitted"]["windows"] > evaluation.calibrator.facts["training_windows"]
+    assert traced == [1]
 
 
 def test_the_support_set_changes_with_every_round_until_it_is_frozen(trained_default: Trained) -> None:
@@ -369,6 +386,22 @@ def test_a_network_whose_second_training_is_interrupted_stays_as_it_was(bent: Ev
 
 
 # devices
+
+
+def test_with_three_devices_the_card_says_what_error_a_new_one_will_have() -> None:
+    """References differ by 3 from device to device: left out, an outer one is off by 4.5 and the middle one by 0."""
+    values = 20 + np.random.default_rng(0).normal(size=(200, 1)).cumsum(axis=0)
+    boxes = [
+        make_readings(device=name, values=values, targets=2 * values[:, 0] + 3 * place)
+        for place, name in enumerate("abc")
+    ]
+    recipe = Recipe.preset("default", window=8, steps=2, checkpoints=1)
+    expected = fit(boxes, recipe=replace(recipe, per_device=False)).facts["new_device_rmse"]
+    assert expected == pytest.approx(4.5 * (2 / 3) ** 0.5, rel=0.1)
+    calibrator = fit(boxes[:2], recipe=recipe)
+    assert "new_device_rmse" not in calibrator.facts
+    assert "expect an RMSE" not in model_card(calibrator)
+    assert f"expect an RMSE of about {expected:.2g} ppb" in model_card(calibrator.with_facts(new_device_rmse=expected))
 
 
 def test_a_calibrator_validated_on_a_new_device_scales_it_as_the_fleet() -> None:

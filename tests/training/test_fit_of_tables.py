@@ -12,7 +12,9 @@ from scare.calibrator.corrections import bind, find_correction
 from scare.errors import UsageError
 from tests.training.small_fits import line_recipe, make_readings
 
-READINGS = make_readings(channels=("raw", "humidity"))
+NOISE = np.random.default_rng(7).normal(size=(200, 3))
+VALUES = 20 + NOISE[:, :2].cumsum(axis=0)
+READINGS = make_readings(VALUES, 2 * VALUES[:, 0] + 5 + NOISE[:, 2], channels=("raw", "humidity"))
 TABLE = READINGS.frame.select(pl.col("time").alias("when"), "raw", "humidity", pl.col("reference").alias("truth"))
 NAMES: dict[str, Any] = {"reference": "truth", "time": "when"}
 
@@ -30,7 +32,7 @@ def test_a_table_and_its_readings_give_the_same_calibrator() -> None:
 
 
 def test_the_values_of_a_table_are_those_of_its_readings(calibrator: scare.Calibrator) -> None:
-    (one,) = scare.data.frames.read_frame(TABLE, ["raw", "humidity"], time="when")
+    (one,) = scare.data.dataframes.read_frame(TABLE, ["raw", "humidity"], time="when")
     expected, found = calibrator.predict(one.readings), calibrator.predict(TABLE, time="when")
     assert found.columns == [*TABLE.columns, "calibrated", "low", "high", "flags"]
     for name in ("calibrated", "low", "high", "flags"):

@@ -14,7 +14,7 @@ from jax import Array
 from scare.baselines.sendal import SendalNetwork
 from scare.layers.buffers import split_trainable
 from scare.models.contract import EvaluateAll, Network
-from scare.training.loop import phase_rounds, split_moving
+from scare.training.loop import make_optimiser, phase_rounds, split_moving
 from tests.training.small_fits import Line, LineNetwork, Trained, line_recipe, make_readings, train
 
 # rounds
@@ -122,7 +122,7 @@ def test_only_a_checkpoint_of_the_last_phase_is_kept(two_phases: Trained) -> Non
 def test_the_rate_starts_anew_in_each_phase(two_phases: Trained) -> None:
     """With a warm-up the first step of a phase does not move anything."""
     given = two_phases.rounds[4].given
-    optimiser, (moving, _) = given[4], split_moving(given[0].network)
+    optimiser, (moving, _) = make_optimiser(given[0].network, *given[4:]), split_moving(given[0].network)
     slopes = jax.tree.map(jnp.ones_like, moving)
     updates, _ = optimiser.update(slopes, optimiser.init(moving), moving)
     assert float(jnp.abs(updates.bias)) == 0.0

@@ -12,9 +12,9 @@ from scare.errors import UsageError
 from scare.experiments.trials import HYPERPARAMETERS
 from scare.models import Scare
 from scare.models.scare import Sampling
-from scare.models.selection import SelectionRules
-from scare.records import load_toml
+from scare.schema import load_toml
 from scare.training.recipe import PRESETS, Recipe, TrainingSettings, adjust, flattened, look_up, make_recipe, nested
+from scare.training.selection import SelectionRules
 from scare.windowing.windows import ANY, RECENT, STRICT
 
 VALUES = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in HYPERPARAMETERS.items()})
@@ -179,5 +179,5 @@ def test_a_rate_that_cannot_learn_is_refused(rate: float) -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(UsageError, match="a seed cannot be negative, as -1 is"):
+    with pytest.raises(UsageError, match="the seed must not be negative, but it is -1"):
         TrainingSettings(seed=-1)

@@ -16,9 +16,9 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import Plan, Step, run
 from scare.data.readings import CALIBRATED
 from scare.export.lowering import Arithmetic
-from scare.models.selection import TREES, SelectionRules
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
+from scare.training.selection import TREES, SelectionRules
 from scare.training.trees import DEPTH, ROUNDS, Trees, fit_trees, outside_share
 from tests.training.small_fits import make_readings
 

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.errors import UsageError
-from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_training_range, slow_means
+from scare.windowing.training_range import (
+    DISTANCE_SLACK,
+    FALSE_ALARMS,
+    SLACK,
+    TrainingRange,
+    fit_training_range,
+    slow_means,
+)
 from tests.calibrator.building import EDGES
 
 WINDOW = 30
@@ -33,12 +40,14 @@ def test_training_itself_gives_no_more_false_alarms_than_stated(channels: int) -
     devices = [drawn_rows(4000, seed, channels) for seed in range(3)]
     training_range = fit_training_range(devices, WINDOW)
     rows = np.concatenate(devices)
-    assert_array_equal([training_range.low, training_range.high], [rows.min(axis=0), rows.max(axis=0)])
+    slack = SLACK * np.ptp(rows, axis=0) * (np.arange(channels) > 0)  # none for the first channel
+    ends = rows.min(axis=0) - slack, rows.max(axis=0) + slack
+    assert_allclose([training_range.low, training_range.high], ends, rtol=1e-5)
     share = np.concatenate([alarms(training_range, one) for one in devices]).mean()
-    assert 0 < share <= FALSE_ALARMS
+    assert share <= FALSE_ALARMS
     if channels > 1:
         assert (
-            np.concatenate([training_range.distances(one) for one in devices]) > training_range.limit
+            np.concatenate([training_range.distances(one) for one in devices]) > training_range.limit / DISTANCE_SLACK
         ).mean() >= 0.4 * FALSE_ALARMS
 
 

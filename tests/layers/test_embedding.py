@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.layers.front import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages, logarithmic_bins
+from scare.layers.embedding import DualEmbedding, HatBasis, SequenceLensProjector, bin_averages, logarithmic_bins
 from scare.models.scare import lenses
 from tests.layers.numbers_for_layers import compute, random_layer, random_tokens
 

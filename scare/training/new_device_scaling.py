@@ -2,8 +2,8 @@
 
 A new device has the fleet's scaling. A raw channel (a cell's voltage, a resistance, counts) has an offset that differs
 from device to device, so a device's own mean tells more about the sensor than about the air. How much more follows from
-the variance within devices and the variance between them, after regressing on the reference. Comes from
-`data.prepare_inputs`, goes to `windowing.scaling`; docs/decisions/devices.md has what was measured.
+the variance within devices and the variance between them, after regressing on the reference. Called by
+`data.prepare_inputs`, for `windowing.scaling`; docs/decisions/devices.md has what was measured.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,11 @@ from scare.data.readings import Channel, Readings
 VOLTS, AMPERES, OHMS = ("V", "mV", "µV"), ("A", "mA", "µA", "nA"), ("Ω", "kΩ", "ohm", "Ohm", "kohm", "kOhm")
 RAW_UNITS = frozenset(map(spell_unit, (*VOLTS, *AMPERES, *OHMS, "counts", "count")))
 WEATHER = frozenset({"temperature", "humidity", "pressure", "atmospheric_pressure"})
-PRIOR_SPREAD = 3.0  # standard deviations within a device: prior spread of offsets between devices
-PRIOR_WEIGHT = 2.0  # devices that the prior counts as
+PRIOR_SPREAD = 3.0  # prior standard deviation of the offsets between devices, in standard deviations within a device
+PRIOR_WEIGHT = 2.0  # number of devices that the prior counts as
 LEAST_NOISE = 0.3  # least noise variance of a settled mean, as a share of the variance within a device
-FAR_FROM_TARGET = 2.0  # a mean farther from the reference's, in its standard deviations, is not in its unit
+# A channel whose mean is farther from the reference's, in the reference's standard deviations, has another unit.
+FAR_FROM_TARGET = 2.0
 FEW_DEVICES = 5  # with at least this many, the farthest device is left out of the variance between devices
 
 
@@ -43,17 +44,18 @@ def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
     quantity = find_quantity(channel.name)
     if quantity is not None and quantity.device_class in WEATHER:
         return False
-    far, low, within = [], [], []
-    for one in readings:
-        values, targets = _pairs(one, index)
+    # Of each device: distance of its mean from the reference's, a low percentile, and the spread of its values.
+    distances, lows, spreads = [], [], []
+    for box in readings:
+        values, targets = _pairs(box, index)
         if len(values) > 1:
-            far.append(abs(values.mean() - targets.mean()) / max(targets.std(), 1e-12))
-            low.append(float(np.percentile(values, 10)))
-            within.append(float(values.std()))
-    if not far:
+            distances.append(abs(values.mean() - targets.mean()) / max(targets.std(), 1e-12))
+            lows.append(float(np.percentile(values, 10)))
+            spreads.append(float(values.std()))
+    if not distances:
         return False
-    is_often_zero = 0 <= np.median(low) < 1.5 * np.median(within)
-    return bool(np.median(far) > FAR_FROM_TARGET and not is_often_zero)
+    is_often_zero = 0 <= np.median(lows) < 1.5 * np.median(spreads)
+    return bool(np.median(distances) > FAR_FROM_TARGET and not is_often_zero)
 
 
 def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
@@ -61,7 +63,7 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
 
     It is the share that minimises the expected squared error of a device's offset (random effects, James–Stein).
     """
-    pairs = [pair for pair in (_pairs(one, index) for one in readings) if len(pair[0]) > 1]
+    pairs = [pair for pair in (_pairs(box, index) for box in readings) if len(pair[0]) > 1]
     if not pairs:
         return 0.0
     centred = [(values - values.mean(), targets - targets.mean()) for values, targets in pairs]
@@ -72,6 +74,8 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
     count = len(offsets)
     between = float(offsets.var(ddof=1)) if count > 1 else 0.0
     if count >= FEW_DEVICES:
+        # Leave out the farthest device: a single faulty one would make all look different. The factor makes up for a
+        # part of the variance that this takes away; the prior below adds to it.
         kept = np.delete(offsets, np.argmax(np.abs(offsets - np.median(offsets))))
         between = float(kept.var(ddof=1)) * (1 + 1.5 / count)
     prior = PRIOR_WEIGHT * PRIOR_SPREAD**2 * variance

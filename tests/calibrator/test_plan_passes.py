@@ -12,9 +12,10 @@ from numpy.testing import assert_allclose
 from scare.baselines import Sendal
 from scare.baselines.sendal import Deep
 from scare.calibrator.cost import all_operations, count
-from scare.calibrator.passes import as_shipped, average, fold, fuse, with_effect, with_learned
 from scare.calibrator.plan import Plan, Step, run
-from scare.export.lowering import lower_float32, quantise
+from scare.calibrator.plan_passes import as_shipped, average, fold, fuse, with_effect, with_learned
+from scare.export.lowering import lower_float32
+from scare.export.quantise import quantise
 from scare.models import Architecture, Scare
 from tests.calibrator.building import attention_plan, curve_plan, newest_plan
 from tests.contract.test_models import CASES, draw_network, random_network, random_windows

@@ -1,18 +1,18 @@
-"""Parity: how far two runtimes may differ on the same window, and which of its decisions are too close to compare.
+"""Parity tolerance: how far the results of two runtimes (NumPy, C, TFLite …) may differ on the same window.
 
 The rules of the certificate (docs/certificate.md):
 
-    float32        a result may differ by 10⁻⁵ of the larger of itself and the target's standard deviation, or by twice
-                   the error that float32 makes in NumPy: a target that is small beside a model's inner values cannot
-                   be computed to 10⁻⁵ of itself
+    float32        within 10⁻⁵ of the larger of the result and the target's standard deviation; or, where rounding
+                   inside the model is larger, within twice the error that NumPy itself makes in float32
     fixed point    every bit is equal, except for the conversion to the target's unit, which is in float
-    int8 weights   as in a FlatBuffer: a result may move by 2 % of the target's standard deviation
+    int8 weights   (TFLite) within 2 % of the target's standard deviation
 
-At a tie an arithmetic may decide either way: the sign of a hash activation next to zero, the path through a tree of a
-number next to a threshold, the branch of a choice. Hash codes and paths are codes (`kernels.CODES`), one for each token
-or tree; results are compared where all codes agree.
+A model also makes yes-or-no decisions: the sign of a hash activation, the side of a tree's threshold, the branch of a
+choice. A number very close to such a limit is a tie: rounding may put it on either side, and the results then differ
+by more than any tolerance. The decisions of hashes and trees are known as codes (`kernels.CODES`), one for each token
+or tree. Results are compared where all codes are equal, and only one code in 10,000 may differ.
 
-Goes to `export/scare_json` (golden vectors) and `board/certificate`.
+Used by `export/scare_json` (golden vectors) and `board/certificate`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,13 +53,13 @@ class Tolerance:
             return self.strict(results, differences) | (differences <= ROUNDINGS * self.rounding)
 
     def shares(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Differences [n] relative to `magnitudes`."""
+        """Return the differences [n] relative to `magnitudes`."""
         with np.errstate(invalid="ignore"):
             return differences / magnitudes(results, results - self.center, self.deviation)
 
 
 def magnitudes(results: np.ndarray, from_center: np.ndarray, deviation: float) -> np.ndarray:
-    """Compute what differences are divided by [n]: the largest of |result|, its distance from the center, deviation."""
+    """Return the divisors of the differences [n]: the largest of |result|, |from_center| and the standard deviation."""
     return np.maximum(np.abs(results), np.abs(from_center)).clip(min=deviation)
 
 
@@ -73,7 +73,7 @@ def max_code_mismatches(tokens: int) -> int:
 
 
 def deviation(calibrator: Calibrator) -> float:
-    """The target's standard deviation in scaled units; 1 if the scaling divides by it, or if it is unknown."""
+    """Return the target's standard deviation in scaled units; 1 if the scaling divides by it, or if it is unknown."""
     scaling, numbers = calibrator.inputs.scaling, calibrator.validation.numbers
     if scaling.method == "standard" or len(numbers) < 2:
         return 1.0
@@ -81,7 +81,7 @@ def deviation(calibrator: Calibrator) -> float:
 
 
 def rounding(calibrator: Calibrator) -> float:
-    """The largest error of float32 against float64 in NumPy on the model's own windows, in scaled units.
+    """Return the largest error of float32 against float64 in NumPy on the model's own windows, in scaled units.
 
     Windows whose codes differ are left out: they take another path through the model. So is a plan with branches.
     """
@@ -96,7 +96,7 @@ def rounding(calibrator: Calibrator) -> float:
 
 
 def coded_steps(plan: Plan) -> list[Step]:
-    """The steps of a plan whose results depend on codes: hashes, and the paths through trees."""
+    """Return the steps of a plan whose results depend on codes: hashes, and the paths through trees."""
     return [step for step in plan.steps if step.kernel in CODES]
 
 
@@ -113,7 +113,7 @@ def outputs_and_codes(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) ->
 
 
 def hash_steps(plan: Plan) -> list[Step]:
-    """The steps of a plan that make hash codes, whose bits are the signs of activations."""
+    """Return the steps of a plan that make hash codes, whose bits are the signs of activations."""
     return [step for step in plan.steps if step.kernel in ACTIVATIONS]
 
 
@@ -128,7 +128,7 @@ def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) ->
 
 
 def nearest_to_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:
-    """Distance of each window's choice of a branch from its threshold, or of its closest code from a tie [n].
+    """Return how far each window's choice of a branch is from its threshold, or its closest code from a tie [n].
 
     Infinite for a plan with neither.
     """
@@ -141,7 +141,7 @@ def nearest_to_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:
 
 
 def share_of_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> float | None:
-    """The share of code bits that are so close to a tie that another arithmetic may decide them differently.
+    """Return the share of code bits that are so close to a tie that another arithmetic may decide them differently.
 
     None if there are no codes or no windows.
     """

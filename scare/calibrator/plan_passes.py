@@ -1,12 +1,14 @@
 """Compiler passes over plans.
 
-    fold          the same function with fewer multiply-adds, by exact algebra; from `models` to the calibrator
-    fuse          the same operations with fewer and smaller values, in the order that needs the least memory at once;
-                  from a folded plan to `export`
-    average       the mean of several plans (an ensemble) as one plan, shared steps done once; from `training` to `fold`
-    add_plans     the sum of several plans; with_effect: what one device adds; from `training` and to `export`
-    narrow        without history and channels that are not used; from `training` to the calibrator
-    with_learned  a learned correction at the end: y ← y + a y + c · (newest scaled inputs) + b; from `upkeep`
+    fold          the same function with fewer multiply-adds, by exact algebra
+    fuse          the same operations with fewer and smaller values, in the order that needs the least memory at once
+    average       the mean of several plans (an ensemble) as one plan, shared steps done once
+    add_plans     the sum of several plans
+    with_effect   the plan plus what one device adds to its output
+    narrow        the plan without history and channels that it does not use
+    with_learned  a learned correction at the end: y ← y + a y + c · (newest scaled inputs) + b
+
+`training` averages, adds, folds and narrows the plans of `models`; `upkeep` adds corrections; `export` fuses.
 
 A rule of `fold` or `fuse` looks at one step and returns the steps that replace it, or None if it does not apply.
 """
@@ -31,6 +33,7 @@ MAX_SEARCHED = 5000  # sets of steps searched for the best order; our models nee
 NEGLIGIBLE = 1e-6  # of the largest weight: smaller is rounding
 PREFIX = "learned."  # begins the names of a learned correction's values
 LEARNED, STATE = "learned", "learned_state"  # facts about it: for people, and for the next co-location session
+SHIPPED_INTERVALS = "shipped_intervals"  # fact: intervals before the first co-location session
 
 
 def fold(plan: Plan) -> Plan:
@@ -134,7 +137,9 @@ FOLD_RULES: tuple[Rewrite, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_f
 
 
 def fuse(plan: Plan) -> Plan:
-    """Regroup a folded plan for a machine with little memory: the same operations, fewer and smaller values.
+    """Regroup a folded plan for a machine with little memory.
+
+    It has the same operations, with fewer and smaller stored intermediate results (`flatten` and `part` store nothing).
 
     >>> few = Step("lens", ("x",), "few", {"weight": np.ones((5, 2))})
     >>> all_ = Step("dense", ("flat",), "all", {"weight": np.ones((5, 2))})
@@ -161,10 +166,10 @@ def _fuse_once(plan: Plan) -> Plan | None:
         new = rule(plan, step)
         if new is None:
             continue
-        at, outputs = plan.steps.index(step), {one.output for one in new}
-        before, after = (
-            [one for one in part if one.output not in outputs] for part in (plan.steps[:at], plan.steps[at:])
-        )
+        at = plan.steps.index(step)
+        outputs = {added.output for added in new}
+        before = [kept for kept in plan.steps[:at] if kept.output not in outputs]
+        after = [kept for kept in plan.steps[at:] if kept.output not in outputs]
         candidate = _without_unread(replace(plan, steps=(*before, *new, *after)))
         if all_operations(candidate) == all_operations(plan):
             return candidate
@@ -180,19 +185,19 @@ def _stacked(plan: Plan, step: Step) -> list[Step] | None:
     """Join linear steps that read the same value into one, with their weights side by side, so it is read once."""
     if (source := _linear_source(plan, step)) is None or plan.branches is not None:
         return None
-    group = [one for one in plan.steps if _linear_source(plan, one) == source]
+    group = [other for other in plan.steps if _linear_source(plan, other) == source]
     if len(group) < 2:
         return None
     flat, stacked = f"{step.output}.flat", f"{step.output}.stacked"
-    widths = [one.weights["weight"].shape[1] for one in group]
+    widths = [member.weights["weight"].shape[1] for member in group]
     weights = {
-        "weight": np.concatenate([one.weights["weight"] for one in group], axis=1),
-        "bias": np.concatenate([_bias(one, width) for one, width in zip(group, widths, strict=True)]),
+        "weight": np.concatenate([member.weights["weight"] for member in group], axis=1),
+        "bias": np.concatenate([_bias(member, width) for member, width in zip(group, widths, strict=True)]),
     }
     starts = np.cumsum([0, *widths]).tolist()
     parts = [
-        Step("part", (stacked,), one.output, settings={"start": start, "shape": list(plan.shapes[one.output])})
-        for one, start in zip(group, starts, strict=False)
+        Step("part", (stacked,), member.output, settings={"start": start, "shape": list(plan.shapes[member.output])})
+        for member, start in zip(group, starts, strict=False)
     ]
     return [Step("flatten", (source,), flat), Step("dense", (flat,), stacked, weights), *parts]
 
@@ -224,12 +229,12 @@ def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
     if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
-    if inner is None or any(one.weights.get("bias", np.empty(0)).ndim > 1 for one in (inner, step)):
+    if inner is None or any(dense.weights.get("bias", np.empty(0)).ndim > 1 for dense in (inner, step)):
         return None
     weights = {}
-    for name, one in (("inner", inner), ("outer", step)):
-        weights[name] = one.weights["weight"]
-        weights[f"{name}_bias"] = _bias(one, one.weights["weight"].shape[1])
+    for name, dense in (("inner", inner), ("outer", step)):
+        weights[name] = dense.weights["weight"]
+        weights[f"{name}_bias"] = _bias(dense, dense.weights["weight"].shape[1])
     return [Step("feed_forward", inner.inputs, step.output, weights, {"activation": active.kernel})]
 
 
@@ -286,16 +291,17 @@ def narrow(plan: Plan) -> tuple[Plan, tuple[int, ...]]:
     >>> line.window, line.channels, channels
     (1, 1, (0,))
     """
-    every, newest = tuple(range(plan.channels)), {step.output for step in plan.readers(INPUT)}
+    every = tuple(range(plan.channels))
     if any(step.kernel != "newest" for step in plan.readers(INPUT)):
         return plan, every
+    newest = {step.output for step in plan.readers(INPUT)}
     readers = [step for step in plan.steps if newest & {*step.inputs}]
     if any(step.kernel != "dense" for step in readers):
         return replace(plan, window=1), every
-    largest = np.max([np.abs(step.weights["weight"]).max(axis=1) for step in readers], axis=0)
+    largest = np.max([np.abs(step.weights["weight"]).max(axis=1) for step in readers], axis=0)  # of each channel
     kept = (0, *(channel for channel in every[1:] if largest[channel] > NEGLIGIBLE * largest.max()))
-    rows = {step.output: {**step.weights, "weight": step.weights["weight"][list(kept)]} for step in readers}
-    steps = tuple(replace(step, weights=rows.get(step.output, step.weights)) for step in plan.steps)
+    weights = {step.output: {**step.weights, "weight": step.weights["weight"][list(kept)]} for step in readers}
+    steps = tuple(replace(step, weights=weights.get(step.output, step.weights)) for step in plan.steps)
     return Plan(1, len(kept), steps), kept
 
 
@@ -322,7 +328,7 @@ def average(plans: Sequence[Plan]) -> Plan:
 
 
 def add_plans(plans: Sequence[Plan]) -> Plan:
-    """The plan whose output is the sum of these plans' outputs; steps that are the same are done once."""
+    """Return the plan whose output is the sum of these plans' outputs; steps that are the same are done once."""
     steps: list[Step] = []
     outputs = [_join(steps, plan, index) for index, plan in enumerate(plans)]
     return _summed(plans[0], steps, outputs)
@@ -339,7 +345,7 @@ def _summed(plan: Plan, steps: Sequence[Step], outputs: Sequence[str]) -> Plan:
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:
     """Append a plan's steps to `steps`, named by `index`, unless they are there already; returns its output's name."""
-    names = {INPUT: INPUT}
+    names = {INPUT: INPUT}  # in `steps`, by the name in `plan`
     for step in plan.steps:
         inputs = tuple(names[name] for name in step.inputs)
         own = Step(step.kernel, inputs, f"{step.output}.{index}", step.weights, step.settings)
@@ -350,17 +356,17 @@ def _join(steps: list[Step], plan: Plan, index: int) -> str:
     return names[plan.steps[-1].output]
 
 
-def _same(one: Step, other: Step) -> bool:
+def _same(step: Step, other: Step) -> bool:
     """Whether two steps compute the same value: same kernel, inputs, settings and weights."""
-    if (one.kernel, one.inputs, dict(one.settings)) != (other.kernel, other.inputs, dict(other.settings)):
+    if (step.kernel, step.inputs, dict(step.settings)) != (other.kernel, other.inputs, dict(other.settings)):
         return False
-    return one.weights.keys() == other.weights.keys() and all(
-        np.array_equal(weight, other.weights[name]) for name, weight in one.weights.items()
+    return step.weights.keys() == other.weights.keys() and all(
+        np.array_equal(weight, other.weights[name]) for name, weight in step.weights.items()
     )
 
 
 def _number_type(plan: Plan) -> type[np.floating]:
-    """The floating-point type of a plan's weights; float32 if it has none."""
+    """Return the floating-point type of a plan's weights; float32 if it has none."""
     kinds = [weight.dtype.type for step in plan.steps for weight in step.weights.values() if weight.dtype.kind == "f"]
     return kinds[0] if kinds else np.float32
 
@@ -402,7 +408,7 @@ def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
         return replace(plan, steps=(*plan.steps, newest, own, Step("add", (last.output, own.output), "device.sum")))
     decision, *branches = last.inputs
     sums = [Step("add", (branch, own.output), f"device.{branch}") for branch in branches]
-    chosen = replace(last, inputs=(decision, *(one.output for one in sums)))
+    chosen = replace(last, inputs=(decision, *(added.output for added in sums)))
     return replace(plan, steps=(*plan.steps[:-1], newest, own, *sums, chosen))
 
 
@@ -417,10 +423,11 @@ def as_shipped(plan: Plan) -> Plan:
 
 
 def _correction_steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
-    """Steps that correct `value`, the output of the plan or of a branch; `numbers` as in `with_learned`."""
+    """Return the steps that correct `value`, the output of the plan or of a branch; `numbers` as in `with_learned`."""
+    of_output, of_inputs, offset = numbers[0], numbers[1:-1], numbers[-1:]
     skip = np.zeros((plan.channels, 1), np.float32)
-    skip[: len(numbers) - 2, 0] = numbers[1:-1]
-    own = {"weight": np.array([[1 + numbers[0]]], np.float32), "bias": numbers[-1:].astype(np.float32)}
+    skip[: len(of_inputs), 0] = of_inputs
+    own = {"weight": np.array([[1 + of_output]], np.float32), "bias": offset.astype(np.float32)}
     name = PREFIX + value
     return (
         Step("newest", (INPUT,), f"{name}.now"),

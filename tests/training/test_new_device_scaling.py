@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scare.data.flags import Flag
 from scare.data.readings import CALIBRATED, FLAGS, Readings
 from scare.training.fit import fit
-from scare.training.new_devices import is_raw, own_share
+from scare.training.new_device_scaling import is_raw, own_share
 from tests.training.small_fits import line_recipe, make_readings
 
 COUNT = 1200

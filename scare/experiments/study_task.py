@@ -15,7 +15,7 @@ import polars as pl
 
 from scare.data.readings import Channel, Readings
 from scare.data.split import Split
-from scare.records import read_json
+from scare.schema import read_json
 
 TASK = "task.json"
 PARTS = ("train", "validation", "test")
@@ -76,18 +76,18 @@ def fingerprint(split: Split) -> dict[str, list[dict[str, Any]]]:
     """Identify the readings of each part: each a `ReadingsFingerprint` as plain values for JSON."""
     parts: dict[str, list[dict[str, Any]]] = {part: [] for part in split.parts}
     for part, readings in split.parts.items():
-        for one in readings:
+        for box in readings:
             digest = hashlib.sha256()
-            for array in (one.times, one.values, one.targets):
+            for array in (box.times, box.values, box.targets):
                 digest.update(np.ascontiguousarray(array).tobytes())
-            assert one.reference is not None  # a split has only readings with a reference
+            assert box.reference is not None  # a split has only readings with a reference
             parts[part].append(
                 {
-                    "device": one.device,
-                    "site": one.site,
-                    "channels": [_without_infinity(channel) for channel in one.channels],
-                    "reference": _without_infinity(one.reference),
-                    "rows": len(one),
+                    "device": box.device,
+                    "site": box.site,
+                    "channels": [_without_infinity(channel) for channel in box.channels],
+                    "reference": _without_infinity(box.reference),
+                    "rows": len(box),
                     "sha256": digest.hexdigest(),
                 }
             )
@@ -95,5 +95,5 @@ def fingerprint(split: Split) -> dict[str, list[dict[str, Any]]]:
 
 
 def _without_infinity(channel: Channel) -> dict[str, Any]:
-    """A channel for JSON, which has no infinity: limits that are not set are left out."""
+    """Return a channel for JSON, which has no infinity: limits that are not set are left out."""
     return {name: value for name, value in asdict(channel).items() if value not in (inf, -inf)}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare import Calibrator, Readings
-from scare.calibrator.known_rows import FEWEST, KEPT, MOST, keep_rows, recognise
+from scare.calibrator.renamed_devices import FEWEST, KEPT, MOST, keep_rows, recognise
 from scare.errors import DataError
 from tests.calibrator.building import make_calibrator
 from tests.training.small_fits import make_readings

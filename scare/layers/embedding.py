@@ -47,7 +47,7 @@ class DualEmbedding(eqx.Module):
         return DualEmbedding(local, jnp.zeros(width), glorot, jnp.zeros(width))
 
     def shared(self, x: Array) -> Array:
-        """The part that all tokens of a window share, [batch, width]."""
+        """Return the part that all tokens of a window share, [batch, width]."""
         if self.overall is None or self.overall_bias is None:
             return jnp.broadcast_to(self.local_bias, (len(x), self.local_bias.shape[0]))
         return x.reshape(len(x), -1) @ self.overall + (self.overall_bias + self.local_bias)
@@ -57,7 +57,7 @@ class DualEmbedding(eqx.Module):
         return x @ self.local + self.shared(x)[:, None, :]
 
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
-        """`__call__` as steps of a plan; `source` are the features themselves, so `scale` [rows] is all ones."""
+        """Return `__call__` as steps of a plan; `source` are the features themselves, so `scale` [rows] is all ones."""
         if self.overall is None:
             return [dense_step(source, output, self.local, self.local_bias)]
         rows = np.ones(len(scale), np.asarray(self.local).dtype)
@@ -66,19 +66,19 @@ class DualEmbedding(eqx.Module):
     def token_steps(
         self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
-        """Write the plan steps of seen · local + share ⊗ shared(source) + bias, [L, width].
+        """Return the plan steps of seen · local + share ⊗ shared(source) + bias, [L, width].
 
         `seen` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights, `bias`
         [L, width]. Row t of `source` is row t of the features divided by scale[t], so weights are multiplied by it.
         """
-        local, constant = np.asarray(self.local), np.asarray(self.local_bias)
+        local, local_bias = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
-            return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, constant)})]
+            return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, local_bias)})]
         overall = np.asarray(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
         rows = {"weight": local} | ({"bias": bias} if bias.any() else {})
         return [
             Step("flatten", (source,), "flat"),
-            Step("dense", ("flat",), "shared", {"weight": overall, "bias": constant + np.asarray(self.overall_bias)}),
+            Step("dense", ("flat",), "shared", {"weight": overall, "bias": local_bias + np.asarray(self.overall_bias)}),
             Step("dense", (seen,), "rows", rows),
             Step("add_outer", ("rows", "shared"), output, {"share": share}),
         ]
@@ -99,7 +99,7 @@ class SequenceLensProjector(eqx.Module):
         return SequenceLensProjector(weight, 0.1 * jax.random.normal(key, (weight.shape[1], width)))
 
     def __call__(self, tokens: Array) -> Array:
-        """Z = Wᵀ X + B from the tokens X [batch, rows, width] of all readings, as the paper writes it."""
+        """Return Z = Wᵀ X + B from the tokens X [batch, rows, width] of all readings, as the paper writes it."""
         return jnp.einsum("tl,btd->bld", self.weight, tokens) + self.bias
 
     def fused(self, x: Array, embedding: DualEmbedding) -> Array:
@@ -112,7 +112,7 @@ class SequenceLensProjector(eqx.Module):
         return seen @ embedding.local + outer + self.bias
 
     def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
-        """`fused` as steps of a plan.
+        """Return `fused` as steps of a plan.
 
         Row t of `source` is row t of the features divided by scale[t], so the weights are multiplied by it.
         """
@@ -123,7 +123,7 @@ class SequenceLensProjector(eqx.Module):
 
 
 def logarithmic_bins(rows: int) -> list[int]:
-    """Bin lengths oldest to newest: powers of two from the newest reading back, the rest in the oldest bin.
+    """Return the bin lengths oldest to newest: powers of two from the newest reading back, the rest in the oldest bin.
 
     >>> logarithmic_bins(60)
     [29, 16, 8, 4, 2, 1]

@@ -17,7 +17,7 @@ from scare.board.certificate import verify
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.export.lowering import Arithmetic
-from scare.models.selection import (
+from scare.models.linear_families import (
     AS_IS,
     DEVICES,
     DRIFT,
@@ -25,25 +25,27 @@ from scare.models.selection import (
     INTERACTIONS,
     LINE,
     LINEAR,
-    NETWORK,
     OFFSET,
     RAW,
     RIDGE,
-    TREES,
     Design,
-    Fitted,
     Linear,
-    SelectionRules,
-    choose_shares,
-    cross_fit,
-    describe_selection,
     fit_effects,
-    fit_families,
     linear_variants,
 )
 from scare.training import loop
 from scare.training.fit import fit
 from scare.training.recipe import Recipe
+from scare.training.selection import (
+    NETWORK,
+    TREES,
+    Fitted,
+    SelectionRules,
+    choose_shares,
+    cross_fit,
+    describe_selection,
+    fit_families,
+)
 from scare.windowing.scaling import Affine, DeviceEffect, Scaling
 from scare.windowing.training_examples import DesignMatrix
 from tests.training.small_fits import make_readings

@@ -17,11 +17,11 @@ FEWEST = 5  # different rows that must be found again, each of them equal
 
 def keep_rows(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
     """Select complete rows of each device, evenly spread: device number, time (seconds), channels [n, 2 + channels]."""
-    devices = list(dict.fromkeys(one.device for one in readings))
+    devices = list(dict.fromkeys(box.device for box in readings))
     kept = []
     for number, device in enumerate(devices):
-        own = [one for one in readings if one.device == device]
-        rows = np.concatenate([np.column_stack([one.times, inputs.select(one)]) for one in own])
+        own = [box for box in readings if box.device == device]
+        rows = np.concatenate([np.column_stack([box.times, inputs.select(box)]) for box in own])
         rows = rows[np.isfinite(rows).all(axis=1)]
         spread = np.linspace(0, len(rows) - 1, min(len(rows), KEPT, max(FEWEST, MOST // len(devices))))
         rows = rows[np.rint(spread).astype(int)]
@@ -37,14 +37,15 @@ def recognise(known: np.ndarray, times: np.ndarray, values: np.ndarray) -> int |
     >>> recognise(known, times, values), recognise(known, times, values + 1)
     (3, None)
     """
+    devices, known_times, known_values = known[:, 0], known[:, 1], known[:, 2:]
     order = np.argsort(times, kind="stable")
-    place = np.searchsorted(times, known[:, 1], sorter=order).clip(max=len(times) - 1)
-    at = order[place]
-    common = times[at] == known[:, 1]
-    equal = (values[at] == known[:, 2:]).all(axis=1)
-    found = [
-        number
-        for number in np.unique(known[common, 0]).astype(int).tolist()
-        if equal[own := common & (known[:, 0] == number)].all() and len(np.unique(known[own, 2:], axis=0)) >= FEWEST
-    ]
+    place = np.searchsorted(times, known_times, sorter=order).clip(max=len(times) - 1)
+    at = order[place]  # for each known row, the first reading that is not earlier
+    same_time = times[at] == known_times
+    equal = (values[at] == known_values).all(axis=1)
+    found = []
+    for number in np.unique(devices[same_time]).astype(int).tolist():
+        own = same_time & (devices == number)
+        if equal[own].all() and len(np.unique(known_values[own], axis=0)) >= FEWEST:
+            found.append(number)
     return found[0] if len(found) == 1 else None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scare.calibrator.parity import (
+from scare.calibrator.parity_tolerance import (
     Tolerance,
     coded_steps,
     hash_steps,

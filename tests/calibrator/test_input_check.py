@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scare.calibrator.mix_ups import explain_mix_ups
+from scare.calibrator.input_check import explain_mix_ups
 from scare.data.flags import QualitySettings
 from scare.data.readings import Channel
 from scare.windowing.inputs import Inputs

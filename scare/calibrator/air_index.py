@@ -1,0 +1,207 @@
+"""Air quality indices of calibrated values: the US AQI with NowCast, the European index, and how sure a category is.
+
+    rows with their interval → hourly means → NowCast, 8 or 24 hours → category, index, probability of each category
+
+The interval of an average is taken to be the average of the intervals, because errors of neighbouring rows are alike
+(docs/intervals.md). A probability is that of a normal distribution with another spread on either side of the value, so
+that the interval has its stated share. EPA's NowCast of ozone needs two weeks of data and a regression; ozone's is the
+mean of the last eight hours here, which is what the daily index is made of.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from itertools import pairwise
+from math import erf, floor, isfinite, sqrt
+from pathlib import Path
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from scare.data.quantities import conversion, find_quantity, quantity, spell_unit
+from scare.data.readings import CALIBRATED, DEVICE, HIGH, LOW, TIME, TIME_TYPE, Channel
+from scare.errors import UsageError
+from scare.schema import Amount, Finite, Positive, convert, load_toml
+from scare.words import suggestion
+
+TABLE = Path(__file__).with_name("air_index.toml")
+HOUR = 3600.0  # s
+COMPLETE = 0.75  # share of its readings that an hour needs, and of its hours that a mean needs
+NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5
+HOURS = {"nowcast": NOWCAST_HOURS, "24h": 24, "8h": 8, "1h": 1}
+COLUMNS = (CALIBRATED, LOW, HIGH)
+
+
+@dataclass(frozen=True)
+class Breakpoints:
+    """Where the categories of one pollutant begin; the header of `air_index.toml` explains the fields."""
+
+    unit: str
+    averaging: Literal["nowcast", "24h", "8h", "1h"]
+    step: Amount
+    begins: tuple[Finite, ...]
+    end: Positive
+
+
+@dataclass(frozen=True)
+class AirIndex:
+    """An index with its categories and the breakpoints of its pollutants."""
+
+    title: str
+    as_of: date
+    source: str
+    second_hand: str
+    categories: tuple[str, ...]
+    values: tuple[int, ...]
+    temperature: Finite
+    pollutants: Mapping[str, Breakpoints]
+
+
+@cache
+def air_indices() -> Mapping[str, AirIndex]:
+    """All indices, by name."""
+    return convert(load_toml(TABLE), dict[str, AirIndex], TABLE)
+
+
+def find_index(name: str, target: Channel) -> "IndexOf":
+    """The index of this name for what a calibrator measures; an error says what it is not for."""
+    if name not in air_indices():
+        raise UsageError(f"--index: no index is called '{name}'{suggestion(name, air_indices())}")
+    index, found = air_indices()[name], find_quantity(target.name)
+    if found is None or found.name not in index.pollutants:
+        raise UsageError(f"--index {name} is for {', '.join(index.pollutants)}; {target.name} is none of them")
+    points = index.pollutants[found.name]
+    to_unit = conversion(spell_unit(target.unit), points.unit, quantity(found.name).molar_mass, index.temperature)
+    if to_unit is None:
+        given = f"in {target.unit}" if target.unit else "without a unit"
+        raise UsageError(f"--index {name} takes {found.name} in {points.unit} or what converts to it, not {given}")
+    return IndexOf(index, points, to_unit.gain)
+
+
+@dataclass(frozen=True)
+class IndexOf:
+    """An index for one pollutant; values are multiplied by `gain` to the breakpoints' unit."""
+
+    index: AirIndex
+    points: Breakpoints
+    gain: float
+
+    def value(self, concentration: float) -> int | None:
+        """The index of a concentration in the breakpoints' unit; None for an index of categories only, or beyond it.
+
+        >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
+        >>> [pm25.value(one) for one in (0.0, 9.0, 35.4, 55.5, 125.4, 900.0)]
+        [0, 50, 100, 151, 200, 500]
+        """
+        if not self.index.values or not isfinite(concentration):
+            return None
+        place = self.place(concentration)
+        low_index = self.index.values[place]
+        last = place == len(self.points.begins) - 1
+        high_index = self.index.values[place + 1] - (0 if place == len(self.index.categories) - 1 else 1)
+        low = self.points.begins[place]
+        high = self.points.end if last else self.points.begins[place + 1] - self.points.step
+        share = min(1.0, max(0.0, (self._truncate(concentration) - low) / (high - low)))
+        return floor(low_index + share * (high_index - low_index) + 0.5)
+
+    def place(self, concentration: float) -> int:
+        """The number of the category of a concentration."""
+        truncated = self._truncate(concentration)
+        return max(0, int(np.searchsorted(self.points.begins, truncated, side="right")) - 1)
+
+    def probabilities(self, value: float, low: float, high: float, level: float) -> list[float]:
+        """The probability of each category, from an interval that contains the truth in a share `level` of cases.
+
+        >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
+        >>> [round(one, 2) for one in pm25.probabilities(9.1, 5.0, 13.2, 0.9)[:3]]
+        [0.5, 0.5, 0.0]
+        """
+        z = NormalDist().inv_cdf(0.5 + level / 2)
+        below, above = max(1e-9, (value - low) / z), max(1e-9, (high - value) / z)
+
+        def share_under(edge: float) -> float:
+            return 0.5 * (1 + erf((edge - value) / (below if edge < value else above) / sqrt(2)))
+
+        edges = [-np.inf, *self.points.begins[1:], np.inf]
+        return [share_under(end) - share_under(begin) for begin, end in pairwise(edges)]
+
+    def average(self, hours: np.ndarray) -> np.ndarray:
+        """Average hourly values [hours, k], the newest last, NaN for none; NaN if too few are there.
+
+        >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
+        >>> pm25.average(np.array([[10.0]] * 11 + [[20.0]])).round(3)
+        array([15.001])
+        """
+        count = HOURS[self.points.averaging]
+        recent = hours[-count:]
+        known = np.isfinite(recent[:, 0])
+        nothing = np.full(hours.shape[1], np.nan)
+        if self.points.averaging != "nowcast":
+            return recent[known].mean(axis=0) if known.sum() >= COMPLETE * count else nothing
+        if known[-3:].sum() < 2:
+            return nothing
+        highest, lowest = recent[known, 0].max(), recent[known, 0].min()
+        weight = max(LEAST_WEIGHT, lowest / highest) if highest > 0 else 1.0
+        weights = weight ** np.arange(len(recent) - 1, -1, -1.0)[known]
+        return (weights[:, None] * recent[known]).sum(axis=0) / weights.sum()
+
+    def _truncate(self, concentration: float) -> float:
+        step = self.points.step
+        return floor(concentration / step + 1e-9) * step if step else concentration
+
+
+@dataclass
+class HourlyIndex:
+    """Hourly means of calibrated rows and their intervals, added up as rows come, and the index of each hour."""
+
+    of: IndexOf
+    level: float
+    step_seconds: float
+    sums: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)  # by device and hour: sums and count
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Add rows with device, time, calibrated, low and high; rows without a value count as missing."""
+        hour = (pl.col(TIME).dt.epoch("s") // int(HOUR)).alias("hour")
+        known = rows.filter(pl.col(CALIBRATED).is_not_null())
+        sums = known.group_by(DEVICE, hour).agg(*(pl.col(name).fill_null(np.nan).sum() for name in COLUMNS), pl.len())
+        for device, number, *parts in sums.iter_rows():
+            own = self.sums.setdefault(device, {})
+            own[number] = own.get(number, np.zeros(4)) + np.array(parts, float)
+
+    def table(self) -> pl.DataFrame:
+        """A row for each device and hour with an average: concentration, interval, index, category, probabilities."""
+        names = [f"p_{name.replace(' ', '_')}" for name in self.of.index.categories[: len(self.of.points.begins)]]
+        numbers = ("concentration", LOW, HIGH)
+        schema = {
+            **{DEVICE: pl.String, TIME: pl.Int64},
+            **dict.fromkeys(numbers, pl.Float64),
+            **{"index": pl.Int64, "category": pl.String},
+            **dict.fromkeys(names, pl.Float64),
+        }
+        table = pl.DataFrame(list(self._rows()), schema, orient="row")
+        return table.with_columns((pl.col(TIME) * 1_000_000).cast(TIME_TYPE)).with_columns(
+            pl.col(*numbers, *names).fill_nan(None)
+        )
+
+    def _rows(self) -> Iterator[tuple[object, ...]]:
+        expected = max(1.0, HOUR / self.step_seconds)
+        count = HOURS[self.of.points.averaging]
+        for device, hours in sorted(self.sums.items()):
+            first, last = min(hours), max(hours)
+            means = np.full((last - first + 1, 3), np.nan)
+            for number, sums in hours.items():
+                if sums[3] >= COMPLETE * expected:
+                    means[number - first] = self.of.gain * sums[:3] / sums[3]
+            for place in range(len(means)):
+                value, low, high = self.of.average(means[max(0, place - count + 1) : place + 1]).tolist()
+                if not isfinite(value):
+                    continue
+                likely = [np.nan] * len(self.of.points.begins)
+                if isfinite(low) and isfinite(high):
+                    likely = self.of.probabilities(value, low, high, self.level)
+                category = self.of.index.categories[self.of.place(value)]
+                begin = int(HOUR) * (first + place)
+                yield device, begin, value, low, high, self.of.value(value), category, *likely

@@ -1,0 +1,146 @@
+"""Explain why new readings differ from those of training: another unit, a power of ten, or swapped channels.
+
+One row may be flagged OUTSIDE because of the weather; if a whole channel differs, something has usually been mixed
+up. An explanation must bring the channel back to the mean and spread that it had in training.
+The flag itself is set by `windowing/training_range`. Called by `scare predict`.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import numpy as np
+
+from scare.data.column_summary import LETTERS
+from scare.data.quantities import conversion, display_unit, find_quantity, find_unit, guess_unit, spell_unit, units
+from scare.data.readings import Channel
+from scare.windowing.inputs import Inputs
+
+# Distances of `_distance`: weather alone stays below UNLIKE, a channel after a right guess below ALIKE.
+UNLIKE, ALIKE = 2.0, 1.2
+# Factors to try; values that are 10 times too small are not tried, as clean air may be a tenth of polluted air.
+TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)
+LEAST_ROWS = 30
+OFTEN = 0.1  # share of the rows
+# A code is at least this far from the next value, as a share of the range of training, and appears this often.
+FAR, LEAST_REPEATS = 0.2, 3
+
+
+def explain_mix_ups(inputs: Inputs, values: np.ndarray) -> list[str]:
+    """Return a sentence for each likely mix-up in `values` [rows, channels]; none if they look like training's."""
+    columns = [_without_tails(column[np.isfinite(column)]) for column in values.T]
+    if inputs.training_range is None or min(map(len, columns), default=0) < LEAST_ROWS:
+        return []
+    distance = _distance(inputs)
+    unlike = {at for at, column in enumerate(columns) if distance(at, column) > UNLIKE}  # indices of channels
+    names = [channel.name for channel in inputs.channels]
+    found = []
+    for first, second in combinations(range(len(columns)), 2):
+        crossed = max(distance(first, columns[second]), distance(second, columns[first]))
+        if {first, second} & unlike and crossed < ALIKE:
+            found.append(
+                f"{names[first]} and {names[second]} seem to be swapped: each looks like the other in training."
+            )
+            unlike -= {first, second}
+    usual = inputs.scaling.fleet.invert(np.array(inputs.training_range.mean))
+    for at in sorted(unlike):
+        guesses = [(round(distance(at, changed), 6), cause) for changed, cause in _guesses(inputs, at, columns[at])]
+        nearest, cause = min(guesses, key=lambda guess: guess[0])  # of equal ones the first: a unit before a factor
+        if nearest < ALIKE:
+            mean = columns[at].mean()
+            found.append(f"{names[at]} {cause}: its mean is {mean:.3g}, in training it was {usual[at]:.3g}.")
+    return found
+
+
+def describe_unit(channel: Channel, stated: str) -> str:
+    """Say that a file states another unit for a channel than the model reads; empty if it states none, or that one.
+
+    >>> describe_unit(Channel("NO2", "ppb"), "µg/m³")
+    'the file states µg/m³ for NO2, and the model reads ppb'
+    """
+    unit = find_unit(stated) or LETTERS.get(stated.strip("()[] "), "")
+    wanted = channel.unit or guess_unit(channel.name)
+    if not unit or not wanted or spell_unit(unit) == spell_unit(wanted):
+        return ""
+    return f"the file states {display_unit(unit)} for {channel.name}, and the model reads {display_unit(wanted)}"
+
+
+def describe_unlike(inputs: Inputs, values: np.ndarray) -> str:
+    """Describe which channels of `values` [rows, channels] are often beyond training's, for rows flagged OUTSIDE."""
+    if inputs.training_range is None:
+        return ""
+    low, high = _extremes(inputs)
+    shares = ((values < low) | (values > high)).mean(axis=0)
+    often = [
+        f"{channel.name} is outside {lowest:.3g} to {highest:.3g} in {100 * share:.0f} % of the rows"
+        for channel, lowest, highest, share in zip(inputs.channels, low, high, shares, strict=True)
+        if share > OFTEN
+    ]
+    listed = "; ".join(often)
+    return f"{listed}." if listed else "no single channel, but their combination: check that no columns are swapped."
+
+
+def find_codes_beyond(inputs: Inputs, at: int, values: np.ndarray) -> list[float]:
+    """Find codes in a channel's values: its lowest or highest, if repeated and far from the next and from training."""
+    distinct, counts = np.unique(values, return_counts=True)
+    if inputs.training_range is None or len(distinct) < LEAST_ROWS:
+        return []
+    low, high = (limits[at] for limits in _extremes(inputs))
+    far = FAR * (high - low)
+    often = max(LEAST_REPEATS, len(values) / 1000)
+    # Index of an end, its distance from the next value, and whether it is beyond training.
+    ends = (
+        (0, distinct[1] - distinct[0], distinct[0] < low),
+        (-1, distinct[-1] - distinct[-2], distinct[-1] > high),
+    )
+    return [float(distinct[end]) for end, gap, is_beyond in ends if is_beyond and gap > far and counts[end] >= often]
+
+
+def _extremes(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest value of each channel in training, in its unit: two of [channels]."""
+    assert inputs.training_range is not None
+    scaled = np.array(inputs.training_range.low), np.array(inputs.training_range.high)
+    return inputs.scaling.fleet.invert(scaled[0]), inputs.scaling.fleet.invert(scaled[1])
+
+
+def _distance(inputs: Inputs) -> Callable[[int, np.ndarray], float]:
+    """Make a function of a channel's index and values, which returns how far the values are from training.
+
+    It is the larger of the distance of the means, in standard deviations of training, and of the logarithm to base 2
+    of the ratio of the standard deviations.
+    """
+    assert inputs.training_range is not None
+    whitening = np.array(inputs.training_range.whitening)
+    spread = np.sqrt(np.diag(np.linalg.inv(whitening.T @ whitening))) * inputs.scaling.fleet.scale
+    mean = inputs.scaling.fleet.invert(np.array(inputs.training_range.mean))
+
+    def distance(at: int, values: np.ndarray) -> float:
+        ratio = max(values.std(), 1e-9 * spread[at]) / spread[at]
+        return float(max(abs(values.mean() - mean[at]) / spread[at], abs(np.log2(ratio))))
+
+    return distance
+
+
+def _guesses(inputs: Inputs, at: int, values: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+    """Yield the values as they would be without each mistake, and the mistake."""
+    channel = inputs.channels[at]
+    unit = channel.unit or guess_unit(channel.name)
+    quantity = find_quantity(channel.name)
+    for other in units():
+        way = conversion(other, unit, quantity.molar_mass if quantity else None) if unit else None
+        if way and (way.gain, way.offset) != (1.0, 0.0):
+            yield (
+                way.gain * values + way.offset,
+                f"seems to be in {display_unit(other)} instead of {display_unit(unit)}",
+            )
+    for factor in TOO_LARGE:
+        yield values / factor, f"is about {factor:g} times as large as in training"
+    for factor in TOO_SMALL:
+        yield values * factor, f"is about {factor:g} times smaller than in training"
+
+
+def _without_tails(values: np.ndarray) -> np.ndarray:
+    """Return the values without the lowest and highest percent, in which codes and spikes are."""
+    if not len(values):
+        return values
+    low, high = np.quantile(values, [0.01, 0.99])
+    return values[(values >= low) & (values <= high)]

@@ -1,0 +1,314 @@
+"""The linear families that model selection compares: ridge regressions, products, device effects and drift.
+
+    as is          the first channel's newest reading, and that plus an offset
+    linear         ridge regression on the newest reading, on all channels, or on the whole window
+    interactions   like `linear`, with products of the newest readings
+    devices        the newest readings of all channels, with an offset and a slope for each device
+    drift          like `devices`, with an offset that changes in steps over the training period; the last one is kept
+
+All of them, `as is` included, are `Linear`: their mean is again one linear model of the same columns, so averaging them
+costs nothing on a board. They are fitted in closed form, from the moments of their columns. `training.selection` judges
+them and `training.combination` averages them; a network starts at their mean.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from scare.windowing.scaling import NO_EFFECT, DeviceEffect, Scaling
+from scare.windowing.training_examples import DesignMatrix
+
+AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
+LINEAR_FAMILIES = (AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT)
+RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes, besides trees and network
+# A regression with no more coefficients than channels: a penalty chosen on validation would only flatten the line.
+UNPENALISED = (LINE, "other channels")
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # ridge penalties to try, per example
+DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
+EVIDENCE_ROUNDS = 30
+FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
+FEWEST_EFFECTIVE = 20  # independent rows assumed at least
+BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
+TINY = 1e-30
+
+Solution = tuple[np.ndarray, float]  # weights [columns], bias
+Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear model of the columns, plus an offset and a slope for each known device."""
+
+    weights: np.ndarray  # [columns]
+    bias: float
+    effects: Mapping[str, DeviceEffect] = field(default_factory=dict)
+
+    @property
+    def solution(self) -> Solution:
+        """Weights and bias."""
+        return self.weights, self.bias
+
+    @staticmethod
+    def mean(models: Sequence["Linear"], shares: Sequence[float]) -> "Linear":
+        """Add up models, each times its share; a model has no effect for a device that it does not know."""
+        effects: dict[str, DeviceEffect] = {}
+        for model, share in zip(models, shares, strict=True):
+            for device, (offset, slope) in model.effects.items():
+                before = effects.get(device, DeviceEffect(0.0, 0.0))
+                effects[device] = DeviceEffect(before.offset + share * offset, before.slope + share * slope)
+        weights = np.sum([share * model.weights for model, share in zip(models, shares, strict=True)], axis=0)
+        return Linear(weights, sum(share * m.bias for m, share in zip(models, shares, strict=True)), effects)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Examples as the columns that linear families are fitted to: the features, then `extra` columns made of them."""
+
+    data: DesignMatrix
+    scaling: Scaling  # scaling of the features
+    newest: int  # the row of the features that is the newest reading
+    extra: Extra | None = None
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The columns of all examples: flat features, then the extra ones, [n, rows·channels + extra]."""
+        return np.concatenate([columns for columns, _ in batches(self.data, self.extra)])
+
+    @cached_property
+    def moments(self) -> "Moments":
+        """Sums of products of the columns and targets, from which a ridge regression is solved."""
+        return Moments.from_batches(batches(self.data, self.extra), self.size)
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        few = self.data.features[:1]
+        more = self.extra(few).shape[1] if self.extra else 0
+        return int(np.prod(few.shape[1:])) + more
+
+    @property
+    def latest(self) -> np.ndarray:
+        """Indices of the columns with the newest readings [channels]."""
+        rows, channels = self.data.features.shape[1:]
+        return np.arange(rows * channels).reshape(rows, channels)[self.newest]
+
+    @property
+    def first(self) -> np.ndarray:
+        """The newest reading of the first channel, scaled [n]."""
+        return self.data.features[:, self.newest, 0].astype(np.float64)
+
+    def predict(self, model: Linear) -> np.ndarray:
+        """Return the outputs of a linear model, device effects included [n]."""
+        effects = np.array([model.effects.get(device, NO_EFFECT) for device in self.data.names]).reshape(-1, 2)
+        offsets, slopes = effects[self.data.devices].T
+        return self.columns @ model.weights + model.bias + offsets + slopes * self.first
+
+
+FitLinear = Callable[[Design], Linear]
+
+
+def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
+    """Return, for each linear family, the functions that fit its variants, by name."""
+    # Indices of columns: the newest readings, all readings, and the products of the newest.
+    latest = train.latest
+    window = np.arange(train.data.features[0].size)
+    products = np.arange(len(window), train.size)
+    channels = len(latest)
+    linear = {LINE: latest[:1]}
+    if channels > 1:
+        linear["other channels"] = latest
+    if len(window) > channels:
+        linear["history"] = window
+    crossed = {
+        f"{name} and products with {what}": np.concatenate([inputs, products[:count]])
+        for what, count in (("the first channel", channels), ("each other", len(products)))
+        for name, inputs in linear.items()
+        if len(products) and (channels > 1 or what == "the first channel")
+    }
+
+    def ridge(inputs: np.ndarray, penalty: float) -> FitLinear:
+        return lambda design: Linear(*design.moments.solve(penalty, inputs))
+
+    def all_ridges(structures: Mapping[str, np.ndarray]) -> dict[str, FitLinear]:
+        ridges = {}
+        for name, inputs in structures.items():
+            if name in UNPENALISED:
+                ridges[name] = ridge(inputs, PENALTIES[0])
+            else:
+                ridges |= {f"{name}, penalty {penalty:g}": ridge(inputs, penalty) for penalty in PENALTIES}
+        return ridges
+
+    variants: dict[str, dict[str, FitLinear]] = {}
+    if same_unit:
+        variants[AS_IS] = {
+            RAW: lambda design: as_is(design, with_offset=False),
+            OFFSET: lambda design: as_is(design, with_offset=True),
+        }
+    variants[LINEAR] = all_ridges(linear)
+    if crossed:
+        variants[INTERACTIONS] = all_ridges(crossed)
+    if len(np.unique(train.data.devices)) > 1:  # the offset of a single device is the bias
+        variants[DEVICES] = {DEVICES: lambda design: fit_effects(design, steps=1)[0]}
+    variants[DRIFT] = {DRIFT: lambda design: fit_effects(design, steps=DRIFT_STEPS)[0]}
+    return variants
+
+
+def as_is(design: Design, with_offset: bool) -> Linear:
+    """Return the model "newest reading of channel 0", in its own unit; `with_offset` adds the mean error to it.
+
+    The reading is unscaled, with the scaling of its device, and scaled as the target.
+    """
+    scaling = design.scaling
+    target_center, target_scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
+    fleet_center, fleet_scale = float(scaling.fleet.center[0]), float(scaling.fleet.scale[0])
+    effects = {
+        device: DeviceEffect((own.center[0] - fleet_center) / target_scale, (own.scale[0] - fleet_scale) / target_scale)
+        for device, own in scaling.devices.items()
+    }
+    weights = np.zeros(design.size)
+    weights[design.latest[0]] = fleet_scale / target_scale
+    reading = Linear(weights, (fleet_center - target_center) / target_scale, effects)
+    if not with_offset:
+        return reading
+    offset = float((design.data.targets - design.predict(reading)).mean())
+    return Linear(weights, reading.bias + offset, effects)
+
+
+def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
+    """Fit the newest readings with device effects and an offset that may change `steps` - 1 times.
+
+    Returns the model and its residuals [n]. Effects and changes are shrunk to zero: each group has a normal prior with
+    the variance that maximises the evidence (MacKay 1992). Successive errors are alike, so n rows count as
+    n (1 - r) / (1 + r), with r their autocorrelation. The model has the last offset, because it is meant for later
+    rows; the residuals use the offset at the time of each row.
+    """
+    data, latest = design.data, design.latest
+    newest = data.features[:, design.newest].astype(np.float64)
+    known = np.unique(data.devices)
+    # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
+    is_device = (data.devices[:, None] == known).astype(np.float64) if len(known) > 1 else np.empty((len(newest), 0))
+    change_times = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
+    is_later = (data.times[:, None] >= change_times).astype(np.float64)
+    parts = [np.ones((len(newest), 1)), newest, is_device, is_device * newest[:, :1], is_later]
+    borders = np.cumsum([0, *(part.shape[1] for part in parts)])
+    columns = np.concatenate(parts, axis=1)
+    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]  # shrunk to zero
+    targets = data.targets.astype(np.float64)
+    found = _fit_with_priors(columns, targets, groups, np.lexsort((data.times, data.devices)))
+    bias, slopes, device_offsets, device_slopes, changes = (found[start:stop] for start, stop in pairwise(borders))
+    weights = np.zeros(design.size)
+    weights[latest] = slopes
+    pairs = zip(known, device_offsets, device_slopes, strict=True) if len(known) > 1 else ()
+    effects = {data.names[number]: DeviceEffect(float(offset), float(slope)) for number, offset, slope in pairs}
+    return Linear(weights, float(bias[0] + changes.sum()), effects), data.targets - columns @ found
+
+
+def _fit_with_priors(
+    columns: np.ndarray, targets: np.ndarray, groups: Sequence[np.ndarray], order: np.ndarray
+) -> np.ndarray:
+    """Fit a regression in which each group of columns has a normal prior, whose variance maximises the evidence.
+
+    Returns the coefficients [columns]; the updates are those of automatic relevance determination (MacKay 1992).
+    `order` puts the rows of each device one after another, oldest first.
+    """
+    count = len(targets)
+    gram, moment = columns.T @ columns, columns.T @ targets
+    variance = np.full(columns.shape[1], FREE_VARIANCE)
+    for group in groups:
+        variance[group] = 0.1
+    noise, effective = max(0.3 * float(targets.var()), TINY), float(count)
+    for _ in range(EVIDENCE_ROUNDS):
+        precision = effective / count / noise
+        covariance = np.linalg.inv(precision * gram + np.diag(1 / variance))
+        found = precision * (covariance @ moment)
+        errors = (targets - columns @ found)[order]
+        noise = max(float(np.square(errors).mean()), 1e-9)
+        correlation = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
+        effective = max(count * (1 - correlation) / (1 + correlation), min(count, FEWEST_EFFECTIVE))
+        for group in groups:
+            spread = np.square(found[group]).sum() + np.trace(covariance[np.ix_(group, group)])
+            variance[group] = max(float(spread) / len(group), 1e-8)
+    return found
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Means and covariances of columns and target: all that ridge regression on any of the columns needs."""
+
+    mean: np.ndarray  # [columns]
+    target_mean: float
+    covariance: np.ndarray  # [columns, columns]
+    with_target: np.ndarray  # [columns]
+
+    @staticmethod
+    def from_batches(batches: Iterable[tuple[np.ndarray, np.ndarray]], size: int) -> "Moments":
+        """Accumulate batches of columns [n, size] and targets [n]."""
+        count, target_total = 0, 0.0
+        gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+        for columns, targets in batches:
+            wide = columns.astype(np.float64)
+            gram += wide.T @ wide
+            moment += wide.T @ targets
+            total += wide.sum(axis=0)
+            count, target_total = count + len(targets), target_total + float(targets.sum(dtype=np.float64))
+        mean, target_mean = total / count, target_total / count
+        return Moments(mean, target_mean, gram / count - np.outer(mean, mean), moment / count - mean * target_mean)
+
+    def solve(self, penalty: float, inputs: np.ndarray | None = None) -> Solution:
+        """Solve ridge regression on the columns `inputs` (None: all); other weights are 0, the bias is unpenalised."""
+        chosen = np.arange(len(self.mean)) if inputs is None else inputs
+        weights = np.zeros(len(self.mean))
+        square = self.covariance[np.ix_(chosen, chosen)] + penalty * np.eye(len(chosen))
+        weights[chosen] = np.linalg.solve(square, self.with_target[chosen])
+        return weights, self.target_mean - float(self.mean @ weights)
+
+
+@dataclass(frozen=True)
+class RidgeChoice:
+    """A ridge regression on some of the columns, whose penalty was chosen on validation."""
+
+    inputs: np.ndarray  # indices of columns
+    penalty: float
+
+    def fit(self, data: DesignMatrix) -> Solution:
+        """Fit to features: weights [rows·channels] and bias."""
+        return Moments.from_batches(batches(data), data.features[0].size).solve(self.penalty, self.inputs)
+
+
+def choose_ridge(train: DesignMatrix, validation: DesignMatrix, newest: int) -> RidgeChoice:
+    """Choose ridge regression on the newest row or on all rows, and its penalty, by the error on validation.
+
+    >>> x = np.random.default_rng(0).normal(size=(500, 4, 1))
+    >>> targets, times, devices = 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0), np.zeros(500, int)
+    >>> data = DesignMatrix(x, targets, times, devices, ("",))
+    >>> weights, bias = choose_ridge(data, data, newest=-1).fit(data)
+    >>> np.round(weights, 2), round(bias, 2)
+    (array([ 0., -1.,  0.,  2.]), 3.0)
+    """
+    _, rows, channels = train.features.shape
+    window = np.arange(rows * channels)
+    structures = [window] if rows == 1 else [window.reshape(rows, channels)[newest], window]
+    moments = Moments.from_batches(batches(train), rows * channels)
+    choices = [RidgeChoice(inputs, penalty) for inputs in structures for penalty in PENALTIES]
+    solutions = [moments.solve(choice.penalty, choice.inputs) for choice in choices]
+    return choices[int(np.argmin(squared_errors(batches(validation), solutions)))]
+
+
+def squared_errors(batches: Iterable[tuple[np.ndarray, np.ndarray]], solutions: list[Solution]) -> np.ndarray:
+    """Return the squared error of each solution, summed over the examples [solutions]."""
+    weights = np.stack([weight for weight, _ in solutions], axis=1)
+    biases = np.array([bias for _, bias in solutions])
+    errors = [np.square(columns @ weights + biases - targets[:, None]).sum(axis=0) for columns, targets in batches]
+    return np.sum(errors, axis=0)
+
+
+def batches(data: DesignMatrix, extra: Extra | None = None) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    """Yield columns [n, rows·channels + more] and targets [n], at most `BATCH_ROWS` at a time."""
+    for start in range(0, len(data.targets), BATCH_ROWS):
+        part = data.features[start : start + BATCH_ROWS]
+        flat = part.reshape(len(part), -1)
+        columns = flat if extra is None else np.concatenate([flat, extra(part)], axis=1)
+        yield columns, data.targets[start : start + BATCH_ROWS]
