@@ -4,8 +4,8 @@ A job is a function of this package and plain values: names and content hashes, 
 a pool of its own, so a job that kills its process takes no other job with it. A job whose process or worker is lost is
 tried once more.
 
-A cluster's worker may not see the folder of a job: `pack` turns the folder into bytes, and `run_on_packed` unpacks it
-there and sends back what the job wrote. Equal files give equal bytes, so they are sent and unpacked only once.
+A cluster's worker may have no access to a job's folder: `pack` turns the folder into bytes, and `run_on_packed` unpacks
+it there and sends back what the job wrote. Equal files give equal bytes, so they are sent and unpacked only once.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class Executor(Protocol):
         """Start a job."""
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Say why a finished job was lost with its process or worker; None if it returned or raised."""
+        """Return why a finished job was lost with its process or worker; None if it returned or raised."""
 
     def close(self) -> None:
         """Stop the jobs that are running, and wait for them to end."""
@@ -100,7 +100,7 @@ class LocalProcesses:
         return ProcessPoolExecutor(1, initializer=_set_up_process, initargs=(os.getpid(),), env=ONE_THREAD)
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Say that the process died with the job, and its exit code; None if it did not."""
+        """Return a sentence with the exit code if the process died with the job, else None."""
         error = future.exception()
         if not isinstance(error, BrokenExecutor):
             return None
@@ -116,7 +116,8 @@ class LocalProcesses:
 class InProcess:
     """Runs jobs in this process: `submit` returns when the job is done."""
 
-    size, shared = 1, False
+    size = 1
+    shared = False
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Run a job; its exception reaches the caller."""
@@ -125,7 +126,7 @@ class InProcess:
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Always None: a job cannot be lost without this process."""
+        """Return None: a job cannot be lost without this process."""
         return None
 
     def close(self) -> None:
@@ -157,7 +158,8 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
 
     A job that was lost is started again once, and its outcome is that of the second attempt.
     """
-    waiting, running = iter(todo), dict[Future[Any], Arguments]()
+    waiting = iter(todo)
+    running = dict[Future[Any], Arguments]()
     retried = dict[int, Arguments]()  # by id, since arguments may not be hashable; kept alive, so ids stay unique
     while True:
         while len(running) < executor.size and (arguments := next(waiting, None)) is not None:
@@ -175,7 +177,7 @@ def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Argumen
 
 
 def _set_up_process(parent: int) -> None:
-    """Let a new local process ignore Ctrl-C, and end with its parent (a process id)."""
+    """Make a new local process ignore Ctrl-C, and end with its `parent`, a process id."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
@@ -189,7 +191,7 @@ def _exit_with_parent(parent: int) -> None:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let processes started in this block ignore Ctrl-C from their first moment, even while they import."""
+    """Make processes started in this block ignore Ctrl-C from their first moment, even while they import."""
     if current_thread() is not main_thread():
         yield  # only the main thread may set signal handlers
         return
@@ -221,7 +223,7 @@ class DaskCluster:
             raise UnreachableError(
                 f"could not reach the Dask scheduler at {address} ({reason}); start it with: dask scheduler"
             ) from error
-        self._executor = self._client.get_executor(pure=False)  # pure: equal calls would run once
+        self._executor = self._client.get_executor(pure=False)  # if pure, equal calls would run only once
         try:
             self.size = self._count_threads()
         except BaseException:
@@ -229,13 +231,16 @@ class DaskCluster:
             raise
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Start a job on a free worker; equal bytes are sent once, however many jobs take them."""
-        scattered = [self._client.scatter(one, hash=True) if isinstance(one, bytes) else one for one in arguments]
+        """Start a job on a free worker; equal bytes are sent only once, however many jobs take them."""
+        scattered = [
+            self._client.scatter(argument, hash=True) if isinstance(argument, bytes) else argument
+            for argument in arguments
+        ]
         future: Future[Any] = self._executor.submit(work, *scattered)
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Say that every worker that tried the job was lost; None if that is not so."""
+        """Return a sentence if every worker that tried the job was lost, else None."""
         from distributed import KilledWorker
 
         if future.cancelled():
@@ -252,8 +257,10 @@ class DaskCluster:
         """Count how many jobs the workers can run at once; raises a UsageError if one has another version of scare."""
         for worker, version in self._client.run(_version, on_error="return").items():
             if version != scare.__version__:
-                has = f"has scare {version}" if isinstance(version, str) else f"cannot load scare ({version})"
-                raise UsageError(f"the Dask worker {worker} {has}; install scare {scare.__version__} there, as here")
+                problem = f"has scare {version}" if isinstance(version, str) else f"cannot load scare ({version})"
+                raise UsageError(
+                    f"the Dask worker {worker} {problem}; install scare {scare.__version__} there, as here"
+                )
         threads = sum(self._client.nthreads().values())
         if not threads:
             raise UnreachableError("the Dask scheduler has no worker; start one with: dask worker HOST:PORT")
@@ -261,7 +268,7 @@ class DaskCluster:
 
 
 def _version() -> str:
-    """The version of scare; run on every worker."""
+    """Return the version of scare; run on every worker."""
     return scare.__version__
 
 

@@ -1,7 +1,7 @@
-"""What happens to readings between their arrival and the journal and fleet of `pipeline`.
+"""Readings that arrive late, early, out of order or in parts: the queue and the filters in front of `pipeline`.
 
     sources → `Delivery` → BoundedQueue → RowAssembler (numbers to rows) → ClockGuard → late and repeated ones left
-    out (in `pipeline`) → journal → ReadingSorter → fleet
+    out (in `pipeline`) → journal → ReadingSorter → StepAverager → fleet
 
 All but `BoundedQueue.put` belongs to the pipeline's thread.
 """
@@ -10,10 +10,15 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import isnan, nan
+from math import ceil, isnan, nan
 from threading import Condition
 from time import monotonic
 
+import numpy as np
+
+from scare.data.alignment import COMPLETENESS, FINER, expected_values
+from scare.data.flags import usable_values
+from scare.live.fleet import Fleet
 from scare.live.messages import Reading
 
 MAX_AHEAD_SECONDS = 300.0  # how far a device's clock may be ahead of ours
@@ -68,7 +73,7 @@ class BoundedQueue:
 
     @property
     def lag(self) -> float:
-        """For how many seconds the oldest delivery has been waiting."""
+        """How many seconds the oldest delivery has been waiting."""
         with self._changed:
             return monotonic() - self._deliveries[0].arrived if self._deliveries else 0.0
 
@@ -149,17 +154,19 @@ class ClockGuard:
 
     def sort_out(self, deliveries: Sequence[Delivery], now: float) -> list[Delivery]:
         """Return the deliveries to work on, those kept back until now included; the others are kept back."""
-        for one in deliveries:
-            self._newest.extend(reading.time - now for reading in one.readings if reading.states_time)
-        candidates, self.kept_back = [*self.kept_back, *deliveries], []
+        for delivery in deliveries:
+            self._newest.extend(reading.time - now for reading in delivery.readings if reading.states_time)
+        candidates = [*self.kept_back, *deliveries]
+        self.kept_back = []
         if not self.seconds_behind or self._trusts:
             return candidates
-        passed, free = [], self._capacity
-        for one in candidates:
-            if not any(self.is_ahead(reading, now) for reading in one.readings):
-                passed.append(one)
-            elif (free := free - len(one.readings)) >= 0:
-                self.kept_back.append(one)
+        passed = []
+        free = self._capacity  # readings that may still be kept back
+        for delivery in candidates:
+            if not any(self.is_ahead(reading, now) for reading in delivery.readings):
+                passed.append(delivery)
+            elif (free := free - len(delivery.readings)) >= 0:
+                self.kept_back.append(delivery)
         return passed
 
 
@@ -187,13 +194,13 @@ class ReadingSorter:
     @property
     def waiting(self) -> list[Reading]:
         """The readings that wait, those of a device in order of time."""
-        return [reading for some in self._waiting.values() for _, _, reading in some]
+        return [reading for entries in self._waiting.values() for _, _, reading in entries]
 
     def add(self, reading: Reading, now: float) -> list[Reading]:
         """Add a reading that arrived `now`; return the readings whose turn it is."""
         row = (reading.time, now, reading)
         if reading.device in self._waiting:
-            insort(self._waiting[reading.device], row, key=lambda one: one[0])
+            insort(self._waiting[reading.device], row, key=lambda entry: entry[0])
         else:
             self._waiting[reading.device] = [row]
         return list(self._release(reading.device))
@@ -208,10 +215,11 @@ class ReadingSorter:
         return [reading for device in due for _, _, reading in self._waiting.pop(device)]
 
     def forget_released(self) -> None:
-        """The fleet has got all readings that were returned."""
+        """Forget the times of readings that were returned: the fleet has all of them now."""
         self._released.clear()
 
     def _release(self, device: str) -> Iterator[Reading]:
+        """Yield a device's readings in order of time, up to one that leaves a gap that may still be filled."""
         last, step = self._find_last(device)
         last = self._released.get(device, last)
         waiting = self._waiting[device]
@@ -220,10 +228,78 @@ class ReadingSorter:
             if gap > 1.5 * max(step, self._intervals.get(device, 0.0)):
                 if waiting[-1][0] - waiting[0][0] < self._steps * step:
                     return
-                self._intervals[device] = gap
+                self._intervals[device] = gap  # nothing filled it: the next gap as long is not waited for
             elif gap <= 1.5 * step:
                 self._intervals.pop(device, None)
             time, _, reading = waiting.pop(0)
             last = self._released[device] = time if isnan(last) else max(time, last)
             yield reading
         del self._waiting[device]
+
+
+class StepAverager:
+    """Averages readings that come more often than the step of their device's calibrator, as `data.alignment` does.
+
+    A mean over (t - step, t] has the time t. It is due when a later reading comes, or when the interval began `steps`
+    steps ago. Readings of other devices pass at once; the last gaps between a device's readings (`Fleet.gaps`) tell
+    which it is.
+    """
+
+    def __init__(self, fleet: Fleet, steps: float) -> None:
+        self._fleet, self._steps = fleet, steps
+        # Intervals that have not ended, by device: its end, when its first reading arrived, its readings.
+        self._open: dict[str, tuple[float, float, list[Reading]]] = {}
+
+    @property
+    def waiting(self) -> list[Reading]:
+        """The readings whose interval has not ended."""
+        return [reading for _, _, readings in self._open.values() for reading in readings]
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices whose readings are averaged."""
+        return list(self._open)
+
+    def add(self, reading: Reading, now: float) -> list[Reading]:
+        """Add a reading that arrived `now`; return what is due: means, or the reading itself."""
+        device = reading.device
+        gaps = self._fleet.gaps(device)  # the shortest first
+        step = self._fleet.calibrator(device).inputs.step_seconds
+        if not gaps or gaps[len(gaps) // 2] >= FINER * step:
+            return [*self._close(device), reading]
+        end = ceil(reading.time / step) * step
+        is_open = device in self._open
+        if is_open and end < self._open[device][0]:
+            return [reading]  # too late for its mean; the fleet flags it
+        if is_open and end == self._open[device][0]:
+            self._open[device][2].append(reading)
+            return []
+        means = self._close(device)
+        self._open[device] = end, now, [reading]
+        return means
+
+    def release_due(self, now: float) -> list[Reading]:
+        """Return the means of intervals that began long ago; all of them if `now` is infinite."""
+        due = [
+            device
+            for device, (_, begun, _) in self._open.items()
+            if now - begun > self._steps * self._fleet.calibrator(device).inputs.step_seconds
+        ]
+        return [mean for device in due for mean in self._close(device)]
+
+    def _close(self, device: str) -> list[Reading]:
+        """End the interval of a device, if one has begun, and return its mean."""
+        if device not in self._open:
+            return []
+        end, _, readings = self._open.pop(device)
+        inputs = self._fleet.calibrator(device).inputs
+        gaps = self._fleet.gaps(device)  # the shortest first
+        names = [channel.name for channel in inputs.channels]
+        rows = np.array([[reading.values.get(name, nan) for name in names] for reading in readings])
+        usable, _ = usable_values(rows, inputs.channels)
+        # Of a device that sends when something changes, the longer gaps say how much to expect.
+        expected = expected_values(inputs.step_seconds, gaps[3 * len(gaps) // 4]) if gaps else 1
+        enough = np.isfinite(usable).sum(axis=0) >= COMPLETENESS * max(expected, 1)
+        sums = np.nansum(usable, axis=0) / np.maximum(np.isfinite(usable).sum(axis=0), 1)
+        means = np.where(enough, sums, nan).tolist()
+        return [replace(readings[-1], time=end, values=dict(zip(names, means, strict=True)))]

@@ -16,7 +16,7 @@ from annotated_types import Ge, Le, MinLen
 
 from scare.errors import UsageError
 from scare.live.messages import Adapter, Reader, find_adapters
-from scare.records import Count, Positive, convert, load_toml
+from scare.schema import Count, Positive, convert, load_toml
 from scare.words import suggestion
 
 Port = Annotated[int, Ge(0), Le(65535)]
@@ -30,10 +30,15 @@ PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD",
 
 @dataclass(frozen=True)
 class Model:
-    """A calibrator, and the devices that use it: names or glob patterns such as `box-*` (`fleet.Route`)."""
+    """A calibrator, and the devices that use it: names or glob patterns such as `box-*` (`fleet.Route`).
+
+    Readings that come more often than its step are averaged or rejected. `step_seconds` is for a published correction.
+    """
 
     file: Text
     devices: tuple[Text, ...] = ("*",)
+    finer: Literal["average", "reject"] = "average"
+    step_seconds: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,12 @@ class Input:
 
     def __post_init__(self) -> None:
         self.zone()
-        for one in self.addresses:
-            if not one.startswith(("http://", "https://")):
-                raise UsageError(f"'{one}' is not the address of a device; it begins with http:// or https://")
+        for address in self.addresses:
+            if not address.startswith(("http://", "https://")):
+                raise UsageError(f"'{address}' is not the address of a device; it begins with http:// or https://")
 
     def zone(self) -> ZoneInfo:
-        """The time zone of times that are written without one."""
+        """Return the time zone of times that are written without one."""
         try:
             return ZoneInfo(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError) as error:
@@ -91,7 +96,7 @@ class Broker:
         return self.port or DEFAULT_PORTS[self.is_encrypted]
 
     def password(self) -> str:
-        """The user's password, empty without one."""
+        """Return the user's password, empty without one."""
         return secret(self.password_file, PASSWORD)
 
 
@@ -112,29 +117,32 @@ class Kafka:
 
     def __post_init__(self) -> None:
         topics = {"topic": self.topic} | ({"publish": self.publish} if self.publish else {})
-        for name, one in topics.items():
-            if not TOPIC.fullmatch(one):
-                raise UsageError(f"kafka.{name} '{one}' is not a topic name; use 1 to 249 letters, digits or . _ -")
+        for name, broker in topics.items():
+            if not TOPIC.fullmatch(broker):
+                raise UsageError(f"kafka.{name} '{broker}' is not a topic name; use 1 to 249 letters, digits or . _ -")
         if self.publish == self.topic:
             raise UsageError(f"kafka.publish is '{self.topic}', the topic of the readings; results need another topic")
-        for one in self.brokers:
-            if not one.rpartition(":")[0]:
-                raise UsageError(f"the Kafka broker '{one}' has no port; write host:port")
+        for broker in self.brokers:
+            if not broker.rpartition(":")[0]:
+                raise UsageError(f"the Kafka broker '{broker}' has no port; write host:port")
 
     @property
     def is_encrypted(self) -> bool:
         """Whether TLS is used: by default everywhere except on this computer."""
-        hosts = (one.rpartition(":")[0].strip("[]") for one in self.brokers)
+        hosts = (broker.rpartition(":")[0].strip("[]") for broker in self.brokers)
         return not all(map(is_loopback, hosts)) if self.tls is None else self.tls
 
     def password(self) -> str:
-        """The user's password, empty without one."""
+        """Return the user's password, empty without one."""
         return secret(self.password_file, KAFKA_PASSWORD)
 
 
 @dataclass(frozen=True)
 class Http:
-    """The HTTP server: where it listens, under which names, with which token and certificate."""
+    """The HTTP server: where it listens, under which names, with which token and certificate.
+
+    `proxy` is the address of a proxy that checks its users itself, such as Home Assistant's ingress.
+    """
 
     host: Text = "127.0.0.1"
     port: Port = 8080
@@ -143,9 +151,10 @@ class Http:
     certificate: str = ""
     key: str = ""
     tls: bool = True
+    proxy: str = ""
 
     def token(self) -> str:
-        """The token that clients must send, empty if none."""
+        """Return the token that clients must send, empty if none."""
         return secret(self.token_file, TOKEN)
 
     @property
@@ -192,6 +201,7 @@ class Config:
 
     models: Annotated[Mapping[str, Model], MinLen(1)]
     state: Text = "live"
+    sites: str = ""
     inputs: tuple[Input, ...] = ()
     adapters: Mapping[str, Any] = field(default_factory=dict)
     mqtt: Broker | None = None
@@ -201,24 +211,28 @@ class Config:
     limits: LiveLimits = LiveLimits()
 
     def __post_init__(self) -> None:
-        polls = any(one.addresses for one in self.inputs)
+        polls = any(settings.addresses for settings in self.inputs)
         if not (self.mqtt or self.kafka or self.http or polls):
             raise UsageError("no readings can arrive: give [mqtt], [kafka] or [http]")
         if self.kafka and (len(self.inputs) != 1 or polls):
             raise UsageError(
                 "[kafka] needs exactly one [[inputs]], without addresses, that says how messages are written"
             )
-        for one in self.inputs:
-            if one.adapter not in self.known_adapters:
-                raise UsageError(f"no adapter is called '{one.adapter}'{suggestion(one.adapter, self.known_adapters)}")
-            adapter = self.known_adapters[one.adapter]
+        for settings in self.inputs:
+            if settings.adapter not in self.known_adapters:
+                raise UsageError(
+                    f"no adapter is called '{settings.adapter}'{suggestion(settings.adapter, self.known_adapters)}"
+                )
+            adapter = self.known_adapters[settings.adapter]
             if self.kafka and adapter.one_number:
                 raise UsageError(
-                    f"'{one.adapter}' sends one number per message; a Kafka message must be a whole reading"
+                    f"'{settings.adapter}' sends one number per message; a Kafka message must be a whole reading"
                 )
-            is_subscribed = self.mqtt and (one.topic or adapter.topic)
-            if not (is_subscribed or one.addresses or self.kafka or self.http):
-                raise UsageError(f"inputs ({one.adapter}): no messages can reach it; give topic, addresses or [http]")
+            is_subscribed = self.mqtt and (settings.topic or adapter.topic)
+            if not (is_subscribed or settings.addresses or self.kafka or self.http):
+                raise UsageError(
+                    f"inputs ({settings.adapter}): no messages can reach it; give topic, addresses or [http]"
+                )
 
     @property
     def known_adapters(self) -> dict[str, Adapter]:
@@ -226,38 +240,47 @@ class Config:
         return find_adapters(self.adapters, "[adapters]")
 
     def adapter(self, settings: Input) -> Adapter:
-        """The adapter of an input, with its topic."""
+        """Return the adapter of an input, with its topic."""
         adapter = self.known_adapters[settings.adapter]
         return replace(adapter, topic=settings.topic or adapter.topic)
 
     def readers(self, channels: Sequence[str]) -> list[Reader]:
-        """A reader for each input, for the channels that models read."""
-        return [Reader(self.adapter(one), channels, one.channels, one.zone()) for one in self.inputs]
+        """Return a reader for each input, for the channels that models read."""
+        return [
+            Reader(self.adapter(settings), channels, settings.channels, settings.zone()) for settings in self.inputs
+        ]
 
     def post_readers(self, channels: Sequence[str]) -> dict[str, Reader]:
-        """Readers of POSTed bodies, by the name of their adapter; `json` is always one."""
+        """Return the readers of POSTed bodies, by the name of their adapter; `json` is always one."""
         readers = {"json": Reader(self.known_adapters["json"], channels)}
-        return readers | {one.adapter.name: one for one in self.readers(channels) if not one.adapter.one_number}
+        return readers | {
+            reader.adapter.name: reader for reader in self.readers(channels) if not reader.adapter.one_number
+        }
 
     def check_channels(self, channels: Iterable[str]) -> None:
         """Refuse a channel that no model reads, or a field that its adapter does not have."""
         known = sorted(set(channels))
-        for one in self.inputs:
-            adapter = self.known_adapters[one.adapter]
-            for channel, name in one.channels.items():
+        for settings in self.inputs:
+            adapter = self.known_adapters[settings.adapter]
+            for channel, name in settings.channels.items():
                 if channel not in known:
-                    raise UsageError(f"inputs ({one.adapter}): no model reads '{channel}'{suggestion(channel, known)}")
+                    raise UsageError(
+                        f"inputs ({settings.adapter}): no model reads '{channel}'{suggestion(channel, known)}"
+                    )
                 if adapter.fields and not name.startswith("/") and name not in adapter.fields:
-                    raise UsageError(f"inputs ({one.adapter}): no field '{name}'{suggestion(name, adapter.fields)}")
+                    raise UsageError(
+                        f"inputs ({settings.adapter}): no field '{name}'{suggestion(name, adapter.fields)}"
+                    )
 
 
 def read_config(path: Path | str) -> Config:
     """Read a config file; the paths in it are relative to its folder."""
     path = Path(path)
-    config, folder = convert(load_toml(path), Config, path), path.resolve().parent
+    config = convert(load_toml(path), Config, path)
+    folder = path.resolve().parent
 
     def resolve(record: Any, *names: str) -> Any:
-        """The record with these fields, unless empty, as absolute paths; None stays None."""
+        """Return the record with these fields, unless empty, as absolute paths; None stays None."""
         paths = {name: str(folder / getattr(record, name)) for name in names if record and getattr(record, name)}
         return record and replace(record, **paths)
 
@@ -268,6 +291,7 @@ def read_config(path: Path | str) -> Config:
     return replace(
         config,
         state=str(folder / config.state),
+        sites=str(folder / config.sites) if config.sites else "",
         models={name: resolve_model(model) for name, model in config.models.items()},
         mqtt=resolve(config.mqtt, "certificate_authority", "password_file"),
         kafka=resolve(config.kafka, "certificate_authority", "password_file"),
@@ -277,7 +301,7 @@ def read_config(path: Path | str) -> Config:
 
 
 def secret(file: str, variable: str) -> str:
-    """The text of a file if one is given, else an environment variable, else empty."""
+    """Return the text of a file if one is given, else an environment variable, else empty."""
     if not file:
         return os.environ.get(variable, "")
     try:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import polars as pl
 
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, TIME_TYPE
+from scare.data.sites import SITE
 from scare.files import replacing
 from scare.live.journal import sync
 from scare.live.pipeline import Result
@@ -46,7 +47,7 @@ class ParquetFiles:
             write_table(as_table(list(results)), folder / f"{model}.{number:08d}.parquet")
             if len(list(folder.glob(f"{model}.*.parquet"))) > MAX_PARTS:
                 merge_parts(folder, model)
-        today = max(_day_and_model(one)[0] for one in self._results)
+        today = max(_day_and_model(result)[0] for result in self._results)
         for part in sorted(self._folder.glob("*/*.*.parquet")):
             if part.parent.name < today and part.exists():  # merging one part removes the others of its model
                 merge_parts(part.parent, part.name.rsplit(".", 2)[0])
@@ -54,25 +55,29 @@ class ParquetFiles:
 
 
 def _day_and_model(result: Result) -> tuple[str, str]:
-    """The folder of a result and the stem of its files; `urllib.parse.unquote` gives the model's name back."""
+    """Return the folder of a result and the stem of its files; `urllib.parse.unquote` gives the model's name back."""
     # A dot, too: the parts of `pm` are `pm.*`, which must not be those of a model called `pm.2`.
     model = quote(result.model, safe="").replace(".", "%2E")
     return f"{datetime.fromtimestamp(result.time, UTC):%Y-%m-%d}", model
 
 
 def as_table(results: Sequence[Result]) -> pl.DataFrame:
-    """Results as rows: device, time, raw, calibrated, low, high, flags, model; null where there is no number."""
+    """Return the results as rows, with null where there is no number or no text."""
     numbers = ("raw", CALIBRATED, LOW, HIGH)
+    texts = ("model", SITE, "product", "level")
     rows = [
-        (one.device, round(one.time * 1e6), *(getattr(one, name) for name in numbers), one.flags, one.model)
-        for one in results
+        (
+            *(result.device, round(result.time * 1e6), *(getattr(result, name) for name in numbers), result.flags),
+            *(getattr(result, name) or None for name in texts),
+        )
+        for result in results
     ]
     kinds = {
         DEVICE: pl.String,
         TIME: pl.Int64,
         **dict.fromkeys(numbers, pl.Float64),
         FLAGS: pl.UInt32,
-        "model": pl.String,
+        **dict.fromkeys(texts, pl.String),
     }
     table = pl.DataFrame(rows, kinds, orient="row")
     return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(numbers).fill_nan(None))
@@ -80,7 +85,8 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
 
 def merge_parts(folder: Path, model: str) -> None:
     """Merge a day's parts into its file; of duplicate rows the last one stays."""
-    parts, merged = sorted(folder.glob(f"{model}.*.parquet")), folder / f"{model}.parquet"
+    parts = sorted(folder.glob(f"{model}.*.parquet"))
+    merged = folder / f"{model}.parquet"
     tables = [pl.read_parquet(path) for path in [merged, *parts] if path.exists()]
     table = pl.concat(tables, how="diagonal")  # a part of an older version has fewer columns
     write_table(table.unique([DEVICE, TIME], keep="last").sort(DEVICE, TIME), merged)

@@ -46,8 +46,8 @@ def make_fleet(boxes: int, seed: int) -> DemoFleet:
     start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=COLOCATED_DAYS + FIELD_DAYS)
     readings = simulate(Simulation(boxes=boxes, days=COLOCATED_DAYS + FIELD_DAYS, seed=seed, start=start))
     border = start.timestamp() + COLOCATED_DAYS * 86400
-    colocated = [one.rows(one.times < border) for one in readings]
-    field = [one.rows(one.times >= border) for one in readings]
+    colocated = [box.rows(box.times < border) for box in readings]
+    field = [box.rows(box.times >= border) for box in readings]
     return DemoFleet(field, fit_line(colocated))
 
 
@@ -64,7 +64,7 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
     lower, fraction = hat_fractions(WINDOW, knots)
     hats = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
     front = (Step("hat_basis", (INPUT,), "u", hats, {"knots": KNOTS}), Step("flatten", ("u",), "all"))
-    windows, targets = map(np.concatenate, zip(*(_examples(one, inputs) for one in boxes), strict=True))
+    windows, targets = map(np.concatenate, zip(*(_examples(box, inputs) for box in boxes), strict=True))
     features = np.einsum("nwc,wk->nkc", windows, hat_matrix(**hats, knots=KNOTS)).reshape(len(windows), -1)
     scaled = inputs.scaling.target.apply(targets[:, None])[:, 0]
     weights = np.linalg.lstsq(np.column_stack([features, np.ones(len(features))]), scaled, rcond=None)[0].astype(
@@ -81,15 +81,15 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
 
 
 def _inputs(boxes: Sequence[Readings]) -> Inputs:
-    """Inputs with the channels scaled by each box's co-located days."""
-    rows = {one.device: one.values[np.isfinite(one.values).all(axis=1)] for one in boxes}
-    targets = np.concatenate([one.targets[np.isfinite(one.targets)] for one in boxes])
+    """Return the inputs with the channels scaled by each box's co-located days."""
+    rows = {box.device: box.values[np.isfinite(box.values).all(axis=1)] for box in boxes}
+    targets = np.concatenate([box.targets[np.isfinite(box.targets)] for box in boxes])
     scaling = fit_scaling("standard", rows, targets, per_device=True)
     return Inputs(boxes[0].channels, scaling, boxes[0].step_seconds, WINDOW, RECENT, DEFAULT_SETTINGS)
 
 
 def _examples(box: Readings, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """Scaled windows [n, window, channels] that end at rows with a reference, and its values there [n]."""
+    """Return the scaled windows [n, window, channels] that end at rows with a reference, and its values there [n]."""
     (segment,) = WindowStream(inputs, box.device).segments(box.times, box.values)
     known = np.flatnonzero(np.isfinite(box.targets[segment.rows]))[::STRIDE]
     return segment.grid.windows(segment.ends[known]), box.targets[segment.rows[known]]
@@ -98,7 +98,7 @@ def _examples(box: Readings, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
 def post_readings(fleet: DemoFleet, port: int, speed: float, stop: Event) -> None:
     """POST the readings of the boxes to a server on this computer, `speed` times as fast as real time."""
     times = fleet.boxes[0].times
-    values = np.stack([one.values for one in fleet.boxes])  # [boxes, rows, channels]
+    values = np.stack([box.values for box in fleet.boxes])  # [boxes, rows, channels]
     began, sent = monotonic(), 0
     while not stop.wait(TICK_SECONDS) and sent < len(times):
         due = int(np.searchsorted(times, times[0] + (monotonic() - began) * speed))  # rows that should be sent by now
@@ -107,12 +107,12 @@ def post_readings(fleet: DemoFleet, port: int, speed: float, stop: Event) -> Non
 
 
 def _lines(fleet: DemoFleet, times: np.ndarray, values: np.ndarray) -> bytes:
-    """Readings of all boxes as JSON lines, null for NaN; `times` [rows], `values` [boxes, rows, channels]."""
+    """Return readings of all boxes as JSON lines, null for NaN; `times` [rows], `values` [boxes, rows, channels]."""
     names = [channel.name for channel in fleet.boxes[0].channels]
     lines = []
     for row, time in enumerate(times.tolist()):
         for box, numbers in zip(fleet.boxes, values[:, row].tolist(), strict=True):
-            row_values = {name: None if isnan(one) else one for name, one in zip(names, numbers, strict=True)}
+            row_values = {name: None if isnan(number) else number for name, number in zip(names, numbers, strict=True)}
             lines.append(json.dumps({"device": box.device, "time": time, **row_values}))
     return "\n".join(lines).encode()
 

@@ -1,8 +1,8 @@
 """A fleet: many devices, each calibrated with its own history as it reports, in batches.
 
-Comes from `pipeline`, which pushes at most one row of each device at a time. A row gets what `Calibrator.live` of its
-device would give. Which calibrator reads which device is data (`Route`). All state can be saved as plain arrays and
-restored (`journal`).
+Called by `pipeline`, with at most one row of each device at a time. A row gets what `Calibrator.live` of its device
+would give. Which calibrator reads which device is data (`Route`). All state can be saved as plain arrays and restored
+(`journal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +21,7 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.live_windows import LiveWindows
 
 DEFAULT = "*"
+GAPS = 8  # times between readings by which a device's step is judged
 BLOCK = 512  # rows calibrated at once: few enough to stay in a core's cache
 
 
@@ -71,7 +72,7 @@ class Fleet:
         return device in self._models
 
     def route(self, device: str) -> str:
-        """The name of the calibrator that reads this device."""
+        """Return the name of the calibrator that reads this device."""
         if name := choose_route(self._routes, device):
             return name
         raise DataError(f"{device}: no route leads to a calibrator; add one for it, or a default for '{DEFAULT}'")
@@ -81,16 +82,24 @@ class Fleet:
         self._models[device] = self.route(device)
 
     def model(self, device: str) -> str:
-        """The name of the calibrator of a device that was admitted."""
+        """Return the name of the calibrator of an admitted device."""
         return self._models[device]
 
     def calibrator(self, device: str) -> Calibrator:
-        """The calibrator of a device that was admitted."""
+        """Return the calibrator of an admitted device."""
         return self._groups[self._models[device]].calibrator
 
     def last_time(self, device: str) -> float:
-        """The time of the newest row of a device that was admitted, late ones aside; NaN before the first."""
+        """Return the time of the newest reading of an admitted device; NaN before the first."""
         return self._groups[self._models[device]].last_time(device)
+
+    def record_time(self, device: str, time: float) -> None:
+        """Record when an admitted device sent a reading, whether or not the reading is used."""
+        self._groups[self._models[device]].record_time(device, time)
+
+    def gaps(self, device: str) -> list[float]:
+        """Return the last times between readings of an admitted device, in seconds, the shortest first."""
+        return self._groups[self._models[device]].gaps(device)
 
     def push(
         self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray | Sequence[np.ndarray]
@@ -127,25 +136,25 @@ class Fleet:
                 column[at] = numbers
         return calibrated
 
-    def watched(self, devices: Sequence[str]) -> np.ndarray:
-        """The drift states of devices [n] (`upkeep.live_drift`), as of the last day that has ended."""
+    def drift_states(self, devices: Sequence[str]) -> np.ndarray:
+        """Return the drift state of each device (`upkeep.live_drift`), as of the last day that has ended: [n]."""
         states = np.empty(len(devices), np.int8)
         for name, at in _group_by_name(self._models[device] for device in devices).items():
-            states[at] = self._groups[name].watched([devices[index] for index in at.tolist()])
+            states[at] = self._groups[name].drift_states([devices[index] for index in at.tolist()])
         return states
 
     def replace(self, name: str, calibrator: Calibrator) -> None:
         """Use another calibrator in place of the one of this name.
 
         Devices keep their windows if both calibrators have the same channels, step, window, rules and settling;
-        otherwise they start new histories, and the next row of each gets the flag RESTART.
+        otherwise they start new histories, and the next row of each gets the flag RESTART. Drift states start anew.
         """
         if name not in self._groups:
             raise UsageError(f"there is no calibrator '{name}' to replace, only {', '.join(self._groups)}")
         self._groups[name] = self._groups[name].with_calibrator(calibrator)
 
     def state(self) -> FleetState:
-        """A copy of everything remembered."""
+        """Return everything remembered; the next push changes the arrays."""
         groups = self._groups.items()
         arrays = {f"{name}/{key}": array for name, group in groups for key, array in group.state().items()}
         devices = {name: list(group.devices) for name, group in groups}
@@ -154,10 +163,13 @@ class Fleet:
     def restore(self, state: FleetState) -> None:
         """Continue from a state; devices whose calibrator now has another history key start a new history."""
         for name, group in self._groups.items():
-            devices, prefix = state.devices.get(name, ()), f"{name}/"
+            devices = state.devices.get(name, ())
+            prefix = f"{name}/"
             if state.histories.get(name) == group.history_key:
-                arrays = {key.removeprefix(prefix): one for key, one in state.arrays.items() if key.startswith(prefix)}
-                group.restore(devices, arrays)
+                saved = state.arrays.items()
+                group.restore(
+                    devices, {key.removeprefix(prefix): array for key, array in saved if key.startswith(prefix)}
+                )
             else:
                 group.restart(devices)
             for device in devices:
@@ -166,7 +178,7 @@ class Fleet:
     def _stack_rows(
         self, name: str, at: np.ndarray, devices: Sequence[str], rows: np.ndarray | Sequence[np.ndarray]
     ) -> np.ndarray:
-        """The rows `at` these indices, all of one calibrator, as an array [n, channels]."""
+        """Return the rows `at` these indices, all of one calibrator, as an array [n, channels]."""
         channels = self._groups[name].calibrator.inputs.channels
         if isinstance(rows, np.ndarray):
             wrong = None if rows.shape[1:] == (len(channels),) else int(at[0])
@@ -187,12 +199,19 @@ class DeviceGroup:
     """The devices of one calibrator, in the order in which they first reported."""
 
     def __init__(self, calibrator: Calibrator) -> None:
-        self.calibrator, self._windows = calibrator, LiveWindows(calibrator.inputs)
+        self.calibrator = calibrator
+        self._windows = LiveWindows(calibrator.inputs)
         self._drift = DriftMonitor(calibrator)
         self._choices = DeviceArrays(
             {
                 "deep": np.array(False),  # whether the deep branch is in use
                 "left": np.array(0, np.int32),  # for how many more windows the branch stays
+            }
+        )
+        self._pace = DeviceArrays(
+            {
+                "newest": np.array(np.nan),  # time of the newest reading, in seconds
+                "gaps": np.full(GAPS, np.nan),  # seconds between the last readings, the newest last
             }
         )
 
@@ -207,13 +226,38 @@ class DeviceGroup:
         return _history_key(self.calibrator.inputs)
 
     def last_time(self, device: str) -> float:
-        """The time of the newest row of a device, NaN before the first."""
+        """Return the time of the newest reading of a device, NaN before the first."""
         index = self.devices.get(device)
-        return np.nan if index is None else self._windows.last_time(index)
+        if index is None:
+            return np.nan
+        newest = float(self._pace["newest"][index])
+        return self._windows.last_time(index) if np.isnan(newest) else newest  # NaN in a snapshot of an older version
+
+    def record_time(self, device: str, time: float) -> None:
+        """Take note of the time of a device's reading; a late one changes nothing, unless the clock was set back."""
+        inputs = self.calibrator.inputs
+        index = self.devices.get(device)
+        if index is None:
+            index = int(self._find([device])[0])  # adds it
+        gap = time - self._pace["newest"].item(index)
+        if -inputs.window * inputs.step_seconds <= gap <= 0:
+            return
+        self._pace["newest"][index] = time
+        if gap > 0:
+            gaps = self._pace["gaps"][index]
+            gaps[:-1], gaps[-1] = gaps[1:], gap
+
+    def gaps(self, device: str) -> list[float]:
+        """Return the last times between readings of a device, in seconds, the shortest first."""
+        index = self.devices.get(device)
+        known = () if index is None else self._pace["gaps"][index].tolist()
+        return sorted(gap for gap in known if not np.isnan(gap))
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> CalibratedRows:
         """Calibrate a row [n, channels] of each device."""
-        at, values, flags = self._find(devices), np.empty(len(devices)), np.empty(len(devices), np.uint32)
+        at = self._find(devices)
+        values = np.empty(len(devices))
+        flags = np.empty(len(devices), np.uint32)
         for start in range(0, len(at), BLOCK):
             block = slice(start, start + BLOCK)
             values[block], flags[block] = self._push_block(at[block], times[block], rows[block])
@@ -223,10 +267,12 @@ class DeviceGroup:
         """Switch the devices to another calibrator and return the group to use from now on.
 
         If the history keys agree, this is the group itself, changed in place, and histories continue. Otherwise it is a
-        new group in which every device starts a new history.
+        new group in which every device starts a new history. Drift is always assessed anew: what is usual for a device
+        was measured with the calibrator that is replaced.
         """
         if _history_key(calibrator.inputs) == self.history_key:
-            self.calibrator, self._drift = calibrator, DriftMonitor(calibrator)
+            self.calibrator = calibrator
+            self._drift = DriftMonitor(calibrator)
             self._drift.add(len(self.devices))
             self._windows.replace_inputs(calibrator.inputs)
             return self
@@ -238,39 +284,48 @@ class DeviceGroup:
         """Start new histories for these devices; their next rows get the flag RESTART."""
         self._windows.restart(self._find(devices))
 
-    def watched(self, devices: Sequence[str]) -> np.ndarray:
-        """The drift state of each device [n], `NOT_YET` before it is known."""
+    def drift_states(self, devices: Sequence[str]) -> np.ndarray:
+        """Return the drift state of each device, `NOT_YET` before it is known: [n]."""
         return self._drift.states(self._find(devices))
 
     def state(self) -> dict[str, np.ndarray]:
-        """A copy of everything remembered: plain arrays by name."""
+        """Return everything remembered: plain arrays by name, which the next push changes."""
         drift = {f"watching.{name}": array for name, array in self._drift.state().items()}
         choices = {f"device.{name}": array for name, array in self._choices.state().items()}
-        return {**self._windows.state(), **choices, **drift}
+        pace = {f"pace.{name}": array for name, array in self._pace.state().items()}
+        return {**self._windows.state(), **choices, **pace, **drift}
 
     def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
         """Take over the state of another group."""
         self._windows.restore(devices, state)
         self._choices.restore({name: state[f"device.{name}"] for name in ("deep", "left")})
-        drift = {key.removeprefix("watching."): one for key, one in state.items() if key.startswith("watching.")}
+        drift = {key.removeprefix("watching."): array for key, array in state.items() if key.startswith("watching.")}
         if drift:
             self._drift.restore(drift)
         else:  # a snapshot of an older version
             self._drift.add(len(devices))
+        pace = {key.removeprefix("pace."): array for key, array in state.items() if key.startswith("pace.")}
+        if pace:
+            self._pace.restore(pace)
+        else:
+            self._pace.add(len(devices))
 
     def _find(self, devices: Sequence[str]) -> np.ndarray:
-        """The indices of devices [n]; new ones are added."""
+        """Return the indices of devices [n]; new ones are added."""
         known = len(self.devices)
         at = self._windows.find(devices)
         if new := len(self.devices) - known:
             self._choices.add(new)
             self._drift.add(new)
+            self._pace.add(new)
         return at
 
     def _push_block(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Calibrate a row [n, channels] of each device `at` [n], and record it for drift; returns values and flags."""
         windows, flags, usable = self._windows.push(at, times, rows)
         self._choices.clear(at[(flags & Flag.RESTART) > 0])
-        values, with_window = np.full(len(at), np.nan), (flags & NO_VALUE) == 0
+        values = np.full(len(at), np.nan)
+        with_window = (flags & NO_VALUE) == 0
         values[with_window] = self._compute(at[with_window], windows)
         calibrated = self.calibrator.inputs.scaling.target.apply(values[:, None])
         watched = np.column_stack([calibrated, self._windows.as_trained(at, usable)])
@@ -285,7 +340,7 @@ class DeviceGroup:
 
 
 def choose_route(routes: Sequence[Route], device: str) -> str | None:
-    """The calibrator of the most specific route that matches a device: name, pattern, then `*`."""
+    """Return the calibrator of the most specific route that matches a device: name, pattern, then `*`."""
 
     def generality(route: Route) -> int:
         return 2 if route.pattern == DEFAULT else int(any(sign in route.pattern for sign in "*?["))
@@ -296,14 +351,14 @@ def choose_route(routes: Sequence[Route], device: str) -> str | None:
 
 
 def _history_key(inputs: Inputs) -> str:
-    """What the history of a device depends on: channels, step, window, gap and quality rules, settling."""
-    scaling = inputs.scaling
-    settling = scaling.settle, None if scaling.own_share is None else scaling.own_share.tolist()
+    """Return as text what a device's history depends on: channels, step, window, gap and quality rules, settling."""
+    own_share = inputs.scaling.own_share
+    settling = (inputs.scaling.settle, None if own_share is None else own_share.tolist())
     return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, *settling))
 
 
 def _group_by_name(names: Iterable[str]) -> dict[str, np.ndarray]:
-    """The indices at which each name occurs."""
+    """Return the indices at which each name occurs."""
     places: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         places.setdefault(name, []).append(index)

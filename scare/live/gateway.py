@@ -23,7 +23,7 @@ from scare.live.journal import Store, read_journal
 from scare.live.messages import Reader, Reading
 from scare.live.mqtt import MqttSink, MqttSource
 from scare.live.pipeline import ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
-from scare.live.recent import Recent
+from scare.live.recent_results import Recent
 
 if TYPE_CHECKING:
     from scare.live.kafka import KafkaSink, Partitions
@@ -37,7 +37,7 @@ class Gateway:
 
     def __init__(self, config: Config, open_calibrator: OpenCalibrator) -> None:
         self.monitor, self.recent = Monitor(), Recent()
-        self.models = ModelFiles(config.models, open_calibrator, self.monitor)
+        self.models = ModelFiles(config.models, open_calibrator, self.monitor, config.sites)
         config.check_channels(self.models.channels)
         if config.mqtt and not config.inputs:
             raise UsageError(
@@ -70,9 +70,16 @@ class Gateway:
         else:
             self._wire_sources(config, readers, opened)
         if config.http:
-            units = {name: display_unit(one.target.unit) for name, one in self.models.calibrators.items()}
+            models = self.models.calibrators.items()
             status = LiveStatus(
-                self.pipeline, self.problems, lambda: self._worker.backlog, self.monitor, self.recent, units
+                self.pipeline,
+                self.problems,
+                lambda: self.pipeline.remarks() if self.pipeline else [],
+                lambda: self._worker.backlog,
+                self.monitor,
+                self.recent,
+                {name: display_unit(model.target.unit) for name, model in models},
+                {name: model.inputs.step_seconds for name, model in models},
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)
@@ -82,7 +89,7 @@ class Gateway:
         store = Store(config.state)
         opened.callback(store.close)
         self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
-        subscribing = [one for one in readers if one.adapter.topic]  # the others are POSTed or polled
+        subscribing = [reader for reader in readers if reader.adapter.topic]  # the others are POSTed or polled
         if config.mqtt and subscribing:
             on_ready = self._mqtt_sink.announce_online if self._mqtt_sink else lambda: None
             self._mqtt_source = MqttSource(config.mqtt, subscribing, self.pipeline, self.monitor, on_ready)
@@ -93,7 +100,7 @@ class Gateway:
                 opened.callback(self._pollers[-1].close)
 
     def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
-        """A pipeline for each partition assigned to this process."""
+        """Make a pipeline for each partition assigned to this process."""
         require("kafka")
         from scare.live.kafka import KafkaSink, Partitions
 
@@ -103,23 +110,23 @@ class Gateway:
         opened.callback(self._partitions.close)
 
     def _make_pipeline(self, name: str, store: Store) -> Pipeline:
-        """The pipeline of a Kafka partition, with a separate copy of the models and a separate folder of files."""
-        models = ModelFiles(self._config.models, self._open, self.monitor)
+        """Make the pipeline of a Kafka partition, with its own copy of the models and its own folder of files."""
+        models = ModelFiles(self._config.models, self._open, self.monitor, self._config.sites)
         return Pipeline(models, store, self._make_sinks(name), self.monitor, self._config.limits)
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
-        """Where results go: memory (for the page), MQTT, Kafka, and Parquet files in the subfolder `below`."""
-        others = [one for one in (self._mqtt_sink, self._kafka_sink) if one is not None]
+        """Return where results go: memory (for the page), MQTT, Kafka, and Parquet files in the subfolder `below`."""
+        others = [sink for sink in (self._mqtt_sink, self._kafka_sink) if sink is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
 
     def problems(self) -> dict[str, str]:
-        """What an operator must know now, by what it is about: clock, disk, lag, broker."""
+        """Return what an operator must know now, by what it is about: clock, disk, lag, broker."""
         found = dict(self.pipeline.problems) if self.pipeline else {}
         if self.pipeline and self.pipeline.lag > MAX_LAG_SECONDS:
             found["lag"] = f"readings have been waiting for {self.pipeline.lag:.0f} seconds"
-        connections = [one for one in (self._mqtt_source, self._mqtt_sink) if one is not None]
-        if not all(one.is_connected for one in connections):
+        connections = [connection for connection in (self._mqtt_source, self._mqtt_sink) if connection is not None]
+        if not all(connection.is_connected for connection in connections):
             found["broker"] = "there is no connection to the MQTT broker"
         return found
 
@@ -144,8 +151,8 @@ class Gateway:
             self._mqtt_sink.announce_online()
         if self.server is not None:
             self.server.start()
-        for one in self._pollers:
-            one.start()
+        for poller in self._pollers:
+            poller.start()
 
     def run(self) -> None:
         """Work until `stop`; finish and save what arrived by then."""
@@ -153,9 +160,9 @@ class Gateway:
 
     def stop(self) -> None:
         """Let `run` return soon."""
-        for one in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, *self._pollers):
-            if one is not None:
-                one.stop()
+        for part in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, *self._pollers):
+            if part is not None:
+                part.stop()
         self._worker.stop()
 
     def close(self) -> None:
@@ -170,7 +177,7 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibr
     time, raw, calibrated, low, high and flags, and the counts.
     """
     monitor, sink = Monitor(), _TableSink()
-    models = ModelFiles(config.models, open_calibrator, monitor)
+    models = ModelFiles(config.models, open_calibrator, monitor, config.sites)
     readers = config.post_readers(models.channels)
     if adapter not in readers:
         raise UsageError(f"no input has the adapter '{adapter}'; there are {', '.join(readers)}")
@@ -194,7 +201,7 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibr
 def _read_recording(file: Path, reader: Reader, monitor: Monitor) -> Iterator[list[Reading]]:
     """Yield the readings of a file, `REPLAYED_LINES` lines at a time; rejected lines are counted in `monitor`."""
     if file.suffix == ".log":
-        journal = (one for one in read_journal(file) if one is not None)
+        journal = (reading for reading in read_journal(file) if reading is not None)
         while readings := list(islice(journal, REPLAYED_LINES)):
             monitor.count("received", len(readings))
             yield readings
@@ -203,8 +210,8 @@ def _read_recording(file: Path, reader: Reader, monitor: Monitor) -> Iterator[li
         intake = parse_body(body, "text/csv" if file.suffix == ".csv" else "application/x-ndjson", reader, time())
         monitor.count("received", len(intake.readings) + intake.rejected)
         monitor.count("rejected", intake.rejected - len(intake.reasons))  # `reject` counts the rest
-        for one in intake.reasons:
-            monitor.reject(str(file), f"line {number * REPLAYED_LINES + one['line']}: {one['reason']}")
+        for rejection in intake.reasons:
+            monitor.reject(str(file), f"line {number * REPLAYED_LINES + rejection['line']}: {rejection['reason']}")
         yield intake.readings
 
 

@@ -32,18 +32,18 @@ class Discovery:
         self.birth_topic = f"{prefix}/status"
 
     def update(self, result: Result) -> dict[str, str]:
-        """The discovery message to publish as {topic: payload}; empty unless the device or its model is new."""
+        """Return the discovery message to publish as {topic: payload}; empty unless the device or its model is new."""
         if self._models.get(result.device) == result.model:
             return {}
         self._models[result.device] = result.model
         return self._message(result.device)
 
     def all(self) -> dict[str, str]:
-        """The messages of all devices as {topic: payload}, for a Home Assistant that has restarted."""
+        """Return the messages of all devices as {topic: payload}, for a Home Assistant that has restarted."""
         return {topic: text for device in list(self._models) for topic, text in self._message(device).items()}
 
     def _message(self, device: str) -> dict[str, str]:
-        """The discovery message of a device as {topic: payload}."""
+        """Return the discovery message of a device as {topic: payload}."""
         model = self._models[device]
         config = device_config(device, model, self._calibrators[model], self._results)
         topic = f"{self._prefix}/device/{config['device']['identifiers'][0]}/config"
@@ -51,10 +51,11 @@ class Discovery:
 
 
 def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) -> dict[str, Any]:
-    """The discovery config of a device: calibrated value with its interval, raw value, flags."""
+    """Return the discovery config of a device: calibrated value with its interval, raw value, flags."""
     name = f"scare_{object_id(device)}"
     expires = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
-    target, raw = calibrator.target, calibrator.inputs.channels[0]
+    target = calibrator.target
+    raw = calibrator.inputs.channels[0]
     return {
         "device": {"identifiers": [name], "name": device, "manufacturer": "scare", "model": model},
         "origin": {"name": "scare", "sw_version": __version__},
@@ -72,13 +73,13 @@ def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) 
 
 
 def _sensor(device: str, key: str, name: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """The component that shows one key of a result, plus the entries `more`."""
+    """Return the component that shows one key of a result, plus the entries `more`."""
     shown = "{{ value_json.flag_names | join(', ') }}" if key == "flags" else f"{{{{ value_json.{key} }}}}"
     return {"platform": "sensor", "unique_id": f"{device}_{key}", "name": name, "value_template": shown, **more}
 
 
 def _measurement(channel: Channel) -> dict[str, Any]:
-    """Device class (if Home Assistant has one for the quantity and unit), unit and state class of a channel."""
+    """Return the unit and state class of a channel, and its device class if Home Assistant has one for the unit."""
     quantity = find_quantity(channel.name)
     unit = display_unit(channel.unit).replace(MICRO, MU)
     known = quantity is not None and quantity.device_class and spell_unit(quantity.unit) == spell_unit(channel.unit)
@@ -87,7 +88,7 @@ def _measurement(channel: Channel) -> dict[str, Any]:
 
 
 def object_id(device: str) -> str:
-    """A device's name in the characters that discovery topics allow.
+    """Return a device's name in the characters that discovery topics allow.
 
     A changed name ends with a hash, which makes it longer than any name that stays as it is: no two devices share one.
 

@@ -3,7 +3,7 @@
 A POSTed body is JSON, JSON lines or CSV, plain or gzip, and is parsed line by line: a bad line does not spoil the
 others. A POST is answered when its readings have been published. A browser asks for the token as a password (Basic), a
 box sends it as `Authorization: Bearer`; only the latter may POST. Readings go to `pipeline`; the values shown come from
-`recent`.
+`recent_results`.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ from starlette.types import Scope
 from scare.data.flags import MEANINGS
 from scare.errors import DataError, UsageError
 from scare.files import PAGES, UPLOT
+from scare.http_server import AccessCheck, AccessGuard, ThreadedServer, error_response
 from scare.live.arrivals import Delivery
 from scare.live.config import Http, Input, is_loopback
 from scare.live.messages import MAX_PAYLOAD, Reader, Reading, RejectedError, parse_json
 from scare.live.pipeline import COUNTS, Monitor, Pipeline
-from scare.live.recent import Recent
-from scare.server import AccessCheck, AccessGuard, ThreadedServer, error_response
+from scare.live.recent_results import Recent
 
 LOG = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page")
@@ -56,22 +56,26 @@ OPEN_PATHS = ("/healthz",)  # need no token
 PUBLISH_SECONDS = 30.0  # until accepted readings must have been published
 TICK_SECONDS = 1.0  # time between two events
 POLL_TIMEOUT_SECONDS = 5.0
+PROBLEMS = ("broker", "clock", "disk", "lag")  # what a problem may be about
 
 
 @dataclass(frozen=True)
 class LiveStatus:
     """What the server shows.
 
-    `problems` by what they are about (clock, disk, broker), `backlog` (readings queued), counts, the newest results,
-    the unit of each model's values. POSTed readings go to `pipeline`; without one they are refused.
+    `problems` by what they are about (clock, disk, broker), `remarks` about devices that send at another step than
+    their model's, `backlog` (readings queued), counts, the newest results, the unit of each model's values and its time
+    step in seconds. POSTed readings go to `pipeline`; without one they are refused.
     """
 
     pipeline: Pipeline | None
     problems: Callable[[], dict[str, str]]
+    remarks: Callable[[], list[str]]
     backlog: Callable[[], int]
     monitor: Monitor
     recent: Recent
     units: Mapping[str, str]
+    steps: Mapping[str, float]
 
 
 class Server:
@@ -81,7 +85,8 @@ class Server:
         token = settings.token()
         if not token and not is_loopback(settings.host):
             raise UsageError(f"http.host {settings.host} is reachable from other computers: give token_file")
-        app = AccessGuard(make_app(status, readers, self), settings.allowed_names, require_token(token))
+        checks = settings.allowed_names, require_token(token)
+        app = AccessGuard(make_app(status, readers, self), *checks, proxy=settings.proxy)
         tls = {"ssl_certfile": settings.certificate or None, "ssl_keyfile": settings.key or None}
         self._server = ThreadedServer(app, settings.host, settings.port, **tls)
         self.port = self._server.port
@@ -147,7 +152,7 @@ class Poller:
 
 
 def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server") -> Starlette:
-    """The routes of the server; `readers` parse POSTed bodies, by the name of their adapter."""
+    """Return the routes of the server; `readers` parse POSTed bodies, by the name of their adapter."""
     turn = asyncio.Lock()  # POSTs wait in order of arrival, and one body is parsed at a time
 
     async def wait_for_space(pipeline: Pipeline, until: float) -> bool:
@@ -186,11 +191,11 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return submitted if isinstance(submitted, Response) else await _answer(*submitted, intake)
 
     async def list_devices(request: Request) -> Response:
-        """Everything the page needs when it opens: the newest row of every device, units, and what flags mean."""
+        """Return what the page needs when it opens: the newest row of every device, units, and what flags mean."""
         change, rows = status.recent.changed(-1, sparks=True)
         flags = {str(int(flag)): [flag.name, meaning] for flag, meaning in MEANINGS.items()}
-        units = dict(status.units)
-        return JSONResponse({"change": change, "now": time(), "units": units, "flags": flags, "devices": rows})
+        models = {"units": dict(status.units), "steps": dict(status.steps)}
+        return JSONResponse({"change": change, "now": time(), **models, "flags": flags, "devices": rows})
 
     async def show_device(request: Request) -> Response:
         try:
@@ -240,10 +245,13 @@ async def _read_body(request: Request) -> bytes:
 
 
 def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Response | tuple[Delivery, asyncio.Event]:
-    """Submit readings to the pipeline: a delivery and the event of its acknowledgement, or else the answer."""
+    """Submit readings to the pipeline; returns the delivery and an event that is set when it is acknowledged.
+
+    If there is no reading to submit or the queue is full, returns the response to the client instead.
+    """
     monitor.count("received", len(intake.readings) + intake.rejected)
-    for one in intake.reasons:
-        monitor.reject("http", f"line {one['line']}: {one['reason']}")
+    for rejection in intake.reasons:
+        monitor.reject("http", f"line {rejection['line']}: {rejection['reason']}")
     monitor.count("rejected", intake.rejected - len(intake.reasons))  # `reject` has counted the others
     if not intake.readings:
         return JSONResponse(intake.answer({}), 400)
@@ -253,9 +261,9 @@ def _submit(pipeline: Pipeline, monitor: Monitor, intake: "Intake") -> Response 
 
 
 async def _answer(delivery: Delivery, done: asyncio.Event, intake: "Intake") -> Response:
-    """Answer when the readings have been published.
+    """Answer when the delivery is acknowledged: 200, 400 if no reading was accepted, or 503 after `PUBLISH_SECONDS`.
 
-    An answer of 429 or 503 asks the client to send all of them again; duplicates are recognised.
+    A client that gets 503 sends everything again; duplicates are recognised.
     """
     try:
         await asyncio.wait_for(done.wait(), PUBLISH_SECONDS)
@@ -275,9 +283,10 @@ async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIter
     while not server.stopping:
         since, rows = status.recent.changed(since)
         counts, waits = status.monitor.counts(), status.monitor.waits()
-        refusals = [asdict(one) for one in status.monitor.rejections()[:20]]
+        refusals = [asdict(rejection) for rejection in status.monitor.rejections()[:20]]
         event = {"change": since, "now": time(), "devices": rows, "counts": counts, "waits": waits}
-        event |= {"waiting": status.backlog(), "refusals": refusals, "problems": status.problems()}
+        event |= {"waiting": status.backlog(), "refusals": refusals}
+        event |= {"problems": status.problems(), "remarks": status.remarks()}
         yield f"data: {json.dumps(event, separators=(',', ':'))}\n\n"
         next_tick = monotonic() + TICK_SECONDS
         while not server.stopping and monotonic() < next_tick:
@@ -285,7 +294,7 @@ async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIter
 
 
 def metrics(status: LiveStatus) -> str:
-    """Counts and gauges in the text format of Prometheus."""
+    """Return the counts and gauges in the text format of Prometheus."""
     lines = []
     for name, number in status.monitor.counts().items():
         lines += [f"# HELP scare_{name}_total {COUNTS[name]}", f"# TYPE scare_{name}_total counter"]
@@ -302,6 +311,9 @@ def metrics(status: LiveStatus) -> str:
         )
     for name, (text, level) in gauges.items():
         lines += [f"# HELP scare_{name} {text}", f"# TYPE scare_{name} gauge", f"scare_{name} {level}"]
+    problems = status.problems()
+    lines += ["# HELP scare_problem Whether /healthz has a problem with this.", "# TYPE scare_problem gauge"]
+    lines += [f'scare_problem{{about="{about}"}} {int(about in problems)}' for about in PROBLEMS]
     return "\n".join(lines) + "\n"
 
 
@@ -320,7 +332,11 @@ class Intake:
             self.reasons.append({"line": line, "reason": reason})
 
     def answer(self, refused: Mapping[str, int]) -> dict[str, Any]:
-        """The answer to a POST; `refused` counts, by reason, the readings that the pipeline did not accept."""
+        """Return the answer to a POST.
+
+        `rejected` counts lines that could not be parsed; `refused` counts, by reason, readings that the pipeline did
+        not accept. The answer's "rejected" counts both.
+        """
         count = sum(refused.values())
         answer = {"accepted": len(self.readings) - count, "rejected": self.rejected + count, "reasons": self.reasons}
         return answer | ({"refused": dict(refused)} if refused else {})
@@ -362,7 +378,7 @@ def parse_body(body: bytes, media_type: str, reader: Reader, now: float) -> Inta
 
 
 def _json_lines(body: bytes) -> Iterator[Any]:
-    """The objects of a body (one, a list of them, or one per line); a RejectedError for a line that is not JSON."""
+    """Yield the objects of a body (one, a list or one per line), and a RejectedError for a line that is not JSON."""
     try:
         value = parse_json(body, MAX_BODY)
     except RejectedError:
@@ -379,7 +395,7 @@ def _json_lines(body: bytes) -> Iterator[Any]:
 
 
 def _csv_lines(body: bytes) -> Iterable[Any]:
-    """The rows of a CSV table as dicts, or one RejectedError."""
+    """Return the rows of a CSV table as dicts, or one RejectedError."""
     try:
         rows = csv.DictReader(body.decode("utf-8-sig").splitlines(), restkey=" more")
         return list(islice(rows, MAX_LINES + 1))
@@ -388,7 +404,7 @@ def _csv_lines(body: bytes) -> Iterable[Any]:
 
 
 def require_token(token: str) -> AccessCheck:
-    """An access check for this token; with an empty token everyone has access."""
+    """Return an access check for this token; with an empty token everyone has access."""
 
     def check_token(scope: Scope) -> JSONResponse | None:
         if not token or scope["path"] in OPEN_PATHS or _has_token(scope, token):

@@ -14,14 +14,16 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
 from time import time
+from typing import IO, Any
 from zlib import crc32
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from scare.errors import DataError, UsageError
 from scare.files import lock_file, replacing
@@ -30,6 +32,7 @@ from scare.live.messages import Reading
 
 LOG = logging.getLogger(__name__)
 NAME = re.compile(r"(?:snapshot-(\d{8})\.safetensors|journal-(\d{8})\.log)")
+KEY = re.compile(rb'\[("(?:[^"\\]|\\.)*"),([^,]+),')  # device and time at the beginning of a journal's line
 KEPT_SECONDS = 180.0  # a journal that a newer snapshot made superfluous is kept this long
 
 
@@ -68,23 +71,26 @@ class Store:
         """Yield the readings after the newest snapshot; `position` advances with them."""
         for number in sorted(self._find("journal-*")):
             if number >= self._base:
-                for reading in self._read(number):
+                for body in self._read(number):
+                    reading = _parse(body)
                     self._advance(reading)
                     yield reading
 
-    def older(self) -> Iterator[tuple[int, Reading]]:
-        """Yield the readings of older journals that are still kept, as (number of the journal, reading)."""
+    def older(self) -> Iterator[tuple[int, str, float]]:
+        """Yield (number of the journal, device, time) of the readings in older journals that are still kept."""
         for number in sorted(self._find("journal-*")):
             if number < self._base:
-                yield from ((number, reading) for reading in self._read(number))
+                for body in self._read(number):
+                    device, time = KEY.match(body).groups()  # type: ignore[union-attr]
+                    yield number, json.loads(device), float(time)
 
-    def _read(self, number: int) -> Iterator[Reading]:
-        """Yield the readings of a journal; if lines in it are damaged, say so and keep a copy of the file."""
+    def _read(self, number: int) -> Iterator[bytes]:
+        """Yield the bodies of a journal's lines; if some are damaged, say so and keep a copy of the file."""
         path, damaged = self._journal_path(number), 0
-        for reading in read_journal(path):
-            damaged += reading is None
-            if reading is not None:
-                yield reading
+        for body in _read_bodies(path):
+            damaged += body is None
+            if body is not None:
+                yield body
         if damaged:
             self.damaged += damaged
             aside = path.with_name(f"damaged-{path.name}")
@@ -92,7 +98,7 @@ class Store:
             LOG.error("%s: skipped %d damaged lines and used the others; the file is kept as %s", path, damaged, aside)
 
     def _find(self, pattern: str) -> list[int]:
-        """The numbers of our files of this kind; foreign files are ignored."""
+        """Return the numbers of our files of this kind; foreign files are ignored."""
         matches = (NAME.fullmatch(path.name) for path in self._folder.glob(pattern) if path.is_file())
         return [int(match[1] or match[2]) for match in matches if match]
 
@@ -154,16 +160,34 @@ def write_snapshot(path: Path, state: FleetState, position: int) -> None:
     devices = {name: list(names) for name, names in state.devices.items()}
     fleet = json.dumps({"devices": devices, "histories": dict(state.histories)})
     with replacing(path) as temporary:
-        temporary.write_bytes(save(dict(state.arrays), {"fleet": fleet, "position": str(position)}))
+        with temporary.open("wb") as file:
+            _write_arrays(file, state.arrays, {"fleet": fleet, "position": str(position)})
         sync(temporary)
     sync(path.parent)
 
 
+def _write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], facts: Mapping[str, str]) -> None:
+    """Write a safetensors file array by array: the library's own writer needs the memory of all of them again."""
+    header: dict[str, Any] = {"__metadata__": dict(facts)}
+    start = 0
+    for name, array in arrays.items():
+        kind = "BOOL" if array.dtype == bool else f"{array.dtype.kind.upper()}{8 * array.itemsize}"
+        end = start + array.nbytes
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(struct.pack("<Q", len(text)) + text)
+    for array in arrays.values():
+        file.write(np.ascontiguousarray(array).data)
+
+
 def read_snapshot(path: Path) -> tuple[FleetState, int]:
-    """The state in a file, and the Kafka offset where reading continues."""
+    """Return the state in a file, and the Kafka offset where reading continues."""
     try:
         with safe_open(path, "numpy") as file:
-            fleet, position = json.loads(file.metadata()["fleet"]), int(file.metadata().get("position", 0))
+            fleet = json.loads(file.metadata()["fleet"])
+            position = int(file.metadata().get("position", 0))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             return FleetState(arrays, fleet["devices"], fleet["histories"]), position
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
@@ -200,13 +224,14 @@ class Journal:
     def append(self, readings: Iterable[Reading]) -> None:
         """Write readings; they are on disk (fsync) when this returns."""
         lines = []
-        for one in readings:
-            values = {name: None if isnan(number) else number for name, number in one.values.items()}
-            offset = [] if one.offset is None else [one.offset]
-            fields = [one.device, one.time, values, *offset]
+        for reading in readings:
+            values = {name: None if isnan(number) else number for name, number in reading.values.items()}
+            offset = [] if reading.offset is None else [reading.offset]
+            fields = [reading.device, reading.time, values, *offset]
             body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
             lines.append(b"%08x %b\n" % (crc32(body), body))
-        size, rest = self._file.tell(), memoryview(b"".join(lines))
+        size = self._file.tell()
+        rest = memoryview(b"".join(lines))
         try:
             while rest:
                 rest = rest[self._file.write(rest) or 0 :]
@@ -227,7 +252,18 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[Reading | None]:
-    """The readings of a journal, None for a damaged line; a last line that was cut off is left out."""
+    """Return the readings of a journal, None for a damaged line; a last line that was cut off is left out."""
+    return (None if body is None else _parse(body) for body in _read_bodies(path))
+
+
+def _parse(body: bytes) -> Reading:
+    """Return the reading in the body of a journal's line."""
+    device, time, values, *offset = json.loads(body)
+    return Reading(device, time, {name: nan if number is None else number for name, number in values.items()}, *offset)
+
+
+def _read_bodies(path: Path) -> Iterator[bytes | None]:
+    """Return what the lines of a journal say, each without its checksum, None for a damaged line."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -235,8 +271,4 @@ def read_journal(path: Path) -> Iterator[Reading | None]:
             if not line.endswith(b"\n"):
                 return  # cut off by a power failure: it was not acknowledged
             body = line[9:-1]  # between the checksum (eight hex digits and a space) and the line break
-            if line[:9] != b"%08x " % crc32(body):
-                yield None
-                continue
-            device, time, values, *offset = json.loads(body.decode("ascii"))
-            yield Reading(device, time, {name: nan if one is None else one for name, one in values.items()}, *offset)
+            yield body if line[:9] == b"%08x " % crc32(body) else None

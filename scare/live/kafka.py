@@ -44,7 +44,7 @@ MakePipeline = Callable[[str, Store], Pipeline]  # from a partition's name and s
 
 
 def settings(kafka: Kafka) -> dict[str, Any]:
-    """The librdkafka settings of consumer and producer.
+    """Return the librdkafka settings of consumer and producer.
 
     >>> settings(Kafka("readings", ("kafka.lan:9093",)))["security.protocol"]
     'ssl'
@@ -134,18 +134,18 @@ class Partitions:
 
     def _process(self, number: int, messages: Sequence[Message]) -> None:
         """Calibrate and publish messages of a partition, then commit its offset."""
-        for one in messages:
-            if (error := one.error()) is not None:
+        for message in messages:
+            if (error := message.error()) is not None:
                 LOG.warning("Kafka, partition %d: %s", number, error.str())
-        valid = [one for one in messages if one.error() is None]
+        valid = [message for message in messages if message.error() is None]
         if not valid or number not in self._pipelines:
             return
-        readings = [reading for one in valid if (reading := self._read(one)) is not None]
+        readings = [reading for message in valid if (reading := self._read(message)) is not None]
         commit = partial(self._commit, number, _offset(valid[-1]) + 1)
         self._pipelines[number][0].process([Delivery(readings, commit)])
 
     def _read(self, message: Message) -> Reading | None:
-        """The reading of a message, None if the message is rejected."""
+        """Return the reading of a message, None if the message is rejected."""
         self._monitor.count("received")
         try:
             return replace(self._parse(message), offset=message.offset())
@@ -155,7 +155,8 @@ class Partitions:
 
     def _parse(self, message: Message) -> Reading:
         """Parse a message, whose key must be the name of its device, so that a device stays in one partition."""
-        payload, key = _bytes(message.value()), _bytes(message.key()).decode("utf-8", "replace")
+        payload = _bytes(message.value())
+        key = _bytes(message.key()).decode("utf-8", "replace")
         check_size(payload)
         topic = self._reader.adapter.topic.replace("{device}", key) if key and "/" not in key else ""
         kind, milliseconds = message.timestamp()
@@ -173,14 +174,14 @@ class Partitions:
 
     def _assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Continue newly assigned partitions where the last process ended."""
-        for one in partitions:
-            self._restore(one.partition)
+        for partition in partitions:
+            self._restore(partition.partition)
         committed = self._committed(consumer, partitions)
-        for one in partitions:
-            if one.partition in self._pipelines:
-                _, store = self._pipelines[one.partition]
+        for partition in partitions:
+            if partition.partition in self._pipelines:
+                _, store = self._pipelines[partition.partition]
                 # The later of the two; 0 (neither is known) leaves it to `auto.offset.reset`.
-                one.offset = max(committed[one.partition], store.position) or one.offset
+                partition.offset = max(committed[partition.partition], store.position) or partition.offset
         consumer.assign(list(partitions))
 
     def _restore(self, number: int) -> None:
@@ -193,7 +194,7 @@ class Partitions:
             pipeline.restore()
 
     def _open_store(self, name: str) -> Store | None:
-        """A partition's state, once no other process has locked it; None if this process stops first."""
+        """Return a partition's state, once no other process has locked it; None if this process stops first."""
         with suppress(InUseError):
             return Store(self._state / name)
         LOG.warning("waiting for another process to release %s", name)
@@ -203,21 +204,21 @@ class Partitions:
         return None
 
     def _committed(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> dict[int, int]:
-        """The offset last committed for each partition, 0 if none."""
+        """Return the offset last committed for each partition, 0 if none."""
         try:
             committed = consumer.committed(list(partitions), TIMEOUT_SECONDS)
         except KafkaException as error:
             raise UnreachableError(
                 f"Kafka does not return the offsets of {self._kafka.group}: {error.args[0].str()}"
             ) from error
-        return {one.partition: max(one.offset, 0) for one in committed}
+        return {partition.partition: max(partition.offset, 0) for partition in committed}
 
     def _revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         """Save and release the state of partitions that this process loses."""
-        for one in partitions:
-            if one.partition in self._pipelines:
-                pipeline, store = self._pipelines.pop(one.partition)
-                self._paused.discard(one.partition)
+        for partition in partitions:
+            if partition.partition in self._pipelines:
+                pipeline, store = self._pipelines.pop(partition.partition)
+                self._paused.discard(partition.partition)
                 try:
                     pipeline.finish()
                 finally:
@@ -233,7 +234,7 @@ def _offset(message: Message) -> int:
 
 
 def _bytes(value: str | bytes | None) -> bytes:
-    """A key or value as bytes; empty if the message has none."""
+    """Return a key or value as bytes; empty if the message has none."""
     return value.encode() if isinstance(value, str) else value or b""
 
 
@@ -254,10 +255,12 @@ class KafkaSink:
 
     def publish(self, results: Sequence[Result]) -> bool:
         """Publish all results except late ones; False if the process stops before the brokers have confirmed them."""
-        sent = [one for one in results if not one.is_late]
-        for one in sent:
-            payload = json.dumps({"device": one.device, **one.as_json()}, ensure_ascii=False, separators=(",", ":"))
-            self._producer.produce(self._topic, payload, one.device, on_delivery=self._confirm)
+        sent = [result for result in results if not result.is_late]
+        for result in sent:
+            payload = json.dumps(
+                {"device": result.device, **result.as_json()}, ensure_ascii=False, separators=(",", ":")
+            )
+            self._producer.produce(self._topic, payload, result.device, on_delivery=self._confirm)
         self._monitor.count("published", len(sent))
         while self._producer.flush(CONFIRM_SECONDS):
             if self._stopping.is_set():

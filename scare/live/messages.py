@@ -3,8 +3,7 @@
     payload → validation (size, depth, numbers, times) → adapter: device, time, numbers → `Reader` → Reading
 
 Adapters are data: `adapters.toml` says where each kind of device writes its name, the time and its numbers. A rejected
-message is counted and shown to the operator, and never stops the process. Comes from `mqtt`, `kafka` and `http`; goes
-to `pipeline`.
+message is counted and shown to the operator, and never stops the process. Called by `mqtt`, `kafka` and `http`.
 """
 
 import json
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from scare.errors import DataError, UsageError
-from scare.records import convert, load_toml, merge, with_names
+from scare.schema import convert, load_toml, merge, with_names
 
 MAX_PAYLOAD = 64 * 1024  # most bytes of one message
 MAX_DEPTH = 12  # most levels of nested lists and objects
@@ -65,7 +64,7 @@ class Reader:
         self._fields = channel_fields(adapter, fields or {}, names)
 
     def read(self, payload: bytes, topic: str, now: float) -> Reading | None:
-        """The reading in a payload that arrived `now`; None for a single number that is not wanted."""
+        """Return the reading in a payload that arrived `now`; None for a single number that is not wanted."""
         return self._make_reading(*read_message(self.adapter, payload, topic), now)
 
     def read_content(self, content: Any, topic: str, now: float) -> Reading | None:
@@ -157,7 +156,8 @@ def find_adapters(configured: Mapping[str, Any], where: Path | str = TABLE) -> d
     for name, adapter in adapters.items():
         if isinstance(adapter, Mapping) and isinstance(adapter.get("fields"), Mapping):
             fields = {
-                key: {"at": one} if isinstance(one, str | list) else one for key, one in adapter["fields"].items()
+                key: {"at": place} if isinstance(place, str | list) else place
+                for key, place in adapter["fields"].items()
             }
             adapters[name] = {**adapter, "fields": fields}
     return convert(adapters, dict[str, Adapter], where)
@@ -169,7 +169,7 @@ def _built_in_adapters() -> dict[str, Any]:
 
 
 def read_message(adapter: Adapter, payload: bytes, topic: str = "") -> tuple[Any, Any, dict[Any, Any]]:
-    """The device, the time as written (None without one) and the content of a payload, not yet validated.
+    """Return the device, the time as written (None without one) and the content of a payload, not yet validated.
 
     The content of a single number is {field: number}.
 
@@ -205,12 +205,13 @@ def read_content(adapter: Adapter, content: Any, topic: str = "") -> tuple[Any, 
 
 
 def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
-    """The device and field that a topic names; several levels {device} are one name with slashes.
+    """Return the device and field that a topic names; several levels {device} are one name with slashes.
 
     >>> read_topic(find_adapters({})["esphome"], "attic/sensor/pm_2_5/state")
     {'device': 'attic', 'field': 'pm_2_5'}
     """
-    match, names = _topic_pattern(adapter.topic).fullmatch(topic), dict[str, str]()
+    match = _topic_pattern(adapter.topic).fullmatch(topic)
+    names = dict[str, str]()
     if match:
         for key, level in zip(re.findall(r"\{(\w+)\}", adapter.topic), match.groups(), strict=True):
             names[key] = f"{names[key]}/{level}" if key in names else level
@@ -219,13 +220,13 @@ def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
 
 @lru_cache
 def _topic_pattern(topic: str) -> re.Pattern[str]:
-    """The regular expression for an adapter's topic, with a group for each level in braces."""
+    """Return the regular expression for an adapter's topic, with a group for each level in braces."""
     patterns = {"{device}": "([^/]+)", "{field}": "([^/]+)", "+": "[^/]+"}
     return re.compile("/".join(patterns.get(level) or re.escape(level) for level in topic.split("/")))
 
 
 def topic_level(name: str) -> str:
-    """A device's name as one level of a topic: % / + # are percent-encoded, which `urllib.parse.unquote` reverses.
+    """Return a device's name as one level of a topic: % / + # percent-encoded, as `urllib.parse.unquote` reverses.
 
     >>> topic_level("Küche 1/2"), topic_level("box-1")
     ('Küche 1%2F2', 'box-1')
@@ -234,7 +235,7 @@ def topic_level(name: str) -> str:
 
 
 def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[str]) -> dict[str, Field]:
-    """The `Field` of each channel in `names`; `fields` maps a channel to a field's name, or to a path in the message.
+    """Return the `Field` of each channel in `names`; `fields` maps channels to field names or paths in the message.
 
     A name that the adapter does not define is a key of the message.
     """
@@ -249,14 +250,14 @@ def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[
 
 
 def field_value(field: Field, content: Any) -> float:
-    """The number of a field, the mean if it has several paths, with scale and offset applied; NaN without a number."""
+    """Return a field's number, scaled and offset: the mean if the field has several paths, NaN without a number."""
     numbers = [parse_number(find(content, path)) for path in field.paths]
     known = [number for number in numbers if not math.isnan(number)]
     return float(np.mean(known)) * field.scale + field.offset if known else math.nan
 
 
 def find(content: Any, path: str) -> Any:
-    """The first value at a path (JSON Pointer, RFC 6901, with `*` for any characters of a key), else None.
+    """Return the first value at a path (JSON Pointer, RFC 6901, with `*` for any characters of a key), else None.
 
     >>> find({"a": 1, "SDS_P2": {"a/b": [4, 5]}}, "/*/a~1b/1")
     5
@@ -265,19 +266,19 @@ def find(content: Any, path: str) -> Any:
 
 
 def escape_key(key: str) -> str:
-    """A key as it is written in a JSON Pointer."""
+    """Return a key as it is written in a JSON Pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 @lru_cache
 def _keys(path: str) -> tuple[str | re.Pattern[str], ...]:
-    """The keys of a JSON Pointer, unescaped; one with a `*` becomes a regular expression."""
+    """Return the keys of a JSON Pointer, unescaped; one with a `*` becomes a regular expression."""
     keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]
     return tuple(re.compile(".*".join(map(re.escape, key.split("*")))) if "*" in key else key for key in keys)
 
 
 def _search(content: Any, keys: Sequence[str | re.Pattern[str]]) -> Iterator[Any]:
-    """All values at a sequence of keys, null included; the key of a list element is its index."""
+    """Yield all values at a sequence of keys, null included; the key of a list element is its index."""
     if not keys:
         yield content
         return
@@ -290,12 +291,12 @@ def _search(content: Any, keys: Sequence[str | re.Pattern[str]]) -> Iterator[Any
         below = [content[key]] if key in content else []
     elif isinstance(content, dict) and isinstance(key, re.Pattern):
         below = [value for name, value in content.items() if key.fullmatch(name)]
-    for one in below:
-        yield from _search(one, rest)
+    for nested in below:
+        yield from _search(nested, rest)
 
 
 def parse_json(payload: bytes, largest: int = MAX_PAYLOAD) -> Any:
-    """The value of a JSON message; NaN and infinities count as null.
+    """Return the value of a JSON message; NaN and infinities count as null.
 
     >>> parse_json(b'{"pm25": NaN, "t": [1, "2.5"]}')
     {'pm25': None, 't': [1, '2.5']}
@@ -321,12 +322,12 @@ def _check_depth(value: Any, left: int) -> None:
         return
     if left == 0:
         raise RejectedError(f"lists and objects are nested more than {MAX_DEPTH} deep")
-    for one in value.values() if isinstance(value, dict) else value:
-        _check_depth(one, left - 1)
+    for nested in value.values() if isinstance(value, dict) else value:
+        _check_depth(nested, left - 1)
 
 
 def parse_number(value: Any) -> float:
-    """A number, or one written as text; NaN for anything else.
+    """Return a number, or one written as text; NaN for anything else.
 
     >>> [parse_number(value) for value in (3, "12.5", "unavailable", None, True, 10**400)]
     [3.0, 12.5, nan, nan, nan, nan]
@@ -355,7 +356,7 @@ def check_device(name: Any) -> str:
 
 
 def parse_time(value: Any, zone: tzinfo = UTC) -> float:
-    """Seconds since 1970 from ISO 8601, or from a number of seconds or milliseconds.
+    """Return the seconds since 1970 from ISO 8601, or from a number of seconds or milliseconds.
 
     `zone` is that of a time written without one.
 
@@ -377,7 +378,7 @@ def parse_time(value: Any, zone: tzinfo = UTC) -> float:
 
 
 def format_time(time: float) -> str:
-    """A time in ISO 8601, UTC.
+    """Return a time in ISO 8601, UTC.
 
     >>> format_time(1.8e9), format_time(1.8e9 + 0.25)
     ('2027-01-15T08:00:00Z', '2027-01-15T08:00:00.250Z')
@@ -400,7 +401,7 @@ def check_time(time: float) -> float:
 
 
 def show_time(time: float) -> str:
-    """A time for a message to a person, whatever number it is."""
+    """Return a time for a message to a person, whatever number it is."""
     try:
         return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
@@ -408,7 +409,7 @@ def show_time(time: float) -> str:
 
 
 def excerpt(value: Any) -> str:
-    """The beginning of a rejected value, safe to print.
+    """Return the beginning of a rejected value, safe to print.
 
     >>> print(excerpt("<b>"), excerpt(b"abc" * 40))
     '<b>' 'abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc...'

@@ -46,18 +46,23 @@ LOG = logging.getLogger(__name__)
 class Connection:
     """A client with its own thread; `on_connect` is called after every connection, the first one and later ones.
 
-    With `receives` above 0, the broker keeps the session and queues messages while we are away, and sends at most that
-    many before one is acknowledged.
+    With `max_unacknowledged` above 0, the broker keeps the session, queues messages while we are away, and sends at
+    most that many before one is acknowledged. With 0, the session ends with the connection.
     """
 
-    def __init__(self, broker: Broker, client_id: str, on_connect: Callable[[], Any], receives: int = 0) -> None:
-        self.broker, self._on_connect, self._receives = broker, on_connect, receives
-        self.number = 0  # connections made so far
-        self._answered, self._failure = Event(), ""
-        kind: dict[str, Any] = {"protocol": MQTTv5}
-        if broker.version == 3:  # it has no `clean_start` of a connection, but a `clean_session` of the client
-            kind = {"protocol": MQTTv311, "clean_session": not receives}
-        self.client = Client(CallbackAPIVersion.VERSION2, client_id, manual_ack=True, reconnect_on_failure=True, **kind)
+    def __init__(
+        self, broker: Broker, client_id: str, on_connect: Callable[[], Any], max_unacknowledged: int = 0
+    ) -> None:
+        self.broker, self._on_connect, self._max_unacknowledged = broker, on_connect, max_unacknowledged
+        self.connections = 0  # made so far
+        self._answered = Event()
+        self._failure = ""  # why the broker refused the first connection
+        options: dict[str, Any] = {"protocol": MQTTv5}
+        if broker.version == 3:  # version 3 sets `clean_session` on the client, version 5 `clean_start` per connection
+            options = {"protocol": MQTTv311, "clean_session": not max_unacknowledged}
+        self.client = Client(
+            CallbackAPIVersion.VERSION2, client_id, manual_ack=True, reconnect_on_failure=True, **options
+        )
         self.client.on_connect, self.client.on_disconnect = self._connected, self._disconnected
         self.client.reconnect_delay_set(1, 30)
         if broker.user:
@@ -75,10 +80,10 @@ class Connection:
         broker, options = self.broker, dict[str, Any]()
         if broker.version == 5:
             properties = Properties(PacketTypes.CONNECT)
-            if self._receives:
+            if self._max_unacknowledged:
                 properties.SessionExpiryInterval = 0xFFFFFFFF  # never
-                properties.ReceiveMaximum = min(self._receives, 65535)  # MQTT's limit
-            options = {"clean_start": not self._receives, "properties": properties}
+                properties.ReceiveMaximum = min(self._max_unacknowledged, 65535)  # MQTT's limit
+            options = {"clean_start": not self._max_unacknowledged, "properties": properties}
         self.client.connect_async(broker.host, broker.used_port, KEEPALIVE_SECONDS, **options)
         self.client.loop_start()
         if not self._answered.wait(CONNECT_SECONDS):
@@ -105,8 +110,8 @@ class Connection:
             self._failure = str(reason)
             LOG.warning("the broker at %s refuses the connection: %s", self.broker.host, reason)
         else:
-            self.number += 1
-            if self.number > 1:
+            self.connections += 1
+            if self.connections > 1:
                 LOG.warning("reconnected to the broker at %s", self.broker.host)
             self._on_connect()
         self._answered.set()
@@ -119,11 +124,13 @@ class Connection:
 
 
 def explain_silence(broker: Broker, context: ssl.SSLContext | None) -> str:
-    """Why a broker does not answer, and what to change, as far as another connection shows.
+    """Return why a broker does not answer, and what to change, as far as a second connection can tell.
 
     `context` is that of the connection that failed, None if it had no TLS.
     """
-    host, port, tls = broker.host, broker.used_port, context is not None
+    host = broker.host
+    port = broker.used_port
+    tls = context is not None
     found = speaks_tls(host, port)
     if found is None:
         other = DEFAULT_PORTS[not tls]
@@ -167,7 +174,7 @@ class MqttSource:
     ) -> None:
         self._readers, self._pipeline, self._monitor, self._on_ready = readers, pipeline, monitor, on_ready
         self._stopping = Event()
-        self._connection = Connection(broker, broker.client_id, self._subscribe, receives=pipeline.limits.queue)
+        self._connection = Connection(broker, broker.client_id, self._subscribe, pipeline.limits.queue)
         self._connection.client.on_message = self._receive
         self._connection.client.on_subscribe = self._subscribed
 
@@ -193,7 +200,7 @@ class MqttSource:
         self._connection.close()
 
     def _subscribe(self) -> None:
-        self._connection.client.subscribe([(one.adapter.subscription, QOS) for one in self._readers])
+        self._connection.client.subscribe([(reader.adapter.subscription, QOS) for reader in self._readers])
 
     def _subscribed(self, client: Client, _: Any, __: int, answers: Sequence[ReasonCode], ___: Any) -> None:
         """Log subscriptions that the broker refuses or weakens, and go on with the others."""
@@ -210,7 +217,7 @@ class MqttSource:
         if self._stopping.is_set():
             return
         self._monitor.count("received")
-        acknowledge = partial(self._acknowledge, message.mid, message.qos, self._connection.number)
+        acknowledge = partial(self._acknowledge, message.mid, message.qos, self._connection.connections)
         try:
             reader, reading = self._read(message)
         except RejectedError as rejected:
@@ -227,26 +234,28 @@ class MqttSource:
                 return
 
     def _read(self, message: MQTTMessage) -> tuple[Reader, Reading | None]:
-        """The first reader whose topic matches, and the reading (None for a number that no channel wants)."""
+        """Return the first reader whose topic matches, and the reading (None for a number that no channel wants)."""
         payload = bytes(message.payload)
         check_size(payload)
-        reader = next((one for one in self._readers if one.adapter.matches(message.topic)), None)
+        reader = next((known for known in self._readers if known.adapter.matches(message.topic)), None)
         if reader is None:
             raise RejectedError("no input reads this topic")
         return reader, reader.read(payload, message.topic, time())
 
-    def _acknowledge(self, message_id: int, qos: int, connection: int) -> None:
+    def _acknowledge(self, message_id: int, qos: int, connections: int) -> None:
         """Acknowledge a message, unless we have reconnected: then the broker has sent it again."""
-        if connection == self._connection.number:
+        if connections == self._connection.connections:
             self._connection.client.ack(message_id, qos)
 
 
 class MqttSink:
-    """Publishes results and waits until the broker has confirmed them."""
+    """Publishes results, and waits until the broker has confirmed them."""
 
     def __init__(self, broker: Broker, monitor: Monitor, discovery: Discovery | None) -> None:
         self._prefix, self._monitor, self._discovery = broker.publish, monitor, discovery
-        self._stopping, self._next_rejection, self._is_online = Event(), 0.0, False
+        self._stopping = Event()
+        self._next_rejection = 0.0
+        self._is_online = False
         self._connection = Connection(broker, f"{broker.client_id}-out", self._announce)
         self._client = self._connection.client
         self._client.will_set(f"{self._prefix}/status", "offline", QOS, retain=True)
@@ -284,7 +293,7 @@ class MqttSink:
 
         False if the process stops before the broker has confirmed them.
         """
-        sent = [self._send(one) for one in results if not one.is_late]
+        sent = [self._send(result) for result in results if not result.is_late]
         self._monitor.count("published", len(sent))
         return all(map(self._wait_until_confirmed, sent))
 

@@ -1,4 +1,4 @@
-"""The pipeline: readings are journaled, calibrated, published and only then acknowledged, in batches.
+"""The worker thread of `scare live`: journals readings, calibrates, publishes and only then acknowledges them.
 
     sources → `arrivals` → Pipeline: journal (fsync) → order of time → Fleet → `Result` → sinks → acknowledgement
 
@@ -20,14 +20,26 @@ from typing import Any, Protocol
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.provenance import processing_level, product_version
+from scare.data.alignment import COARSER, FINER
 from scare.data.flags import Flag, flag_names
+from scare.data.sites import Sites, read_sites
 from scare.errors import DataError, ScareError, UsageError
-from scare.live.arrivals import BoundedQueue, ClockGuard, Delivery, ReadingSorter, RowAssembler
+from scare.live.arrivals import (
+    MAX_AHEAD_SECONDS,
+    BoundedQueue,
+    ClockGuard,
+    Delivery,
+    ReadingSorter,
+    RowAssembler,
+    StepAverager,
+)
 from scare.live.config import LiveLimits, Model
-from scare.live.fleet import Fleet, Route
+from scare.live.fleet import GAPS, Fleet, Route, choose_route
 from scare.live.journal import Store
 from scare.live.messages import Reading, format_time, show_time
 from scare.upkeep.live_drift import NOT_YET, state_label
+from scare.words import duration
 
 LOG = logging.getLogger(__name__)
 MAX_BATCH = 1024  # readings processed at once
@@ -44,19 +56,24 @@ COUNTS = {  # names and help texts of /metrics
     "calibrated": "Readings with a calibrated value.",
     "without_value": "Readings with flags only.",
     "published": "Values published.",
+    "averaged": "Readings averaged because they come more often than their model's step.",
+    "wrong_step": "Readings rejected because of the time between them.",
     "replayed": "Readings restored from the journal at the start.",
     "damaged": "Damaged lines of the journal, skipped at the start.",
     "models_replaced": "Model files reloaded after a change.",
     "models_refused": "Changed model files that could not be loaded.",
 }
-OpenCalibrator = Callable[[str], Calibrator]
+OpenCalibrator = Callable[..., Calibrator]  # of a file, or of a published correction and maybe its step in seconds
+NAMED = 3  # devices named in a remark
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """A calibrated reading: raw value of the calibrated channel, calibrated value and interval, flags, model.
 
-    NaN where there is no number. `watch` says whether the device drifts, as of the last day that has ended.
+    NaN where there is no number. `watch` says whether the device drifts, as of the last day that has ended. `site` is
+    where the device stands, empty if that is not stated; `product` and `level` are the version of the model and its
+    processing level (`calibrator.provenance`).
     """
 
     device: str
@@ -68,6 +85,9 @@ class Result:
     flags: int
     model: str
     watch: int = NOT_YET
+    site: str = ""
+    product: str = ""
+    level: str = ""
 
     @property
     def is_late(self) -> bool:
@@ -75,11 +95,11 @@ class Result:
         return bool(self.flags & Flag.EARLY)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; null where there is no number.
+        """Return the plain values; null where there is no number.
 
         >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
         {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
-         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None}
+         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None, 'site': None, 'product': None, 'level': None}
         """
         return {
             "time": format_time(self.time),
@@ -91,6 +111,9 @@ class Result:
             "flag_names": flag_names(self.flags),
             "model": self.model,
             "watch": state_label(self.watch),
+            "site": self.site or None,
+            "product": self.product or None,
+            "level": self.level or None,
         }
 
 
@@ -148,17 +171,17 @@ class Monitor:
             self._waits.extend(seconds)
 
     def counts(self) -> dict[str, int]:
-        """A copy of all counts, by the names of `COUNTS`."""
+        """Return a copy of all counts, by the names of `COUNTS`."""
         with self._lock:
             return dict(self._counts)
 
     def rejections(self) -> list[Rejection]:
-        """The last rejections, newest first."""
+        """Return the last rejections, newest first."""
         with self._lock:
             return list(reversed(self._rejections))
 
     def waits(self) -> dict[str, float]:
-        """Percentiles of the last latencies, in seconds."""
+        """Return the percentiles of the last latencies, in seconds."""
         with self._lock:
             waits = np.array(self._waits)
         if not len(waits):
@@ -167,12 +190,18 @@ class Monitor:
 
 
 class ModelFiles:
-    """The calibrators of a config file; a file that changes is loaded again."""
+    """The calibrators of a config file, and the sites of its devices; a file that changes is loaded again."""
 
-    def __init__(self, models: Mapping[str, Model], open_calibrator: OpenCalibrator, monitor: Monitor) -> None:
-        self._models, self._open, self._monitor = models, open_calibrator, monitor
+    def __init__(
+        self, models: Mapping[str, Model], open_calibrator: OpenCalibrator, monitor: Monitor, sites: str = ""
+    ) -> None:
+        self._models, self._open, self._monitor, self._sites_file = models, open_calibrator, monitor, sites
+        self._sites_version = _file_version(sites)
+        self.sites = read_sites(sites) if sites else Sites()
         self._versions = {name: _file_version(model.file) for name, model in models.items()}
-        self.calibrators = {name: open_calibrator(model.file) for name, model in models.items()}
+        self.calibrators = {name: self._load(name) for name in models}
+        # the product version and the processing level of each
+        self.products = {name: self._describe(name, calibrator) for name, calibrator in self.calibrators.items()}
 
     @property
     def routes(self) -> list[Route]:
@@ -182,8 +211,8 @@ class ModelFiles:
     @property
     def channels(self) -> list[str]:
         """The names of all channels that any calibrator reads."""
-        names = (channel.name for one in self.calibrators.values() for channel in one.inputs.channels)
-        return list(dict.fromkeys(names))
+        calibrators = self.calibrators.values()
+        return list(dict.fromkeys(channel.name for calibrator in calibrators for channel in calibrator.inputs.channels))
 
     def load_changed(self) -> dict[str, Calibrator]:
         """Load the calibrators whose files have changed; if one cannot be read, the old one stays in use."""
@@ -194,7 +223,7 @@ class ModelFiles:
                 continue
             self._versions[name] = version
             try:
-                loaded[name] = self._check_channels(self._open(model.file))
+                loaded[name] = self._check_channels(self._load(name))
             except ScareError as error:
                 self._monitor.count("models_refused")
                 LOG.warning("the changed file of model '%s' cannot be used, the old model stays: %s", name, error)
@@ -202,7 +231,59 @@ class ModelFiles:
             self._monitor.count("models_replaced")
             LOG.warning("reloaded the model '%s' from %s", name, model.file)
         self.calibrators |= loaded
+        self.products |= {name: self._describe(name, calibrator) for name, calibrator in loaded.items()}
         return loaded
+
+    def _load(self, name: str) -> Calibrator:
+        model = self._models[name]
+        return self._open(model.file) if model.step_seconds is None else self._open(model.file, model.step_seconds)
+
+    def _describe(self, name: str, calibrator: Calibrator) -> tuple[str, str]:
+        return product_version(self._models[name].file), processing_level(calibrator).level
+
+    def load_changed_sites(self) -> None:
+        """Read the table of sites again if it has changed; if it cannot be read, the old one stays in use."""
+        version = _file_version(self._sites_file)
+        if version is None or version == self._sites_version:
+            return
+        self._sites_version = version
+        try:
+            self.sites = read_sites(self._sites_file)
+        except ScareError as error:
+            LOG.warning("the changed table of sites cannot be used, the old one stays: %s", error)
+            return
+        LOG.warning("reloaded the sites from %s", self._sites_file)
+
+    def rejects_finer(self, name: str) -> bool:
+        """Whether readings that come more often than a model's step are rejected, not averaged."""
+        return self._models[name].finer == "reject"
+
+    def rejects_coarser(self, name: str) -> bool:
+        """Whether readings that come less often than a model's step are rejected.
+
+        They are not for a published correction, which is a formula for any step, unless the config file sets a step.
+        """
+        is_published = self._versions[name] is None  # it has no file
+        return not is_published or self._models[name].step_seconds is not None
+
+    def describe_steps(self) -> list[str]:
+        """Return what is done with readings of other steps, a sentence for each model."""
+        return [
+            f"'{name}' takes a reading every {duration(calibrator.inputs.step_seconds)}; ones that come more often are"
+            f" {'rejected' if self.rejects_finer(name) else 'averaged'}, ones that come less often"
+            f" {'rejected' if self.rejects_coarser(name) else 'calibrated as they are'}."
+            for name, calibrator in self.calibrators.items()
+        ]
+
+    def describe_interval(self, device: str, seconds: float) -> str:
+        """Return what happens to a device that sends every so many seconds; empty if that is its model's step."""
+        name = choose_route(self.routes, device)
+        step = self.calibrators[name].inputs.step_seconds if name else seconds
+        if name is None or FINER * step <= seconds <= COARSER * step:
+            return ""
+        does = self.rejects_finer(name) if seconds < step else self.rejects_coarser(name)
+        fate = "rejected" if does else f"averaged to {duration(step)}" if seconds < step else "calibrated as they are"
+        return f"{device} sends every {duration(round(seconds, 1))}: its readings are {fate} ('{name}')."
 
     def _check_channels(self, calibrator: Calibrator) -> Calibrator:
         """Refuse a calibrator with channels that the inputs of this process do not read."""
@@ -214,7 +295,7 @@ class ModelFiles:
 
 
 def _file_version(file: str) -> tuple[int, int] | None:
-    """Modification time and size; None for a published correction, which has no file."""
+    """Return the modification time and size; None for a published correction, which has no file."""
     try:
         status = Path(file).stat()
     except OSError:
@@ -234,6 +315,9 @@ class Pipeline:
         self._assembler = RowAssembler(self._needs)
         self._clock = ClockGuard(limits.queue, limits.trust_times)
         self._sorter = ReadingSorter(self._last_time, limits.reorder_steps)
+        self._averager = StepAverager(self._fleet, 1.0 + limits.reorder_steps)
+        self._wrong_steps: dict[str, float] = {}  # seconds between readings of devices that are rejected for them
+        self._refused: dict[tuple[str, float], str] = {}  # why, of readings rejected since the last acknowledgements
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
         self._stop = Event()
@@ -248,12 +332,12 @@ class Pipeline:
 
     @property
     def lag(self) -> float:
-        """For how many seconds the oldest delivery has been in the queue."""
+        """How many seconds the oldest delivery has been in the queue."""
         return self._queue.lag
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue takes no reading now."""
+        """Whether the queue is full."""
         return self._queue.is_full
 
     @property
@@ -272,20 +356,23 @@ class Pipeline:
             self._fleet.restore(state)
         restored = self._filter_restored()
         for start in range(0, len(restored), MAX_BATCH):
-            self._calibrate(self._sort(restored[start : start + MAX_BATCH]))
+            self._calibrate(self._to_step(self._sort(restored[start : start + MAX_BATCH])))
         self._monitor.count("replayed", len(restored))
         self._monitor.count("damaged", self._store.damaged)
         self.snapshot()
 
     def _filter_restored(self) -> list[Reading]:
-        """The readings to replay, in order of arrival and each once; remembers them and older ones in `_seen`.
+        """Return the readings to replay, each once, in order of arrival, without those of devices not admitted.
 
-        Older journals also hold readings that waited at the snapshot: those are in the journal after it again.
+        Record all of them, and older ones, in `_seen`. A reading that was still waiting to be sorted when a snapshot
+        was taken is in the journals before and after it.
         """
-        restored = {(one.device, one.time): one for one in self._store.readings()}
-        self._seen = {(one.device, one.time): number for number, one in self._store.older()}
+        restored = {(reading.device, reading.time): reading for reading in self._store.readings()}
+        self._seen = {(device, time): number for number, device, time in self._store.older()}
         self._seen |= dict.fromkeys(restored, self._store.number)
-        return [one for one in restored.values() if one.device in self._fleet or not self._admit(one.device)]
+        return [
+            reading for reading in restored.values() if reading.device in self._fleet or not self._admit(reading.device)
+        ]
 
     def run(self) -> None:
         """Process deliveries until `stop`, and finish those submitted by then."""
@@ -306,36 +393,39 @@ class Pipeline:
     def process(self, deliveries: Sequence[Delivery]) -> None:
         """Journal, calibrate, publish and acknowledge deliveries; partial ones wait until their row is complete."""
         complete = self._assembler.finish_due(time())
-        for one in deliveries:
-            if not one.partial:
+        for delivery in deliveries:
+            if not delivery.partial:
                 continue
-            if self._refusal(one.readings[0], time()):
-                one.acknowledge()
+            if self._refusal(delivery.readings[0], time()):
+                delivery.acknowledge()
             else:
-                complete += self._assembler.add(one.readings[0], one.acknowledge)
-        complete += [one for one in deliveries if not one.partial]
+                complete += self._assembler.add(delivery.readings[0], delivery.acknowledge)
+        complete += [delivery for delivery in deliveries if not delivery.partial]
         complete = self._check_clock(complete)
         new = self._filter_new(complete)
         if new:
             self._has_news = True
             if not self._journal(new):
                 return  # the process stops; nothing is acknowledged
-        if ready := self._sort(new) + self._sorter.release_due(monotonic()):
+        in_order = self._sort(new) + self._sorter.release_due(monotonic())
+        if ready := self._to_step(in_order) + self._averager.release_due(monotonic()):
             self._calibrate(ready)
+        self._add_refused(complete)
         if self._is_published:  # otherwise the sources deliver them again after a restart
-            for one in complete:
-                one.acknowledge()
-            self._monitor.record_waits([monotonic() - one.arrived for one in complete])
+            for delivery in complete:
+                delivery.acknowledge()
+            self._monitor.record_waits([monotonic() - delivery.arrived for delivery in complete])
 
     def flush(self) -> None:
-        """Calibrate what waits for readings that it may have overtaken: no more will come."""
-        self._calibrate(self._sorter.release_due(inf))
+        """Calibrate what waits for other readings: no more will come."""
+        self._calibrate(self._to_step(self._sorter.release_due(inf)) + self._averager.release_due(inf))
 
     def poll(self) -> None:
         """Load models that have changed, and take a snapshot when one is due."""
         now = monotonic()
         if now >= self._next_model_poll:
             self._next_model_poll = now + MODEL_POLL_SECONDS
+            self._models.load_changed_sites()
             changed = self._models.load_changed()
             if changed:
                 self.snapshot()  # a journal must be replayed by the model that wrote its results
@@ -352,7 +442,7 @@ class Pipeline:
         try:
             for sink in self._sinks:
                 sink.keep(self._store.number)
-            self._store.take(self._fleet.state(), self._sorter.waiting)
+            self._store.take(self._fleet.state(), self._averager.waiting + self._sorter.waiting)
         except (OSError, UsageError) as error:
             self._report("disk", f"cannot save the state: {error}; readings stay in the journal until it can be saved")
             return
@@ -387,11 +477,11 @@ class Pipeline:
             self.problems[about] = problem
 
     def _check_clock(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """The deliveries to work on; others are kept back while this computer's clock is behind."""
+        """Return the deliveries to work on; others are kept back while this computer's clock is behind."""
         passed = self._clock.sort_out(deliveries, time())
         behind = self._clock.seconds_behind if self._clock.kept_back else 0.0
         problem = (
-            f"most readings are {_duration(behind)} ahead of this computer's clock, so it seems to be behind; they are"
+            f"most readings are {_about(behind)} ahead of this computer's clock, so it seems to be behind; they are"
             " not acknowledged until it is set. limits.trust_times = true accepts them as they are"
         )
         self._report("clock", problem if behind else "")
@@ -400,47 +490,119 @@ class Pipeline:
     def _sort(self, readings: Sequence[Reading]) -> list[Reading]:
         """Put readings into their device's order of time; some may wait, and others that waited may be due."""
         now = monotonic()
-        ready = [due for one in readings for due in self._sorter.add(one, now)]
+        ready = [due for reading in readings for due in self._sorter.add(reading, now)]
         self._sorter.forget_released()
         return ready
 
+    def _to_step(self, readings: Sequence[Reading]) -> list[Reading]:
+        """Average readings that come more often than the step of their device's calibrator, leave out rejected ones."""
+        now = monotonic()
+        ready: list[Reading] = []
+        averaged = 0
+        for reading in readings:
+            self._fleet.record_time(reading.device, reading.time)
+            if reason := self._step_refusal(reading):
+                self._refused[reading.device, reading.time] = reason
+                continue
+            due = self._averager.add(reading, now)
+            averaged += not (due and due[-1] is reading)
+            ready += due
+        self._monitor.count("averaged", averaged)
+        return ready
+
+    def _add_refused(self, deliveries: Sequence[Delivery]) -> None:
+        """Tell deliveries which of their readings were rejected because of their step."""
+        if self._refused:
+            for delivery in deliveries:
+                keys = ((reading.device, reading.time) for reading in delivery.readings)
+                for reason in (self._refused[key] for key in keys if key in self._refused):
+                    delivery.refused[reason] = delivery.refused.get(reason, 0) + 1
+            self._refused.clear()
+
+    def remarks(self) -> list[str]:
+        """Return which devices send more or less often than their model's step, in sentences."""
+        averaged = self._averager.devices
+        rejected = dict(self._wrong_steps)
+        remarks = []
+        if averaged:
+            remarks.append(
+                "Some devices send more often than their model's step, so their readings are averaged:"
+                f" {_some(averaged)}."
+            )
+        if rejected:
+            every = [f"{device} (every {duration(seconds)})" for device, seconds in rejected.items()]
+            remarks.append(
+                f"Some devices send at another step than their model's, so their readings are rejected: {_some(every)}."
+            )
+        return remarks
+
     def _last_time(self, device: str) -> tuple[float, float]:
-        """The time of a device's newest reading, NaN before the first, and the step of its calibrator in seconds."""
+        """Return the time of a device's newest reading, NaN before the first, and its calibrator's step in seconds."""
         return self._fleet.last_time(device), self._fleet.calibrator(device).inputs.step_seconds
 
     def _needs(self, device: str) -> tuple[frozenset[str], float]:
-        """The channels that a device's calibrator reads, and its time step in seconds."""
+        """Return the channels that a device's calibrator reads, and its time step in seconds."""
         inputs = self._fleet.calibrator(device).inputs
         return frozenset(channel.name for channel in inputs.channels), inputs.step_seconds
 
     def _filter_new(self, deliveries: Sequence[Delivery]) -> list[Reading]:
-        """The readings that have not been received before and are accepted; remembers them in `_seen`."""
-        new, now = [], time()
+        """Return the readings that have not been received before and are accepted; remembers them in `_seen`."""
+        new = []
+        now = time()
         for delivery in deliveries:
-            for one in sorted(delivery.readings, key=lambda reading: reading.time):
-                key = (one.device, one.time)
+            for reading in sorted(delivery.readings, key=lambda reading: reading.time):
+                key = (reading.device, reading.time)
                 if key in self._seen:
                     self._monitor.count("duplicates")
-                elif reason := self._refusal(one, now):
+                elif reason := self._refusal(reading, now):
                     delivery.refused[reason] = delivery.refused.get(reason, 0) + 1
                 else:
                     self._seen[key] = self._store.number
-                    new.append(one)
+                    new.append(reading)
         return new
 
     def _refusal(self, reading: Reading, now: float) -> str:
-        """Why a reading is not accepted, empty if it is; a new device is added to the fleet."""
+        """Return why a reading is not accepted, empty if it is; a new device is added to the fleet."""
         reason = ""
         if self._clock.is_ahead(reading, now):
-            reason = "its time is more than 5 minutes ahead of this computer's clock"
+            reason = f"its time is more than {duration(MAX_AHEAD_SECONDS)} ahead of this computer's clock"
         elif reading.device not in self._fleet:
             reason = self._admit(reading.device)
         if reason:
             self._monitor.reject("fleet", f"{reading.device}, {show_time(reading.time)}: {reason}")
         return reason
 
+    def _step_refusal(self, reading: Reading) -> str:
+        """Return why a reading is rejected for the time between its device's last readings; empty if it is not."""
+        device = reading.device
+        if not self._is_rejected_for_step(device):
+            self._wrong_steps.pop(device, None)
+            return ""
+        gaps = self._fleet.gaps(device)
+        step = self._fleet.calibrator(device).inputs.step_seconds
+        usual = self._wrong_steps[device] = gaps[len(gaps) // 2]
+        reason = f"it sends a reading every {duration(usual)}, but its model expects one every {duration(step)}"
+        self._monitor.count("wrong_step")
+        self._monitor.reject("fleet", f"{device}, {show_time(reading.time)}: {reason}")
+        return reason
+
+    def _is_rejected_for_step(self, device: str) -> bool:
+        """Whether a device's readings are rejected because of the time between them.
+
+        They are if all of its last `GAPS` gaps are longer, or most are shorter, than its model's step, and the model
+        rejects such readings.
+        """
+        gaps = self._fleet.gaps(device)  # the shortest first
+        if len(gaps) < GAPS:
+            return False
+        name = self._fleet.model(device)
+        step = self._fleet.calibrator(device).inputs.step_seconds
+        if gaps[0] > COARSER * step:
+            return self._models.rejects_coarser(name)
+        return gaps[len(gaps) // 2] < FINER * step and self._models.rejects_finer(name)
+
     def _admit(self, device: str) -> str:
-        """Add a new device to the fleet, or say why it is not."""
+        """Add a new device to the fleet; return why it is not added, empty if it is."""
         if len(self._fleet) >= self.limits.devices:
             return f"limits.devices allows {self.limits.devices:,} devices; raise it to add more"
         try:
@@ -451,7 +613,8 @@ class Pipeline:
 
     def _calibrate(self, readings: Sequence[Reading]) -> None:
         """Calibrate readings and publish the results; sets `_is_published`."""
-        was_published, self._is_published = self._is_published, False  # if a sink raises, nothing is acknowledged
+        was_published = self._is_published
+        self._is_published = False  # if a sink raises, nothing is acknowledged
         results = [result for batch in _split_batches(readings) for result in self._push(batch)]
         published = [sink.publish(results) for sink in self._sinks]
         self._is_published = was_published and all(published)
@@ -461,17 +624,22 @@ class Pipeline:
 
     def _push(self, readings: Sequence[Reading]) -> Iterator[Result]:
         """Calibrate a batch with at most one reading of each device."""
-        fleet, devices = self._fleet, [one.device for one in readings]
+        fleet = self._fleet
+        devices = [reading.device for reading in readings]
         rows = []  # for each device, the values of its calibrator's channels
-        for one in readings:
-            channels = fleet.calibrator(one.device).inputs.channels
-            rows.append(np.array([one.values.get(channel.name, nan) for channel in channels]))
-        calibrated = fleet.push(devices, np.array([one.time for one in readings]), rows)
-        columns = (column.tolist() for column in (*calibrated, fleet.watched(devices)))
+        for reading in readings:
+            channels = fleet.calibrator(reading.device).inputs.channels
+            rows.append(np.array([reading.values.get(channel.name, nan) for channel in channels]))
+        calibrated = fleet.push(devices, np.array([reading.time for reading in readings]), rows)
+        columns = (column.tolist() for column in (*calibrated, fleet.drift_states(devices)))
         outputs = zip(*columns, strict=True)
-        for one, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):
-            model = fleet.model(one.device)
-            yield Result(one.device, one.time, row[0].item(), value, low, high, flags, model, watch)
+        for reading, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):
+            model = fleet.model(reading.device)
+            site = self._models.sites.at(reading.device, reading.time)
+            origin = self._models.products[model]
+            yield Result(
+                reading.device, reading.time, row[0].item(), value, low, high, flags, model, watch, site, *origin
+            )
 
 
 def _split_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
@@ -483,19 +651,28 @@ def _split_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
     """
     batches: list[list[Reading]] = []
     counts: Counter[str] = Counter()
-    for one in readings:
-        number = counts[one.device]  # a device's nth reading goes to the nth batch
-        counts[one.device] += 1
+    for reading in readings:
+        number = counts[reading.device]  # a device's nth reading goes to the nth batch
+        counts[reading.device] += 1
         if number == len(batches):
             batches.append([])
-        batches[number].append(one)
+        batches[number].append(reading)
     return batches
 
 
-def _duration(seconds: float) -> str:
-    """A length of time as a person says it.
+def _some(names: Sequence[str]) -> str:
+    """Return the first few of some names, and how many more there are.
 
-    >>> _duration(86400.0), _duration(400.0)
+    >>> _some(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+
+
+def _about(seconds: float) -> str:
+    """Spell a measured duration, rounded to hours or minutes.
+
+    >>> _about(86400.0), _about(400.0)
     ('24 hours', '7 minutes')
     """
     return f"{seconds / 3600:.0f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"

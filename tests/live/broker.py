@@ -68,11 +68,13 @@ def make_certificate(folder: Path) -> str:
 class Listener:
     """A client that keeps every message."""
 
-    def __init__(self, port: int, *topics: str) -> None:
+    def __init__(self, port: int, *topics: str, user: str = "", password: str = "") -> None:
         self.messages: list[tuple[str, bytes, bool]] = []
         self.client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
         self.client.on_message = self._keep
         self.client.max_inflight_messages_set(1000)
+        if user:
+            self.client.username_pw_set(user, password)
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
         if topics:

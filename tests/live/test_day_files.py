@@ -20,7 +20,8 @@ def result(device: str, time: float, model: str = "dust", calibrated: float = 1.
 
 def test_a_row_is_what_a_reading_became() -> None:
     table = as_table([result("a", START, calibrated=float("nan"))])
-    assert table.columns == ["device", "time", "raw", "calibrated", "low", "high", "flags", "model"]
+    numbers = ["raw", "calibrated", "low", "high"]
+    assert table.columns == ["device", "time", *numbers, "flags", "model", "site", "product", "level"]
     assert table.row(0)[3:6] == (None, None, None)
     assert table["time"].dt.epoch("s").to_list() == [int(START)]
 

@@ -156,6 +156,20 @@ def test_a_token_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert ask(gateway, "POST", "/v1/readings", lines(READINGS[:1]), authorization=shown)[0] == code
 
 
+@pytest.mark.parametrize(("proxy", "code"), [("", 401), ("127.0.0.9", 401), ("127.0.0.1", 200)])
+def test_a_proxy_that_checks_its_users_may_read_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str, code: int
+) -> None:
+    monkeypatch.setenv(TOKEN, "hush")
+    config = make_config(tmp_path)
+    with working(replace(config, http=replace(config.http, proxy=proxy))) as gateway:
+        assert ask(gateway, "GET", "/v1/devices", host="localhost")[0] == code
+        assert ask(gateway, "GET", "/v1/devices", host="home.example")[0] == (200 if code == 200 else 421)
+        forwarded = {"x_forwarded_for": "127.0.0.9"}  # anybody can claim that
+        assert ask(gateway, "GET", "/v1/devices", host="localhost", **forwarded)[0] == code
+        assert ask(gateway, "POST", "/v1/readings", lines(READINGS[:1]), host="localhost")[0] == 401
+
+
 def test_who_is_behind_says_so(tmp_path: Path) -> None:
     gateway = Gateway(make_config(tmp_path, limits=LiveLimits(queue=1)), Calibrator.load)
     gateway.start()  # and nobody works
@@ -273,8 +287,8 @@ def test_a_body_takes_bounded_time_and_a_bad_origin_is_told(gateway: Gateway) ->
 
 
 def test_connections_that_send_nothing_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scare.server.HEADER_SECONDS", 0.5)
-    monkeypatch.setattr("scare.server.max_connections", lambda: 20)
+    monkeypatch.setattr("scare.http_server.HEADER_SECONDS", 0.5)
+    monkeypatch.setattr("scare.http_server.max_connections", lambda: 20)
     with working(make_config(tmp_path)) as gateway:
         assert gateway.server is not None
         opened = [create_connection(("127.0.0.1", gateway.server.port), 5) for _ in range(60)]
@@ -287,9 +301,33 @@ def test_connections_that_send_nothing_are_closed(tmp_path: Path, monkeypatch: p
         assert ask(gateway, "POST", "/v1/readings", lines(READINGS[:3]))[0] == 200
 
 
+def test_finer_readings_are_averaged_and_coarser_ones_refused_and_both_are_shown(gateway: Gateway) -> None:
+    begin = 60 * (START // 60)
+    fine = [Reading("fast", begin + 10 * row, {"pm25": 20.0, "current": 300.0}) for row in range(100)]
+    coarse = [Reading("slow", begin + 3600 * row, {"pm25": 20.0, "current": 300.0}) for row in range(20)]
+    assert ask(gateway, "POST", "/v1/readings", lines(fine))[1]["accepted"] == 100
+    reason = "it sends a reading every 1 hour, but its model expects one every 1 minute"
+    answer = ask(gateway, "POST", "/v1/readings", lines(coarse))[1]
+    assert (answer["accepted"], answer["refused"]) == (8, {reason: 12})  # eight gaps are known from the ninth on
+    rows = ask(gateway, "GET", "/v1/devices/fast")[1]
+    assert [time % 60 for time in rows["time"]] == [0.0] * len(rows["time"])
+    assert len(rows["time"]) == 17
+    metrics = ask(gateway, "GET", "/metrics")[1]
+    assert "scare_averaged_total 99" in metrics
+    assert "scare_wrong_step_total 12" in metrics
+    assert gateway.pipeline is not None
+    assert gateway.pipeline.remarks() == [
+        "Some devices send more often than their model's step, so their readings are averaged: fast.",
+        "Some devices send at another step than their model's, so their readings are rejected: slow (every 1 hour).",
+    ]
+
+
 def test_health_names_a_problem(gateway: Gateway) -> None:
     assert gateway.pipeline is not None
     assert ask(gateway, "GET", "/healthz")[1]["status"] == "ok"
     gateway.pipeline.problems["disk"] = "full"
     code, printed = ask(gateway, "GET", "/healthz")
     assert (code, printed["status"], printed["problems"]) == (503, "degraded", {"disk": "full"})
+    metrics = ask(gateway, "GET", "/metrics")[1]
+    assert 'scare_problem{about="disk"} 1' in metrics
+    assert 'scare_problem{about="clock"} 0' in metrics

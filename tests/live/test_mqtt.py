@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from socket import create_server
 from threading import Thread
+from time import sleep
 from typing import Any
 from urllib.parse import quote, unquote
 from urllib.request import urlopen
@@ -15,11 +16,13 @@ from urllib.request import urlopen
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.provenance import product_version
 from scare.errors import UnreachableError, UsageError
-from scare.live.check import TopicListener, propose_inputs
+from scare.live.broker_check import TopicListener, propose_inputs
 from scare.live.config import Broker, Config, Http, Input
 from scare.live.gateway import Gateway
 from scare.live.messages import Reading, format_time
+from scare.live.pipeline import ModelFiles, Monitor
 from tests.live.broker import SETTINGS, Listener, free_port, make_certificate, needs_broker, running_broker, wait_for
 from tests.live.small_gateway import START, expected, save_models
 from tests.live.test_http import as_line
@@ -31,7 +34,7 @@ INPUTS = (Input("json"), Input("tasmota", channels=DUST), Input("esphome", chann
 
 
 def make_config(folder: Path, port: int, **more: Any) -> Config:
-    return Config(save_models(folder), str(folder / "state"), INPUTS, mqtt=Broker(port=port, **more))
+    return Config(save_models(folder), str(folder / "state"), inputs=INPUTS, mqtt=Broker(port=port, **more))
 
 
 @contextmanager
@@ -85,6 +88,9 @@ def test_values_are_retained_with_raw_flags_and_model(tmp_path: Path, port: int)
         "flag_names": state["flag_names"],
         "model": "dust",
         "watch": None,
+        "site": None,
+        "product": product_version(tmp_path / "dust.scare"),
+        "level": "2B",
     }
 
 
@@ -221,6 +227,26 @@ def test_check_listens_to_what_arrives_and_proposes_inputs(tmp_path: Path, port:
     assert listener.numbers == {"my/own/topic": {"/dust/fine": 3.0}}
     proposed = tomllib.loads(propose_inputs(listener.stats, ["pm25_raw", "current"]))
     assert proposed == {"inputs": [{"adapter": "tasmota", "channels": {"pm25_raw": "pm25"}}]}
+
+
+def test_check_says_how_often_devices_send(tmp_path: Path, port: int) -> None:
+    config = Config(save_models(tmp_path), str(tmp_path / "state"), mqtt=Broker(port=port))
+    listener = TopicListener(config, Broker(port=port))
+    with listening(port) as box:
+        listening_thread = Thread(target=listener.listen, args=(1.5,))
+        listening_thread.start()
+        message = {"Time": "2026-01-01T00:00:00", "PMS5003": {"PM2.5": 9}}
+        wait_for(lambda: box.send("tele/attic/SENSOR", message) or listener.heard)
+        for _ in range(4):
+            sleep(0.2)
+            box.send("tele/attic/SENSOR", message)
+        listening_thread.join()
+    seconds = listener.heard[0].intervals["attic"]
+    assert 0 < seconds < 1
+    models = ModelFiles(config.models, Calibrator.load, Monitor())
+    assert "its readings are averaged to 1 minute ('dust')." in models.describe_interval("attic", seconds)
+    assert models.describe_interval("attic", 61.0) == ""
+    assert models.describe_interval("gas-1", 3600) == "gas-1 sends every 1 hour: its readings are rejected ('gas')."
 
 
 def test_check_keeps_what_the_file_says_of_an_input(tmp_path: Path, port: int) -> None:

@@ -7,8 +7,10 @@ from time import sleep, time
 import numpy as np
 import pytest
 
+from scare.live.arrivals import Delivery
 from scare.live.config import Config, Http
 from scare.live.gateway import Gateway
+from scare.live.messages import Reading
 from scare.live.pipeline import Result
 from tests.live.broker import wait_for
 from tests.live.small_gateway import save_models
@@ -96,6 +98,39 @@ def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab
     until(tab, "!document.getElementById('fleet').hidden")
     until(tab, "[...document.querySelectorAll('.between')].some(one => one.textContent === '60.5 – 80.5')")
     assert tab.problems == []
+
+
+def test_a_problem_is_shown_while_there_is_one(gateway: Gateway, tab: Tab) -> None:
+    assert gateway.pipeline is not None
+    open_page(tab, gateway, PHONE)
+    gateway.pipeline.problems["disk"] = "<b>no space</b>"
+    until(tab, "document.getElementById('problems').textContent === 'disk: <b>no space</b>'")
+    assert tab.value("document.documentElement.scrollWidth") <= PHONE[0]
+    del gateway.pipeline.problems["disk"]
+    until(tab, "document.getElementById('problems').textContent === ''")
+
+
+def test_devices_at_another_step_are_named(gateway: Gateway, tab: Tab) -> None:
+    assert gateway.pipeline is not None
+    open_page(tab, gateway, PHONE)
+    begin = 60 * (time() // 60) - 3600
+    fine = tuple(Reading("box-1", begin + 10 * row, {"pm25": 20.0, "current": 300.0}) for row in range(20))
+    assert gateway.pipeline.submit(Delivery(fine))
+    until(tab, "document.getElementById('remarks').textContent.endsWith('their readings are averaged: box-1.')")
+
+
+def test_a_device_is_silent_after_three_steps_and_minutes(gateway: Gateway, tab: Tab) -> None:
+    open_page(tab, gateway, WIDE)
+
+    def is_silent(minutes: float, step: float) -> bool:
+        """Whether rows are shown as silent so long after a reading."""
+        return tab.value(
+            "import('./table.js').then(({ silentAfter }) => "
+            f"{60 * minutes} > silentAfter({{ steps: {{ dust: {step} }} }}, 'dust'))"
+        )
+
+    assert (is_silent(2.9, 10), is_silent(3.1, 10)) == (False, True)
+    assert (is_silent(170, 3600), is_silent(190, 3600)) == (False, True)
 
 
 @pytest.mark.slow

@@ -9,16 +9,34 @@ from pathlib import Path
 from time import time
 
 import numpy as np
+import polars as pl
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.provenance import product_version
+from scare.cli.options import open_calibrator
+from scare.data.alignment import average
+from scare.data.readings import Readings
 from scare.errors import DataError, UsageError
 from scare.live.arrivals import Delivery, RowAssembler
-from scare.live.config import LiveLimits
+from scare.live.config import LiveLimits, Model
 from scare.live.journal import Journal, Store, read_journal
 from scare.live.messages import Reading
-from scare.live.pipeline import Pipeline, Result
-from tests.live.small_gateway import LIMITS, START, Kept, close, draw_readings, expected, make_pipeline, shifted
+from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result
+from scare.live.recent_results import Recent
+from tests.calibrator.building import curve_plan, make_calibrator
+from tests.live.small_gateway import (
+    LIMITS,
+    START,
+    STORES,
+    Kept,
+    close,
+    draw_readings,
+    expected,
+    make_pipeline,
+    save_models,
+    shifted,
+)
 
 READINGS = draw_readings(7, 40)
 
@@ -102,9 +120,108 @@ def test_a_reading_that_overtakes_others_changes_nothing(tmp_path: Path) -> None
 def test_a_device_that_always_leaves_gaps_is_not_made_to_wait(tmp_path: Path) -> None:
     sink = Kept()
     pipeline, _ = make_pipeline(tmp_path, sink, LiveLimits())
-    readings = [Reading("box-1", START + 100 * row, {"pm25": 20.0, "current": 300.0}) for row in range(9)]
+    readings = [Reading("box-1", START + 100 * row, {"pm25": 20.0, "current": 300.0}) for row in range(8)]
     push(pipeline, readings, 1)
     assert sink.results[-1].time == readings[-1].time
+
+
+BEGIN = 60 * (START // 60)
+
+
+def sent_every(seconds: float, count: int, device: str = "box-1", begin: float = BEGIN) -> list[Reading]:
+    """Readings of a device at a step of its own; some numbers are missing or impossible."""
+    rng = np.random.default_rng(5)
+    rows = rng.uniform([5, 250], [50, 350], (count, 2))
+    rows[rng.random(count) < 0.05, 0] = np.nan
+    named = (dict(zip(("pm25", "current"), row.tolist(), strict=True)) for row in rows)
+    return [Reading(device, begin + seconds * row, values) for row, values in enumerate(named)]
+
+
+def averaged(calibrator: Calibrator, readings: Sequence[Reading]) -> list[Result]:
+    """What `average` and the calibrator make of readings; the first passes, as nothing is known of its step yet."""
+    names = [channel.name for channel in calibrator.inputs.channels]
+    columns = {name: [one.values[name] for one in readings[1:]] for name in names}
+    times = pl.Series("time", [round(1e6 * one.time) for one in readings[1:]]).cast(pl.Datetime("us", "UTC"))
+    frame = pl.DataFrame({"time": times, **columns}).with_columns(pl.col(names).fill_nan(None))
+    means = average(Readings("box-1", frame, calibrator.inputs.channels), calibrator.inputs.step_seconds)
+    pairs = zip(means.times.tolist(), means.values.tolist(), strict=True)
+    rows = [Reading("box-1", time, dict(zip(names, row, strict=True))) for time, row in pairs]
+    return expected(calibrator, [readings[0], *rows])
+
+
+@pytest.mark.parametrize("seconds", [10.0, 40.0, 7.0])
+def test_finer_readings_are_averaged_as_those_of_a_file(tmp_path: Path, seconds: float) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    readings = sent_every(seconds, int(3600 / seconds))
+    push(pipeline, readings, 5)
+    pipeline.flush()
+    wanted = averaged(Calibrator.load(tmp_path / "dust.scare"), readings)
+    assert [one.time for one in sink.results] == [one.time for one in wanted]
+    assert [one.flags for one in sink.results] == [one.flags for one in wanted]
+    for name in ("raw", "calibrated", "low", "high"):
+        columns = ([getattr(one, name) for one in some] for some in (sink.results, wanted))
+        np.testing.assert_allclose(*columns, rtol=1e-5)
+    assert sum(not math.isnan(one.calibrated) for one in sink.results) > 30
+    assert monitor.counts()["averaged"] == len(readings) - 1
+
+
+@pytest.mark.parametrize("cut", [3, 50, 151, 200])
+def test_an_interval_survives_a_restart(tmp_path: Path, cut: int) -> None:
+    readings, whole, parts = sent_every(10.0, 240), Kept(), Kept()
+    for name, sink in (("a", whole), ("b", parts)):
+        (tmp_path / name).mkdir()
+        pipeline, _ = make_pipeline(tmp_path / name, sink)
+        push(pipeline, readings[:cut], 7)
+        if name == "b":
+            pipeline.snapshot()
+            push(pipeline, readings[cut : cut + 2], 1)  # these are in the journal only
+            close()
+            pipeline, _ = make_pipeline(tmp_path / name, sink)
+        push(pipeline, readings[cut:], 7)
+        pipeline.flush()
+    found = {one.time: one for one in parts.results}
+    assert list(found) == [one.time for one in whole.results]
+    assert all(same(found[one.time], one) for one in whole.results)
+
+
+def test_coarser_readings_are_rejected_until_they_come_at_the_step(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    push(pipeline, sent_every(120.0, 30), 1)
+    assert (len(sink.results), monitor.counts()["wrong_step"], monitor.counts()["rejected"]) == (8, 22, 22)
+    reason = "it sends a reading every 2 minutes, but its model expects one every 1 minute"
+    assert reason in monitor.rejections()[0].reason
+    push(pipeline, sent_every(60.0, 10, begin=BEGIN + 120.0 * 29 + 60.0), 1)
+    assert (len(sink.results), monitor.counts()["wrong_step"], pipeline.remarks()) == (18, 22, [])
+
+
+def test_a_device_with_gaps_and_one_that_sends_in_bursts_are_not_rejected(tmp_path: Path) -> None:
+    sink = Kept()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    gaps = [one for row, one in enumerate(sent_every(60.0, 60)) if row % 4 != 1]
+    bursts = [replace(one, time=BEGIN + 300.0 * (row // 3) + row % 3) for row, one in enumerate(sent_every(1.0, 60))]
+    push(pipeline, gaps, 1)
+    push(pipeline, [replace(one, device="box-2") for one in bursts], 1)
+    pipeline.flush()
+    assert monitor.counts()["wrong_step"] == 0
+    raw = [one.raw for one in sink.results if one.device == "box-2" and not one.is_late]
+    assert np.isfinite(raw).sum() >= 15
+
+
+def test_finer_readings_may_be_rejected_and_a_correction_takes_coarser_ones(tmp_path: Path) -> None:
+    make_calibrator(curve_plan(8)).save(tmp_path / "dust.scare")
+    models = {"dust": Model(str(tmp_path / "dust.scare"), finer="reject"), "gas": Model("barkjohn-2021", ("gas-*",))}
+    monitor, sink = Monitor(), Kept()
+    store = Store(tmp_path / "state")
+    STORES.append(store)
+    pipeline = Pipeline(ModelFiles(models, open_calibrator, monitor), store, [sink], monitor, LIMITS)
+    pipeline.restore()
+    push(pipeline, sent_every(10.0, 60), 1)
+    assert monitor.counts()["wrong_step"] == 52
+    push(pipeline, sent_every(3600.0, 20, "gas-1"), 1)
+    assert monitor.counts()["wrong_step"] == 52
+    assert sum(one.device == "gas-1" for one in sink.results) == 20
 
 
 def test_readings_ahead_of_a_slow_clock_wait_until_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,3 +472,52 @@ def test_a_row_waits_half_a_step_and_goes_without_what_is_missing() -> None:
     assembler.add(part("a", 110.0, pm25=3.0), print)  # the newer one counts
     ((late,),) = (row.readings for row in assembler.add(part("a", 160.0, pm25=2.0), print))
     assert replace(late, values={"pm25": late.values["pm25"]}) == part("a", 100.0, pm25=3.0)
+
+
+def test_readings_before_a_snapshot_are_known_after_a_restart_whatever_the_device_is_called(tmp_path: Path) -> None:
+    name = 'Box "3", Räume [a,b]\\'
+    readings = [Reading(name, START + 60 * row, {"pm25": 20.0 + row, "current": 300.0}) for row in range(3)]
+    pipeline, _ = make_pipeline(tmp_path, Kept())
+    push(pipeline, readings)
+    pipeline.snapshot()
+    close()
+    sink = Kept()
+    again, monitor = make_pipeline(tmp_path, sink)
+    assert push(again, readings) == 3  # delivered again, acknowledged
+    assert sink.results == []
+    assert monitor.counts()["duplicates"] == 3
+
+
+def test_many_devices_keep_fewer_results_each_and_those_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scare.live.recent_results.MOST", 64 * 100)
+    recent = Recent()
+    for row in range(150):
+        recent.publish([Result("box-0", float(row), row, row, row, row, 0, "pm")])
+    recent.publish([Result(f"box-{index}", 0.0, 1.0, 1.0, 1.0, 1.0, 0, "pm") for index in range(1, 128)])
+    assert recent.device("box-0")["time"] == [float(row) for row in range(100, 150)]
+    recent.publish([Result("box-0", 150.0, 150.0, 150.0, 150.0, 150.0, 0, "pm")])
+    assert recent.device("box-0")["calibrated"] == [float(row) for row in range(101, 151)]
+    assert recent.device("box-90")["time"] == [0.0]
+
+
+def test_results_name_site_product_and_level_and_a_changed_table_of_sites_is_used(tmp_path: Path) -> None:
+    save_models(tmp_path)
+    models = {"dust": Model(str(tmp_path / "dust.scare"))}
+    table = tmp_path / "sites.csv"
+    table.write_text("site,device,from,to\nMain Street,box-1,,\n")
+    sink, monitor, store = Kept(), Monitor(), Store(tmp_path / "state")
+    STORES.append(store)
+    files = ModelFiles(models, Calibrator.load, monitor, str(table))
+    pipeline = Pipeline(files, store, [sink], monitor, LIMITS)
+    pipeline.restore()
+    push(pipeline, sent_every(60.0, 3), 1)
+    version = product_version(tmp_path / "dust.scare")
+    assert {(one.site, one.product, one.level) for one in sink.results} == {("Main Street", version, "2B")}
+    table.write_text("site,device,from,to\nHarbour,box-1,,\nMain Street,box-2,,\n")
+    pipeline._next_model_poll = 0.0
+    pipeline.poll()
+    push(pipeline, [replace(one, time=one.time + 600) for one in sent_every(60.0, 1)], 1)
+    assert sink.results[-1].site == "Harbour"
+    table.write_text("place,box\n")
+    files.load_changed_sites()
+    assert files.sites.at("box-2", 0.0) == "Main Street"  # the old table stays

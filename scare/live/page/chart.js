@@ -1,5 +1,5 @@
 // The device view: raw and calibrated values with their interval over time, and the flags of the rows.
-import { moment, number } from "./pages/words.js";
+import { moment, number } from "./pages/format.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const byId = (id) => document.getElementById(id);

@@ -1,10 +1,10 @@
 // Loads the fleet once, then applies what changes every second: tiles, table and device view.
 import { DeviceView } from "./chart.js";
 import { Table } from "./table.js";
-import { moment, number } from "./pages/words.js";
+import { moment, number } from "./pages/format.js";
 
 const KEPT = 30; // values of a sparkline
-const fleet = { devices: new Map(), units: {}, meanings: {}, now: 0 };
+const fleet = { devices: new Map(), units: {}, steps: {}, meanings: {}, now: 0 };
 const table = new Table(fleet);
 const view = new DeviceView(fleet);
 const byId = (id) => document.getElementById(id);
@@ -30,7 +30,14 @@ function tile(name, text) {
   document.querySelector(`[data-tile=${name}]`).textContent = text;
 }
 
-function showStatus({ counts, waits, waiting, refusals, now }) {
+// One paragraph for each line, touched only when they change, because screen readers read out every change.
+function showLines(id, lines) {
+  const shown = byId(id);
+  if ([...shown.children].map((one) => one.textContent).join("\n") === lines.join("\n")) return;
+  shown.replaceChildren(...lines.map((line) => Object.assign(document.createElement("p"), { textContent: line })));
+}
+
+function showStatus({ counts, waits, waiting, refusals, problems, remarks, now }) {
   const all = [...fleet.devices.values()];
   const done = counts.calibrated + counts.without_value;
   if (before) tile("rate", number(Math.max(0, done - before.done) / Math.max(0.5, now - before.now)));
@@ -40,6 +47,8 @@ function showStatus({ counts, waits, waiting, refusals, now }) {
   tile("wait", `${number(waits.p99 * 1e3)} ms`);
   tile("waiting", number(waiting));
   tile("rejected", number(counts.rejected));
+  showLines("problems", Object.entries(problems).map(([about, text]) => `${about}: ${text}`));
+  showLines("remarks", remarks);
   byId("reasons").replaceChildren(...refusals.map(({ time, source, reason }) => {
     const item = document.createElement("li");
     item.append(Object.assign(document.createElement("time"), { textContent: moment(time) }), ` ${source}: ${reason}`);
@@ -61,7 +70,7 @@ function route() {
 async function begin() {
   const answer = await fetch("v1/devices");
   const snapshot = await answer.json();
-  Object.assign(fleet, { units: snapshot.units, meanings: snapshot.flags, now: snapshot.now });
+  Object.assign(fleet, { units: snapshot.units, steps: snapshot.steps, meanings: snapshot.flags, now: snapshot.now });
   snapshot.devices.forEach(take);
   route();
   addEventListener("hashchange", route);

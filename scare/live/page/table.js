@@ -1,10 +1,10 @@
 // The table of the fleet: only visible rows are in the page, so ten thousand devices scroll smoothly.
-import { age, figure, number } from "./pages/words.js";
-import { flagNames } from "./words.js";
+import { age, figure, number } from "./pages/format.js";
+import { flagNames } from "./flags.js";
 
 const HEIGHT = 36;
 const SPARE = 6; // rows above and below the visible ones
-const SILENT = 180; // seconds
+const SILENT = 180, SILENT_STEPS = 3; // seconds at least, and steps of the device's model
 const STATES = [null, "fine", "look", "re-collocate"];
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,6 +17,9 @@ const keys = {
   watch: (one) => STATES.indexOf(one.watch),
 };
 const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+// Seconds after which a device is shown as silent.
+export const silentAfter = (fleet, model) => Math.max(SILENT, SILENT_STEPS * (fleet.steps[model] ?? 0));
 
 export class Table {
   constructor(fleet) {
@@ -108,7 +111,7 @@ export class Table {
     watch.textContent = one.watch ?? "–";
     watch.className = `watch ${one.watch ?? ""}`;
     heard.textContent = age(Math.max(0, this.fleet.now - one.heard));
-    row.classList.toggle("silent", this.fleet.now - one.heard > SILENT);
+    row.classList.toggle("silent", this.fleet.now - one.heard > silentAfter(this.fleet, one.model));
     picture.firstChild.setAttribute("points", points(one.sparks));
   }
 }

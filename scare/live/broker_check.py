@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from math import isnan
 from threading import Lock
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 import tomli_w
@@ -30,6 +30,7 @@ DROPPED = "$SYS/broker/publish/messages/dropped"
 MAX_TOPICS = 20  # topics without an adapter that are shown, and numbers shown for each
 MAX_NUMBERS = 100  # most numbers shown of one message
 MAX_DEVICES = 10_000
+FEW_MESSAGES = 3  # from which the time between messages is known
 
 
 @dataclass
@@ -44,6 +45,7 @@ class InputStats:
     is_given: bool
     messages: int = 0
     devices: set[str] = field(default_factory=set)
+    arrivals: dict[str, tuple[float, float, int]] = field(default_factory=dict)  # first, last and count, by device
     numbers: dict[str, float] = field(default_factory=dict)  # the last one of each field
     rejected: Counter[str] = field(default_factory=Counter)
 
@@ -52,16 +54,29 @@ class InputStats:
         """The adapter, with the topic if the input has its own."""
         return f"{self.adapter.name} {self.settings.topic}".rstrip()
 
+    @property
+    def intervals(self) -> dict[str, float]:
+        """The mean seconds between messages of each device, if there were a few and each is a whole reading."""
+        arrivals = {} if self.adapter.one_number else self.arrivals
+        return {
+            device: (last - first) / (count - 1)
+            for device, (first, last, count) in arrivals.items()
+            if count >= FEW_MESSAGES and last > first
+        }
+
 
 class TopicListener:
     """Listens to all topics of a broker for a while, in a separate session, so a running gateway misses nothing."""
 
     def __init__(self, config: Config, broker: Broker) -> None:
-        used = {one.adapter for one in config.inputs}
+        used = {settings.adapter for settings in config.inputs}
         unused = [Input(name) for name in config.known_adapters if name not in used]
         # The inputs of the file come first, because a topic may match several.
-        self.stats = [InputStats(config.adapter(one), one, one.adapter in used) for one in (*config.inputs, *unused)]
-        self._own_prefixes = tuple(f"{one}/" for one in (broker.publish, broker.home_assistant_prefix) if one)
+        self.stats = [
+            InputStats(config.adapter(settings), settings, settings.adapter in used)
+            for settings in (*config.inputs, *unused)
+        ]
+        self._own_prefixes = tuple(f"{prefix}/" for prefix in (broker.publish, broker.home_assistant_prefix) if prefix)
         self._lock = Lock()
         self.unknown: Counter[str] = Counter()
         self.numbers: dict[str, dict[str, float]] = {}  # in messages that no adapter reads, by topic and path
@@ -72,7 +87,7 @@ class TopicListener:
     @property
     def heard(self) -> list[InputStats]:
         """The inputs for which messages arrived."""
-        return [one for one in self.stats if one.messages]
+        return [stats for stats in self.stats if stats.messages]
 
     def listen(self, seconds: float) -> None:
         """Connect, listen for `seconds`, disconnect."""
@@ -92,7 +107,7 @@ class TopicListener:
             if message.topic == DROPPED:
                 self.dropped.append(int(payload) if payload.isdigit() else 0)
                 return
-            stats = next((one for one in self.stats if one.adapter.matches(message.topic)), None)
+            stats = next((known for known in self.stats if known.adapter.matches(message.topic)), None)
             if stats is None:
                 self._add_unknown(message.topic, payload)
             else:
@@ -119,8 +134,11 @@ def add_message(stats: InputStats, topic: str, payload: bytes) -> None:
         return
     if len(stats.devices) < MAX_DEVICES:
         stats.devices.add(device)
+    if device in stats.devices:
+        first, _, count = stats.arrivals.get(device, (monotonic(), 0.0, 0))
+        stats.arrivals[device] = first, monotonic(), count + 1
     if adapter.fields:
-        numbers = {name: field_value(one, content) for name, one in adapter.fields.items()}
+        numbers = {name: field_value(place, content) for name, place in adapter.fields.items()}
     else:  # its keys are its fields; a number further down has a path
         found = islice(_numbers(content, ""), MAX_NUMBERS)
         numbers = {path if "/" in path[1:] or "~" in path else path[1:]: number for path, number in found}
@@ -128,7 +146,7 @@ def add_message(stats: InputStats, topic: str, payload: bytes) -> None:
 
 
 def numbers_in(payload: bytes) -> dict[str, float]:
-    """All numbers in a JSON message, by path (JSON Pointer).
+    """Return all numbers in a JSON message, by path (JSON Pointer).
 
     >>> numbers_in(b'{"a": {"b/c": "1.5"}, "d": [2, "x"]}')
     {'/a/b~1c': 1.5, '/d/0': 2.0}
@@ -150,17 +168,20 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
 
 
 def propose_inputs(stats: Sequence[InputStats], channels: Sequence[str]) -> str:
-    """Write `[[inputs]]` for what arrived, as TOML, with the field that each channel is most likely in.
+    """Return TOML `[[inputs]]` for what arrived, with the field that each channel is most likely in.
 
-    Inputs of the config file keep all of their settings, even if nothing arrived for them.
+    Inputs already in the config file keep all their settings, even if nothing arrived for them. Empty if no number
+    arrived at all.
     """
+    if not any(heard.numbers for heard in stats):
+        return ""
     inputs = []
-    for one in stats if any(one.numbers for one in stats) else ():
-        if one.is_given or one.numbers:
-            given = {key.name: (getattr(one.settings, key.name), key.default) for key in fields(Input)}
+    for heard in stats:
+        if heard.is_given or heard.numbers:
+            given = {key.name: (getattr(heard.settings, key.name), key.default) for key in fields(Input)}
             kept = {name: value for name, (value, default) in given.items() if value != default}
-            inputs.append(kept | {"channels": guess_channels(one.numbers, channels) | dict(one.settings.channels)})
-    return tomli_w.dumps({"inputs": inputs}) if inputs else ""
+            inputs.append(kept | {"channels": guess_channels(heard.numbers, channels) | dict(heard.settings.channels)})
+    return tomli_w.dumps({"inputs": inputs})
 
 
 def guess_channels(fields: Iterable[str], channels: Sequence[str]) -> dict[str, str]:
@@ -169,7 +190,8 @@ def guess_channels(fields: Iterable[str], channels: Sequence[str]) -> dict[str, 
     >>> guess_channels(["pm25", "pm25_cf1", "humidity"], ["pm25_raw", "humidity", "NO2"])
     {'pm25_raw': 'pm25', 'humidity': 'humidity'}
     """
-    names, guesses = list(fields), {}
+    names = list(fields)
+    guesses = {}
     for channel in channels:
         quantity = find_quantity(channel)
         same_quantity = [name for name in names if quantity is not None and find_quantity(name) == quantity]

@@ -1,4 +1,4 @@
-"""Shared by our HTTP servers: a uvicorn server in a thread, and access control in front of it.
+"""What the HTTP servers of `live` and `web` share: a uvicorn server in a thread, and access control in front of it.
 
 `AccessGuard` checks the Host header, so that a page of another site cannot reach this computer under a name of its own
 (DNS rebinding), then the Origin of requests that write (cross-site request forgery), then the server's own rule.
@@ -32,7 +32,7 @@ HEADERS = {
 }
 HEADER_SECONDS = 10.0  # until the headers of a request must be complete
 RESERVED_FILES = 256  # descriptors that connections leave to the rest of the process
-BACKLOG = 64  # asyncio accepts so many at once, before any can be closed again
+BACKLOG = 64  # connections that asyncio accepts at once, before any can be closed again
 MAX_CONNECTIONS = 4096
 AccessCheck = Callable[[Scope], JSONResponse | None]  # an error response, or None to let the request through
 
@@ -40,7 +40,7 @@ AccessCheck = Callable[[Scope], JSONResponse | None]  # an error response, or No
 class LimitedProtocol(H11Protocol):
     """HTTP/1.1 with a time limit for headers and a limit on connections, beyond which new ones are closed.
 
-    Without them, connections that send nothing use up the descriptors, and files can no longer be opened.
+    Without these limits, connections that send nothing use up the descriptors, and files can no longer be opened.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -70,7 +70,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def max_connections() -> int:
-    """How many connections leave enough descriptors for files."""
+    """Return how many connections leave enough descriptors for files."""
     try:
         from resource import RLIMIT_NOFILE, getrlimit
     except ImportError:  # Windows
@@ -79,7 +79,7 @@ def max_connections() -> int:
 
 
 class ThreadedServer:
-    """Serve an application in a thread until it is stopped; port 0 takes any free one."""
+    """Serves an application in a thread until it is stopped; port 0 takes any free one. `more` is for uvicorn."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, **more: Any) -> None:
         try:
@@ -94,7 +94,7 @@ class ThreadedServer:
         self.stopping = False
         settings: dict[str, Any] = {"access_log": False, "lifespan": "off", "log_config": None, "server_header": False}
         settings |= {"http": LimitedProtocol, "backlog": BACKLOG, **more}
-        self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=2, **settings))
+        self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=2, proxy_headers=False, **settings))
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
     def start(self) -> None:
@@ -120,12 +120,16 @@ class AccessGuard:
     """ASGI middleware that rejects requests, and adds security headers to responses.
 
     `names` are the host names that requests may be addressed to. `policy` is the content security policy of responses
-    that have none.
+    that have none. `proxy` is the address of a proxy that has checked its users: what it reads is not checked again,
+    and pages of its site may show ours in a frame.
     """
 
-    def __init__(self, app: ASGIApp, names: frozenset[str], check: AccessCheck, policy: str = POLICY) -> None:
-        self._app, self._names, self._check = app, names, check
-        self._headers = {**HEADERS, "content-security-policy": policy}
+    def __init__(
+        self, app: ASGIApp, names: frozenset[str], check: AccessCheck, policy: str = POLICY, proxy: str = ""
+    ) -> None:
+        self._app, self._names, self._check, self._proxy = app, names, check, proxy
+        framed = policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'") if proxy else policy
+        self._headers = {**HEADERS, "content-security-policy": framed}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request or pass it to the application."""
@@ -143,16 +147,19 @@ class AccessGuard:
 
     def _denial(self, scope: Scope) -> JSONResponse | None:
         """Make the error response of the first check that fails; None if the request may pass."""
-        headers, writes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
+        headers = Headers(scope=scope)
+        is_write = scope["method"] not in ("GET", "HEAD")
+        if self._proxy and not is_write and scope["client"] and scope["client"][0] == self._proxy:
+            return None
         if host_name(headers.get("host", "")) not in self._names:
-            return error_response(421, "this server does not go by that name; its settings list the names it may have")
-        if writes and "origin" in headers:
+            return error_response(421, "this server does not answer to that host name; its settings list those it has")
+        if is_write and "origin" in headers:
             try:
                 origin = urlsplit(headers["origin"]).netloc
             except ValueError:
                 return error_response(400, "the Origin header is not an address")
             if origin != headers.get("host"):
-                return error_response(403, "a page of another site may not send anything here")
+                return error_response(403, "a page of another site must not send requests to this server")
         return self._check(scope)
 
 

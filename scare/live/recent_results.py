@@ -15,7 +15,8 @@ from scare.errors import DataError
 from scare.live.pipeline import Result, finite
 from scare.upkeep.live_drift import state_label
 
-KEPT = 240  # newest results kept per device
+KEPT = 240  # newest results kept per device, fewer if that would be more than MOST in all
+MOST = 4_000_000  # results of all devices together, about 110 MB
 SPARKS = 30  # newest results in the sparkline of a table row
 NUMBERS = ("raw", "calibrated", "low", "high")
 KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}  # columns of the ring
@@ -46,9 +47,9 @@ class Recent:
         """Keep all results except late ones."""
         with self._lock:
             self._change += 1
-            for one in results:
-                if not one.is_late:
-                    self._keep_result(one)
+            for result in results:
+                if not result.is_late:
+                    self._keep_result(result)
         return True
 
     def keep(self, number: int) -> None:
@@ -75,13 +76,25 @@ class Recent:
         self._watch.append(None)
         if index == len(self._counts):
             spare = max(64, index)
+            self._shorten(max(SPARKS, MOST // (index + spare)))
             self._columns = {name: _grow(array, spare) for name, array in self._columns.items()}
             arrays = (self._counts, self._changes, self._heard)
-            self._counts, self._changes, self._heard = (_grow(one, spare) for one in arrays)
+            self._counts, self._changes, self._heard = (_grow(array, spare) for array in arrays)
         return index
 
+    def _shorten(self, kept: int) -> None:
+        """Keep fewer results of each device, the newest."""
+        if kept >= self._kept:
+            return
+        number = self._counts[:, None] - 1 - np.arange(kept)  # of each result kept, from the first of its device
+        devices = np.arange(len(number))[:, None]
+        for name, old in self._columns.items():
+            self._columns[name] = np.zeros((len(number), kept), old.dtype)
+            self._columns[name][devices, number % kept] = old[devices, number % self._kept]
+        self._kept = kept
+
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
-        """The number of the newest change, and a row for each device changed `since`.
+        """Return the number of the newest change, and a row for each device changed `since`.
 
         A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, drift state], and, with
         `sparks`, a list of the last calibrated values.
@@ -92,18 +105,18 @@ class Recent:
             return self._change, [self._row(index, sparks) for index in changed]
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
-        """The newest result of a device, as `changed` describes it."""
+        """Return the newest result of a device, as `changed` describes it."""
         last = (self._counts[index] - 1) % self._kept
         when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
         row = [self._names[index], self._models[index], when, *map(_short, numbers), flags]
         row += [self._heard[index].item(), self._watch[index]]
         if sparks:
             newest = self._order(index)[-SPARKS:]
-            row.append([_short(one) for one in self._columns["calibrated"][index, newest].tolist()])
+            row.append([_short(value) for value in self._columns["calibrated"][index, newest].tolist()])
         return row
 
     def device(self, name: str) -> dict[str, Any]:
-        """All results kept of a device, oldest first."""
+        """Return all results kept of a device, oldest first."""
         with self._lock:
             if name not in self._devices:
                 raise DataError(f"the device '{name}' has not reported since the start")
@@ -118,11 +131,11 @@ class Recent:
             "time": when,
             **{column: list(map(_short, values)) for column, values in zip(NUMBERS, numbers, strict=True)},
             "flags": flags,
-            "flag_names": {str(one): flag_names(one) for one in sorted(set(flags))},
+            "flag_names": {str(bits): flag_names(bits) for bits in sorted(set(flags))},
         }
 
     def _order(self, index: int) -> np.ndarray:
-        """The ring positions of a device's results, oldest first."""
+        """Return the ring positions of a device's results, oldest first."""
         count = int(self._counts[index])
         return np.arange(max(0, count - self._kept), count) % self._kept
 
