@@ -2,7 +2,7 @@
 
 A link has its token in the fragment, which no browser sends to a server. A browser cannot add a header to a download or
 to a page in a frame; those are fetched with a ticket, which works once. Host and Origin are checked by `AccessGuard` of
-`scare.server`, which `scare live` has, too.
+`scare.http_server`, which `scare live` has, too.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import Scope
 
-from scare.server import error_response
+from scare.http_server import error_response
 
 OPEN = ("/v1/enter", "/v1/download/")  # these check a token or a ticket themselves
 TICKET_SECONDS = 60.0

@@ -3,7 +3,7 @@
     request of the page + `Setup` → `make_job` → `Job` → `Jobs`: one process per command, in the session's folder
 
 A command prints messages and lines of JSON progress on stderr, and its result on stdout. A finished job is recorded in
-the session's folder. Goes to the page through `sessions`.
+the session's folder. `sessions` brings the state of jobs to the page.
 """
 
 import asyncio
@@ -24,12 +24,13 @@ from scare.errors import DataError, ExitCode, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import TARGETS
 from scare.files import replacing
-from scare.web.setup import FILES, Selections, Setup
+from scare.web.session_setup import FILES, Selections, Setup
 
 PREVIEW = "scare.web.preview"
 DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # config previewed, config trained with, calibrator
-AFTER_TRAINING = ("report", "measure", "export", "verify", "predict")  # made from a calibrator, outdated by a new one
-DEFAULT_BOARD, EXAMPLE = "nano33ble", "example.csv"
+AFTER_TRAINING = ("report", "measure", "export", "verify", "predict")  # steps that a new calibrator makes outdated
+DEFAULT_BOARD = "nano33ble"
+EXAMPLE = "example.csv"
 
 RUNNING, DONE, STOPPED, REFUSED = "running", "done", "stopped", "refused"  # states of a job
 MESSAGES_KEPT = 200
@@ -75,7 +76,7 @@ class Job:
             self.curve.append([state["round"], state["validation_rmse"]])
 
     def summary(self) -> dict[str, Any]:
-        """Everything that the page shows, except results, which may be large; commands as they would be typed."""
+        """Return all that the page shows but results, which may be large; commands are as a person would type them."""
         facts = {name: value for name, value in asdict(self).items() if name != "results"}
         return {**facts, "commands": typed_lines(self.commands)}
 
@@ -94,7 +95,7 @@ class Jobs:
         self._turn = asyncio.Semaphore(AT_ONCE)
         for path in sorted((folder / "jobs").glob("*.json")):
             facts = json.loads(path.read_text(encoding="utf-8"))
-            commands = [Command(tuple(one["words"]), one["module"]) for one in facts.pop("commands")]
+            commands = [Command(tuple(command["words"]), command["module"]) for command in facts.pop("commands")]
             self.by_name[facts["name"]] = Job(commands=commands, messages=facts.pop("said"), **facts)
 
     def start(self, job: Job) -> None:
@@ -189,7 +190,7 @@ class Jobs:
             self.changed()
 
     def _record(self, name: str) -> Path:
-        """The file in which a finished job is recorded."""
+        """Return the file in which a finished job is recorded."""
         return self.folder / "jobs" / f"{name.replace(':', '-')}.json"
 
 
@@ -229,21 +230,22 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
         case "export":
             return _export_job(argument, arithmetic, chosen)
         case "verify":
-            out, on = "certificate.json", board(chosen or DEFAULT_BOARD).name
-            return Job(kind, [Command(("verify", MODEL, "--board", on, "--out", out, "--json"))], {"file": out})
+            out = "certificate.json"
+            emulated = board(chosen or DEFAULT_BOARD).name
+            return Job(kind, [Command(("verify", MODEL, "--board", emulated, "--out", out, "--json"))], {"file": out})
         case "predict":
             return _predict_job(find_file(argument), setup.written(argument))
     raise UsageError(f"There is no step '{kind[:20]}'.")
 
 
 def preview_job(name: str, selections: Selections) -> Job:
-    """The job that previews an uploaded file."""
+    """Make the job that previews an uploaded file."""
     written = selections.tables.get(name, AS_FOUND).table_options
     return Job(f"look:{name}", [Command((f"{FILES}/{name}", json.dumps(written)), PREVIEW)])
 
 
 def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
-    """Export to a zip; C is refused if it does not fit the chosen board."""
+    """Make the job that exports to a zip; it refuses C that does not fit the chosen board."""
     if target not in TARGETS:
         raise UsageError(f"There is no export target '{target[:40]}'.")
     fit_check = ("--board", board(chosen).name) if chosen and TARGETS[target].in_c else ()
@@ -253,18 +255,23 @@ def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
 
 
 def _predict_job(path: str, written: Mapping[str, Any]) -> Job:
-    """Calibrate an uploaded file, which is `written` like those of training, to a CSV of the same name."""
+    """Make the job that calibrates an uploaded file to a CSV of the same name.
+
+    `written` are the table options of the file, which are those of the files of training.
+    """
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
-    stated = ((name, one) for name, value in written.items() for one in (value if name == "missing" else [value]))
-    options = [word for name, one in stated for word in (f"--{name.replace('_', '-')}", str(one))]
+    options = []
+    for key, value in written.items():
+        for each in value if key == "missing" else [value]:  # --missing is repeated for each code
+            options += [f"--{key.replace('_', '-')}", str(each)]
     words = ("predict", MODEL, path, *options, "--out", out, "--json")
     return Job(f"predict:{name}", [Command(words)], {"file": out})
 
 
 def typed_lines(commands: Sequence[Command]) -> list[str]:
-    """The commands as a person would type them: without internal modules and --json."""
-    lines = [[word for word in one.words if word != "--json"] for one in commands if one.module == "scare"]
+    """Return the commands as a person would type them: without internal modules and --json."""
+    lines = [[word for word in command.words if word != "--json"] for command in commands if command.module == "scare"]
     return [f"scare {shlex.join(line)}" for line in lines]
 
 

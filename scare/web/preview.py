@@ -3,7 +3,7 @@
     python -m scare.web.preview FILE OPTIONS          its columns, each with a small chart; OPTIONS are JSON
     python -m scare.web.preview --together CONFIG …   sensor and reference side by side, the split, the clock's offset
 
-Comes from `jobs`; goes to `setup` and to the page.
+Started by `jobs`; `session_setup` and the page read the output.
 """
 
 import json
@@ -26,8 +26,8 @@ from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.reference_file import inspect_reference, read_station
 from scare.data.tables import AS_FOUND, TableOptions
 from scare.errors import ScareError
-from scare.records import convert, load_toml, nan_to_none
 from scare.report.chart_data import decimate, with_breaks
+from scare.schema import convert, load_toml, nan_to_none
 from scare.windowing.windows import AUTO, window_readings
 
 SMALL, LARGE = 400, 2000  # points of a chart
@@ -42,16 +42,18 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
     names = [*found.table.columns, *found.numbers.columns]  # the mean of two laser counters is not a column of the file
     columns = {name: {"name": name, "quantity": "", "looks": labels.get(name, "nothing")} for name in names}
-    for one in facts["columns"]:
-        looks = "reference" if one["role"] == "reference" else WEATHER.get(one["quantity"], "sensor")
-        columns[one["name"]] |= {**one, "looks": looks}
+    for column in facts["columns"]:
+        looks = "reference" if column["role"] == "reference" else WEATHER.get(column["quantity"], "sensor")
+        columns[column["name"]] |= {**column, "looks": looks}
     for name, why in facts["left_out"].items():
         columns[name]["why"] = why
     facts["columns"] = list(columns.values())
     facts["kind"] = found.table.format.kind if found.table.format else ""
     proposed = _proposals(found)
-    facts["channels"] = {quantity: [one.name for one in mapping.channels] for quantity, mapping in proposed.items()}
-    facts["reference"] = next((one.reference.name for one in proposed.values() if one.reference), "")
+    facts["channels"] = {
+        quantity: [channel.name for channel in mapping.channels] for quantity, mapping in proposed.items()
+    }
+    facts["reference"] = next((mapping.reference.name for mapping in proposed.values() if mapping.reference), "")
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
     frame = pl.concat([found.stamps, found.numbers], how="horizontal")
@@ -65,21 +67,21 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
 
 
 def _proposals(found: Inspection) -> dict[str, ColumnMapping]:
-    """The columns to use for each quantity that the file measures, and under "" if none is known."""
-    measured = dict.fromkeys(["", *(one.quantity for one in found.channels if one.family != "weather")])
+    """Return the columns to use for each quantity that the file measures, and under "" if none is known."""
+    measured = dict.fromkeys(["", *(channel.quantity for channel in found.channels if channel.family != "weather")])
     return {quantity: found.propose(quantity)[0] for quantity in measured} if found.channels else {}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
-    """A chart's series, decimated to about `points`: times [s], then the values of each column, null at every gap."""
+    """Return a chart's series, decimated to about `points`: times [s], then each column's values, null at every gap."""
     kept = decimate(columns, points)
     shown, values = with_breaks(times, columns, kept, step)
-    return [[round(one, 1) for one in shown.tolist()], *map(_numbers, values.T)]
+    return [[round(time, 1) for time in shown.tolist()], *map(_numbers, values.T)]
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
     """Round to five digits for JSON; None for NaN."""
-    return [float(f"{one:.5g}") if np.isfinite(one) else None for one in values.tolist()]
+    return [float(f"{number:.5g}") if np.isfinite(number) else None for number in values.tolist()]
 
 
 def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
@@ -94,44 +96,44 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
     return {
         "notes": [*notes, *parts.notes, *parts.left_out],
         "how": parts.description,
-        "step_seconds": float(np.median([one.step_seconds for one in readings])),
+        "step_seconds": float(np.median([box.step_seconds for box in readings])),
         "window": window,
-        "devices": [one.device for one in readings],
+        "devices": [box.device for box in readings],
         "first": _side_by_side(readings[0]),
         "parts": [
             {
                 "part": part,
-                "device": one.device,
-                "from": float(one.times[0]),
-                "to": float(one.times[-1]),
-                "rows": int(np.isfinite(one.targets).sum()),  # with a reference
+                "device": box.device,
+                "from": float(box.times[0]),
+                "to": float(box.times[-1]),
+                "rows": int(np.isfinite(box.targets).sum()),  # with a reference
             }
             for part, members in parts.parts.items()
-            for one in members
+            for box in members
         ],
         "clock": _clock(files, data),
     }
 
 
-def _side_by_side(one: Readings) -> dict[str, Any]:
-    """The facts of a device, and a chart of its first channel and its reference."""
-    assert one.reference is not None
-    comparable, sensor = _in_unit_of(one.reference, one.channels[0], one.values[:, 0])
+def _side_by_side(box: Readings) -> dict[str, Any]:
+    """Return facts about a device, and a chart of its first channel and its reference."""
+    assert box.reference is not None
+    comparable, sensor = _in_unit_of(box.reference, box.channels[0], box.values[:, 0])
     return {
-        "name": one.device,
-        "rows": len(one),
-        "known": int(np.isfinite(one.targets).sum()),
-        "sensor": one.channels[0].name,
-        "sensor_unit": display_unit(one.channels[0].unit),
-        "reference": one.reference.name,
-        "unit": display_unit(one.reference.unit),
+        "name": box.device,
+        "rows": len(box),
+        "known": int(np.isfinite(box.targets).sum()),
+        "sensor": box.channels[0].name,
+        "sensor_unit": display_unit(box.channels[0].unit),
+        "reference": box.reference.name,
+        "unit": display_unit(box.reference.unit),
         "comparable": comparable,
-        "picture": _picture(one.times, np.column_stack([sensor, one.targets]), one.step_seconds, LARGE),
+        "picture": _picture(box.times, np.column_stack([sensor, box.targets]), box.step_seconds, LARGE),
     }
 
 
 def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tuple[bool, np.ndarray]:
-    """A sensor's values in the reference's unit; False, and the values as they are, if they do not convert."""
+    """Return a sensor's values in the reference's unit; False, and the values as they are, if they do not convert."""
     found = to_unit(sensor, reference)
     if found is None or not (sensor.unit and reference.unit):
         return False, values
@@ -139,7 +141,7 @@ def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tupl
 
 
 def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
-    """Charts of sensor and reference before alignment, and the shift of the sensor's clock that correlates best.
+    """Return charts of sensor and reference before alignment, and the sensor clock's shift that correlates best.
 
     None if the reference is not in a separate file, or if no device has a complete row.
     """
@@ -147,13 +149,13 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
         return None
     station = read_station(inspect_reference(data), None, data, lambda text: None)
     mapping = ColumnMapping(data.time, data.channels[:1], None, data.device_column, sort=True, **data.table_options)
-    sensor = next((one for one in read_readings(files[0], mapping) if not find_dead_channels(one)), None)
+    sensor = next((box for box in read_readings(files[0], mapping) if not find_dead_channels(box)), None)
     if sensor is None:
         return None
     check = check_clock(sensor, station, sensor.channels[0].name)
     comparable, values = _in_unit_of(station.channels[0], sensor.channels[0], sensor.values[:, :1])
-    near = (station.times > sensor.times[0] - FARTHEST) & (station.times < sensor.times[-1] + FARTHEST)
-    nearby = station.rows(near)
+    is_near = (station.times > sensor.times[0] - FARTHEST) & (station.times < sensor.times[-1] + FARTHEST)
+    nearby = station.rows(is_near)
     return {
         "device": sensor.device,
         "comparable": comparable,

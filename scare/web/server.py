@@ -24,10 +24,10 @@ from scare.data.quantities import quantities, units
 from scare.errors import DataError, ScareError
 from scare.export.package import TARGETS
 from scare.files import PAGES, UPLOT, replacing
-from scare.server import AccessGuard, ThreadedServer, error_response
+from scare.http_server import AccessGuard, ThreadedServer, error_response
 from scare.web.auth import AccessTokens
+from scare.web.session_setup import FILES
 from scare.web.sessions import LATER, SUFFIXES, Session, SessionRegistry, safe_name
-from scare.web.setup import FILES
 
 HOST = "127.0.0.1"
 MEMORY_SHARE = 0.75  # share of this computer's memory that one step may use
@@ -69,7 +69,7 @@ class Server:
 
 
 def default_memory() -> int:
-    """Most of this computer's memory, in bytes, for one step; 4 GB where the system does not report it."""
+    """Return how many bytes of memory one step may use; 4 GB where the system does not report its memory."""
     try:
         return int(MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError):
@@ -77,8 +77,9 @@ def default_memory() -> int:
 
 
 def make_app(registry: SessionRegistry, tokens: AccessTokens) -> Starlette:
-    """The application: every route with its handler."""
-    handlers, session = SessionHandlers(registry, tokens), "/v1/sessions/{session}"
+    """Make the application: every route with its handler."""
+    handlers = SessionHandlers(registry, tokens)
+    session = "/v1/sessions/{session}"
     routes: dict[tuple[str, str], Callable[..., Any]] = {
         ("POST", "/v1/enter"): handlers.enter,
         ("GET", "/v1/sessions"): handlers.list_sessions,
@@ -123,16 +124,20 @@ class SessionHandlers:
 
     async def list_sessions(self, request: Request) -> Response:
         """List all sessions, and what the page offers to choose from: boards, export targets, units, time zones …"""
-        sessions = [{"id": one.id, "title": one.title, "created": one.created} for one in self.registry.list()]
+        sessions = [
+            {"id": session.id, "title": session.title, "created": session.created} for session in self.registry.list()
+        ]
         names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
         return JSONResponse(
             {
                 "sessions": sessions,
                 "folder": str(self.registry.folder),
-                "boards": [{name: getattr(one, name) for name in names} for one in boards().values()],
-                "targets": [{"name": one.name, "about": one.about, "in_c": one.in_c} for one in TARGETS.values()],
+                "boards": [{name: getattr(board, name) for name in names} for board in boards().values()],
+                "targets": [
+                    {"name": target.name, "about": target.about, "in_c": target.in_c} for target in TARGETS.values()
+                ],
                 "units": units(),
-                "quantities": [one.name for one in quantities().values() if not one.weather],
+                "quantities": [quantity.name for quantity in quantities().values() if not quantity.weather],
                 "zones": ["UTC", *sorted(zone for zone in available_timezones() if zone.startswith(CONTINENTS))],
                 "encodings": ENCODINGS,
                 "suffixes": SUFFIXES,
@@ -215,7 +220,7 @@ async def _report_bug(request: Request, error: Exception) -> Response:
 
 
 async def _read_json(request: Request) -> dict[str, Any]:
-    """The JSON object in a request, {} for any other value."""
+    """Read the JSON object in a request, {} for any other value."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -232,7 +237,8 @@ async def _receive(request: Request, path: Path, registry: SessionRegistry) -> N
     """Write an upload to a file as it arrives; refuse it as soon as it exceeds the free space."""
     content_length = request.headers.get("content-length", "")
     announced = int(content_length) if content_length.isdecimal() else 0
-    received, free = 0, registry.free_bytes()
+    received = 0
+    free = registry.free_bytes()
     with path.open("wb") as handle:
         async for part in request.stream():
             received += len(part)

@@ -28,10 +28,10 @@ from unicodedata import normalize
 from scare.data.tables import SUFFIXES as TABLE_SUFFIXES
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-from scare.records import merge, read_json
+from scare.schema import merge, read_json
 from scare.web.jobs import AFTER_TRAINING, Jobs, make_job, preview_job
 from scare.web.preview import PREVIEWED
-from scare.web.setup import FILES, Setup, make_setup, read_selections
+from scare.web.session_setup import FILES, Setup, make_setup, read_selections
 
 RECORD, LATER = "session.json", "later"
 LONGEST_NAME = 80
@@ -73,22 +73,22 @@ class Session:
         """The selections, completed by what the previews of its files show."""
         jobs = ((name, self.jobs.by_name.get(f"look:{name}")) for name in self.names(FILES))
         found = {name: job.results[-1] for name, job in jobs if job and job.results}
-        previews = {name: one for name, one in found.items() if one and PREVIEWED in one}
+        previews = {name: result for name, result in found.items() if result and PREVIEWED in result}
         return make_setup(previews, read_selections(self.selections))
 
     def names(self, place: str) -> list[str]:
-        """The names of uploaded files: in FILES to train on, in LATER only to be calibrated."""
-        return sorted(one.name for one in (self.folder / place).iterdir() if not one.name.startswith("."))
+        """Return the names of uploaded files: in FILES to train on, in LATER only to be calibrated."""
+        return sorted(path.name for path in (self.folder / place).iterdir() if not path.name.startswith("."))
 
     def find_file(self, name: str) -> str:
-        """The path of an uploaded file relative to the session's folder; a DataError if there is none."""
+        """Return the path of an uploaded file relative to the session's folder; a DataError if there is none."""
         for place in (FILES, LATER):
             if name in self.names(place):
                 return f"{place}/{name}"
         raise DataError(f"There is no file '{name[:LONGEST_NAME]}' in this session.")
 
     def find_output(self, name: str) -> Path:
-        """The path of a file that a step has made; a name that leads out of the folder is refused."""
+        """Return the path of a file that a step has made; a name that leads out of the folder is refused."""
         path = (self.folder / name).resolve()
         if not path.is_relative_to(self.folder.resolve()) or not path.is_file():
             raise DataError(f"There is no '{name[:LONGEST_NAME]}' in this session yet.")
@@ -108,7 +108,7 @@ class Session:
         self.save()
         for name in changes.get("tables", {}):
             if name in self.names(FILES):
-                former = self.jobs.by_name[f"look:{name}"].results  # holds until there is another one
+                former = self.jobs.by_name[f"look:{name}"].results  # shown until there is a new one
                 self.jobs.start(replace(preview_job(name, self.setup.selections), results=former[-1:]))
         self._notify()
 
@@ -139,7 +139,7 @@ class Session:
         self.jobs.start(job)
 
     def state(self) -> dict[str, Any]:
-        """Everything that the page shows, except the results of jobs."""
+        """Return everything that the page shows, except the results of jobs."""
         setup = self.setup
         return {
             "version": self.version,
@@ -179,10 +179,10 @@ class SessionRegistry:
             raise UsageError(f"cannot create the folder {folder}: {error.strerror or error}") from error
 
     def list(self) -> list[Session]:
-        """All sessions, the newest first."""
+        """Return all sessions, the newest first."""
         names = [path.parent.name for path in self.folder.glob(f"*/{RECORD}")]
         sessions = [self.load(name) for name in names if ID.fullmatch(name)]
-        return sorted(sessions, key=lambda one: one.created, reverse=True)
+        return sorted(sessions, key=lambda session: session.created, reverse=True)
 
     def load(self, name: str) -> Session:
         """Read a session from its folder; a DataError if there is none of this name."""
@@ -192,7 +192,7 @@ class SessionRegistry:
         return Session(folder, read_json(folder / RECORD, SessionRecord), self.memory_bytes)
 
     def open(self, name: str) -> Session:
-        """The session of this name, loaded once."""
+        """Return the session of this name, which is loaded only once."""
         self._loop = asyncio.get_running_loop()  # for `close`, which runs in another thread
         if name not in self._open:
             self._open[name] = self.load(name)
@@ -221,28 +221,28 @@ class SessionRegistry:
         shutil.rmtree(session.folder)
 
     def free_bytes(self) -> float:
-        """Bytes that may still be uploaded: the rest of the quota, or the free disk space if that is less."""
-        used = sum(one.stat().st_size for one in self.folder.rglob("*") if one.is_file())
+        """Return how many bytes may still be uploaded: the rest of the quota, or the free disk space if less."""
+        used = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
         return max(0.0, min(self.quota_bytes - used, shutil.disk_usage(self.folder).free - SPARE_BYTES))
 
     def close(self) -> None:
-        """End all jobs; call it from another thread than that of the event loop."""
+        """End all jobs; must not be called in the thread of the event loop."""
         self._closing = True
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self._close_jobs(), self._loop).result()
 
     async def _close_jobs(self) -> None:
-        await asyncio.gather(*(one.jobs.close() for one in self._open.values()))
+        await asyncio.gather(*(session.jobs.close() for session in self._open.values()))
 
 
 def safe_name(name: str) -> str:
-    """A name for an uploaded file, of letters, digits and - _ only, with the suffix of a table.
+    """Make a name for an uploaded file, of letters, digits, - and _ only, with the suffix of a table.
 
     >>> safe_name("../Box 1 (Kamera).CSV"), safe_name("ünïcode.csv.gz")
     ('Box_1_Kamera.csv', 'unicode.csv.gz')
     """
     plain = normalize("NFKD", name).encode("ascii", "ignore").decode()
-    suffix = next((one for one in sorted(SUFFIXES, key=len, reverse=True) if plain.lower().endswith(one)), "")
+    suffix = next((ending for ending in sorted(SUFFIXES, key=len, reverse=True) if plain.lower().endswith(ending)), "")
     if not suffix:
         raise DataError(f"'{name[:LONGEST_NAME]}' is not a table. Upload {', '.join(SUFFIXES)}.")
     words = re.findall(r"[A-Za-z0-9_-]+", plain[: -len(suffix)].replace("\\", "/").rpartition("/")[2])

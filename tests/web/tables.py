@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import polars as pl
@@ -46,6 +46,11 @@ def write_xlsx(path: Path, rows: int = 300) -> Path:
     table = frame(rows).with_columns(pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
     texts = [table.columns, *([str(cell) for cell in row] for row in table.rows())]
     cells = (f'<row>{"".join(f"""<c t="inlineStr"><is><t>{one}</t></is></c>""" for one in row)}</row>' for row in texts)
+    return write_workbook(path, "".join(cells))
+
+
+def write_workbook(path: Path, rows: str) -> Path:
+    """A spreadsheet of one sheet with these rows, in XML."""
     schemas, links = "http://schemas.openxmlformats.org", "officeDocument/2006/relationships"
     main, kind = f"{schemas}/spreadsheetml/2006/main", "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
@@ -64,9 +69,9 @@ def write_xlsx(path: Path, rows: int = 300) -> Path:
         "_rels/.rels": link("officeDocument", "xl/workbook.xml"),
         "xl/_rels/workbook.xml.rels": link("worksheet", "sheet1.xml"),
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{schemas}/{links}">{sheets}</workbook>',
-        "xl/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{"".join(cells)}</sheetData></worksheet>',
+        "xl/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
     }
-    with ZipFile(path, "w") as archive:
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for name, text in parts.items():
             archive.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
     return path

@@ -81,6 +81,7 @@ def test_files_are_looked_at_and_refused_with_the_message_of_the_command_line(
     assert all(url.startswith(server.address) for url in visitor.tab.requests)
 
 
+@pytest.mark.slow
 def test_the_slider_spans_fourteen_hours_and_a_city_is_a_time_zone(
     server: Server, visitor: Visitor, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from scare.data.tables import read_table
 from scare.web.preview import main, preview_colocation, preview_file
-from scare.web.setup import Selections, make_setup
+from scare.web.session_setup import Selections, make_setup
 from tests.web.journeys import purpleair_and_aqs
 from tests.web.tables import LOCAL, frame, write_messy, write_tidy
 

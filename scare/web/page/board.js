@@ -1,5 +1,5 @@
 // What a calibrator needs on a board, in words.
-import { number } from "./pages/words.js";
+import { number } from "./pages/format.js";
 
 export const KB = (bytes) => `${number(bytes / 1024)} KB`;
 

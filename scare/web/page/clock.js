@@ -2,7 +2,7 @@
 import { make, refresh, refusal } from "./dom.js";
 import { day, hours } from "./duration.js";
 import { isAbout } from "./files.js";
-import { lines } from "./pictures.js";
+import { lines } from "./charts.js";
 
 const MAX_SHIFT = 14 * 3600, WIDTH = 900, HEIGHT = 120;
 

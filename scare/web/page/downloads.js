@@ -1,11 +1,11 @@
 // Step 5: downloads, whether the calibrator fits a board, the proof, and the same steps as commands.
 import { download, upload } from "./api.js";
 import { bar, byId, head, make, refresh, refusal, select } from "./dom.js";
-import { number } from "./pages/words.js";
+import { number } from "./pages/format.js";
 import { KB, arithmetic } from "./board.js";
 import { accepted } from "./files.js";
 
-const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", zephyr: "Zephyr module", esphome: "ESPHome component", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
+const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", zephyr: "Zephyr module", esphome: "ESPHome component", rust: "Rust crate", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
 
 const ARITHMETIC = { fixed: "fixed point", float32: "floating point" };
 

@@ -2,10 +2,10 @@
 import { upload } from "./api.js";
 import { byId, bar, fold, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
 import { day, duration } from "./duration.js";
-import { lines } from "./pictures.js";
-import { number } from "./pages/words.js";
+import { lines } from "./charts.js";
+import { number } from "./pages/format.js";
 import { clock } from "./clock.js";
-import { written, zones } from "./written.js";
+import { written, zones } from "./file_options.js";
 
 const KINDS = [["sensor", "my sensor"], ["reference", "the reference instrument"]];
 const ROLES = [

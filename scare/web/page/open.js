@@ -2,7 +2,7 @@
 import { ask, enter, events } from "./api.js";
 import { byId, make } from "./dom.js";
 import { showFiles } from "./files.js";
-import { showParts } from "./parts.js";
+import { showParts } from "./split.js";
 import { showReport } from "./report.js";
 import { showDownloads } from "./downloads.js";
 import { showTraining } from "./training.js";

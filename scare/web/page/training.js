@@ -1,8 +1,8 @@
 // Step 3: progress of the training, and its result beside the baselines.
 import { bar, byId, head, make, next, refresh, refusal } from "./dom.js";
 import { duration } from "./duration.js";
-import { chart, meter } from "./pictures.js";
-import { number } from "./pages/words.js";
+import { chart, meter } from "./charts.js";
+import { number } from "./pages/format.js";
 import { arithmetic, fits } from "./board.js";
 
 const NAMES = { raw: "sensor reading as is", linear: "linear regression", "linear, all": "linear regression, all channels", ridge: "ridge regression", boosting: "gradient boosting" };

@@ -1,8 +1,8 @@
 // Step 2: training, validation and test parts, and the window behind each value.
 import { byId, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
 import { day, duration } from "./duration.js";
-import { chart } from "./pictures.js";
-import { number } from "./pages/words.js";
+import { chart } from "./charts.js";
+import { number } from "./pages/format.js";
 
 const PARTS = [["train", "training"], ["validation", "validation"], ["test", "test"]];
 const AUTO = "auto"; // the window follows the time step and the length of the data

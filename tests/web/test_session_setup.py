@@ -8,7 +8,7 @@ import pytest
 from scare.cli.config import read_config
 from scare.data.tables import TableOptions
 from scare.errors import UsageError
-from scare.web.setup import CHANNELS, ROLES, Selections, Setup, make_setup, read_selections
+from scare.web.session_setup import CHANNELS, ROLES, Selections, Setup, make_setup, read_selections
 
 
 def preview(**columns: str) -> dict[str, Any]:

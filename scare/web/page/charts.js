@@ -1,5 +1,5 @@
 // Series drawn as lines: small ones as SVG, large ones with uPlot.
-import { number } from "./pages/words.js";
+import { number } from "./pages/format.js";
 import { make } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,6 +1,6 @@
 """The setup of a session: the person's selections, completed by guesses from the previews of the files.
 
-Comes from `preview`; goes to every command, as a config file.
+Input: previews and selections; output: the config file that every command reads.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from scare.data.formats import Stamp
+from scare.data.known_formats import Stamp
 from scare.data.tables import AS_FOUND, TableOptions
-from scare.records import Positive, convert
+from scare.schema import Positive, convert
 from scare.windowing.windows import AUTO, WindowLength
 
 FILES = "files"  # folder of a session
@@ -66,12 +66,14 @@ class Setup:
         return tuple(f"{FILES}/{name}" for name in self.sensors)
 
     def config(self) -> str:
-        """The setup as the text of a config file (TOML); the columns of the first sensor file hold for all."""
-        first, station, selections = self.sensors[0], self.reference_file or self.sensors[0], self.selections
-        named = {role: [name for name, one in self.roles[first].items() if one == role] for role in ROLES}
-        channels = [self._channel(first, name) for role in CHANNELS for name in named[role]]
-        data: dict[str, Any] = {"time": named["time"], "channels": channels, **self.written(first)}
-        data |= {"device_column": named["device"][0]} if named["device"] else {}
+        """Return the setup as the text of a config file (TOML); the columns of the first sensor file hold for all."""
+        first = self.sensors[0]
+        station = self.reference_file or first
+        selections = self.selections
+        columns = {role: [name for name, its_role in self.roles[first].items() if its_role == role] for role in ROLES}
+        channels = [self._channel(first, name) for role in CHANNELS for name in columns[role]]
+        data: dict[str, Any] = {"time": columns["time"], "channels": channels, **self.written(first)}
+        data |= {"device_column": columns["device"][0]} if columns["device"] else {}
         if self.reference_file:
             times = [name for name, role in self.roles[station].items() if role == "time"]
             data |= {"reference_file": f"{FILES}/{self.reference_file}", "apply_offset": selections.apply_offset}
@@ -80,11 +82,11 @@ class Setup:
         stated: dict[str, Any] = {"sort": self.sort, "step": selections.step}
         stated |= {"quantity": self.quantity, "stamp": selections.stamp} if self.reference_file else {}
         data |= {name: value for name, value in stated.items() if value}
-        borders = [datetime.fromtimestamp(one, UTC).isoformat() for one in selections.borders]
+        borders = [datetime.fromtimestamp(border, UTC).isoformat() for border in selections.borders]
         split = {"by": selections.split} | ({"borders": borders} if borders and selections.split == "time" else {})
-        model, compare = {"window": selections.window}, {"beside": BASELINES}
+        model = {"window": selections.window}
         training = LENGTHS[selections.length]
-        tables = {"data": data, "split": split, "model": model, "compare": compare}
+        tables = {"data": data, "split": split, "model": model, "compare": {"beside": BASELINES}}
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
 
     def written(self, file: str) -> dict[str, Any]:
@@ -94,14 +96,16 @@ class Setup:
         return next(filter(None, stated), {})
 
     def _channel(self, file: str, column: str) -> dict[str, str]:
-        """A column as a channel of [data], with its unit if it is known."""
+        """Return a column as a channel of [data], with its unit if it is known."""
         unit = self.units[file].get(column, "")
         return {"name": column, **({"unit": unit} if unit else {})}
 
 
 def read_selections(selections: Mapping[str, Any]) -> Selections:
-    """Check selections that the page sent and convert them; `dates` is of sessions that had one order for all files."""
-    return convert({name: one for name, one in selections.items() if name != "dates"}, Selections, "the selections")
+    """Check and convert selections of the page, without the `dates` of sessions in which all files had one order."""
+    return convert(
+        {name: selection for name, selection in selections.items() if name != "dates"}, Selections, "the selections"
+    )
 
 
 def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:
@@ -111,15 +115,16 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
     station = next((name for name, kind in kinds.items() if kind == REFERENCE), "")
     roles, units = {}, {}
-    both = [previews[name] for name in (*sensors[:1], *([station] if station else []))]
-    quantity = selections.quantity or (_shared_quantity(*both) if len(both) == 2 else "")
+    # Columns are guessed by the quantity that both files measure.
+    shared = _shared_quantity(previews[sensors[0]], previews[station]) if sensors and station else ""
     for name, preview in previews.items():
-        roles[name] = _roles(preview, kinds[name], bool(station), quantity)
+        roles[name] = _guess_roles(preview, kinds[name], bool(station), selections.quantity or shared)
         roles[name] = _select(roles[name], selections.roles.get(name, {}))
         guessed = {column["name"]: column.get("unit", "") for column in preview["columns"]}
         units[name] = guessed | dict(selections.units.get(name, {}))
-    named = {column["name"]: column["quantity"] for column in previews[station]["columns"]} if station else {}
-    quantity = selections.quantity or named.get(_with_role(roles.get(station, {}), REFERENCE), "")
+    # The quantity of the setup is that of the reference column, guessed or selected.
+    measured = {column["name"]: column["quantity"] for column in previews[station]["columns"]} if station else {}
+    quantity = selections.quantity or measured.get(_with_role(roles.get(station, {}), REFERENCE), "")
     sort = any(previews[name]["sort"] for name in sensors)
     return Setup(sensors, station, roles, units, sort, quantity, selections, _missing(sensors, station, roles))
 
@@ -127,22 +132,23 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
 def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Guess which file, if any, is the reference's: the one that differs from the others and looks like a station."""
     kinds = dict.fromkeys(previews, SENSOR)
-    if len(previews) < 2 or all(_has(one, REFERENCE) and _has(one, SENSOR) for one in previews.values()):
+    if len(previews) < 2 or all(_has(preview, REFERENCE) and _has(preview, SENSOR) for preview in previews.values()):
         return kinds
-    columns = [[column["name"] for column in one["columns"]] for one in previews.values()]
+    columns = [[column["name"] for column in preview["columns"]] for preview in previews.values()]
+    # Files whose columns no other file has; among them those known, by their format, or likely to be a station's.
     unlike = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
     likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
     known = [name for name in unlike if previews[name].get("kind") == REFERENCE]
-    unlike = [name for name in unlike if previews[name].get("kind") != SENSOR]
+    possible = [name for name in unlike if previews[name].get("kind") != SENSOR]
     if known or likely or len(previews) == 2:
         # A station's file usually has fewer quantities than a sensor's.
-        station = min(known or likely or unlike or previews, key=lambda name: _measured(previews[name]))
+        station = min(known or likely or possible or previews, key=lambda name: _count_measured(previews[name]))
         kinds[station] = REFERENCE
     return kinds
 
 
-def _measured(preview: Mapping[str, Any]) -> int:
-    """Number of columns that look like a quantity."""
+def _count_measured(preview: Mapping[str, Any]) -> int:
+    """Count the columns that look like a quantity."""
     return sum(column["looks"] in (*CHANNELS, REFERENCE) for column in preview["columns"])
 
 
@@ -152,24 +158,24 @@ def _has(preview: Mapping[str, Any], kind: str) -> bool:
 
 
 def _shared_quantity(sensor: Mapping[str, Any], station: Mapping[str, Any]) -> str:
-    """The first quantity of the reference's file that the sensor's file has too, or ""."""
+    """Return the first quantity of the reference's file that the sensor's file has too, or ""."""
     measured = {column["quantity"] for column in sensor["columns"] if column["looks"] == SENSOR}
     wanted = [column["quantity"] for column in station["columns"] if column["looks"] in (REFERENCE, SENSOR)]
     return next((quantity for quantity in wanted if quantity and quantity in measured), "")
 
 
-def _roles(preview: Mapping[str, Any], kind: str, has_station: bool, quantity: str) -> dict[str, str]:
-    """The role that each column seems to have; one column is the target or the reference, of the quantity if known."""
+def _guess_roles(preview: Mapping[str, Any], kind: str, has_station: bool, quantity: str) -> dict[str, str]:
+    """Guess the role of each column; one is the target or reference, of the quantity if it is known."""
     columns = {column["name"]: column for column in preview["columns"]}
     roles = dict.fromkeys(preview["time"], "time") | dict.fromkeys(columns.keys() - {*preview["time"]}, "nothing")
     if kind == REFERENCE:  # only its time and one column are used
-        measured = [one for one in columns.values() if one["looks"] in (REFERENCE, SENSOR)]
-        measured.sort(key=lambda one: (one["quantity"] != quantity, one["looks"] != REFERENCE))
-        return roles | {one["name"]: REFERENCE for one in measured[:1]}
+        measured = [column for column in columns.values() if column["looks"] in (REFERENCE, SENSOR)]
+        measured.sort(key=lambda column: (column["quantity"] != quantity, column["looks"] != REFERENCE))
+        return roles | {column["name"]: REFERENCE for column in measured[:1]}
     channels = preview["channels"].get(quantity) or preview["channels"].get("", [])
     roles |= {name: columns[name]["looks"] for name in channels}
     roles |= dict.fromkeys([name for name in channels if roles[name] == SENSOR][:1], "target")
-    roles |= {one["name"]: "device" for one in columns.values() if one["looks"] == "device"}
+    roles |= {column["name"]: "device" for column in columns.values() if column["looks"] == "device"}
     return roles | ({} if has_station or not preview["reference"] else {preview["reference"]: REFERENCE})
 
 
@@ -184,19 +190,19 @@ def _select(roles: Mapping[str, str], selected: Mapping[str, str]) -> dict[str, 
 
 
 def _assign(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:
-    """Give a column a role; if only one column may have it, the one that had it falls back to another."""
+    """Give a column a role; if only one column may have it, the column that had it gets another role."""
     fallback = {"target": SENSOR, REFERENCE: "nothing", "device": "nothing"}.get(role)
-    others = {other: fallback if fallback and one == role else one for other, one in roles.items()}
+    others = {other: fallback if fallback and before == role else before for other, before in roles.items()}
     return {**others, name: role}
 
 
 def _with_role(roles: Mapping[str, str], role: str) -> str:
-    """The first column with this role, or ""."""
-    return next((name for name, one in roles.items() if one == role), "")
+    """Return the first column with this role, or ""."""
+    return next((name for name, its_role in roles.items() if its_role == role), "")
 
 
 def _missing(sensors: Sequence[str], station: str, roles: Mapping[str, Mapping[str, str]]) -> str:
-    """A sentence that asks for the first thing that training still needs, or ""."""
+    """Return a sentence that asks for the first thing that training still needs, or ""."""
     if not sensors:
         return "Add a file of your sensor."
     if not _with_role(roles[sensors[0]], "target"):
