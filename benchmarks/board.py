@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from itertools import pairwise, product
 from pathlib import Path
 from string import Template
@@ -85,7 +86,8 @@ $linear
 
 ## What fixed point costs in accuracy
 
-Trained calibrators on the validation windows in their files; RMSE against the reference in its unit.
+Trained calibrators on the windows in their files: RMSE against the reference on the validation windows, in its unit;
+mean and standard deviation of fixed point minus float32 on all of them, in standard deviations of the target.
 
 $loss
 
@@ -147,10 +149,12 @@ def measure_losses(folder: Path) -> list[Row]:
 def measure_loss(calibrator: Calibrator) -> Row:
     """Measure what fixed point loses on the validation windows, and the instructions of both arithmetics."""
     before, after = (compile_calibrator(calibrator, one).validation_rmse() for one in Arithmetic)
+    error = compile_calibrator(calibrator, Arithmetic.FIXED).fixed_point_error
     return {
         "model": f"{calibrator.facts['model']}-{calibrator.facts['preset']}",
         **dict(zip(("validation_windows", "window", "channels"), calibrator.validation.windows.shape, strict=True)),
         "rmse": {"float32": before, "fixed": after, "ratio": after / before},
+        "difference": asdict(error) if error else None,
         "equal_bits": equal_bits(calibrator),
         "instructions": {str(one): run_on_board(calibrator, one)["instructions"] for one in Arithmetic},
     }
@@ -225,10 +229,13 @@ def loss_table(losses: Sequence[Row]) -> str:
     for row in losses:
         cells = [str(row[fact]) for fact in ("model", "window", "channels", "validation_windows")]
         cells += [f"{number:.4f}" for number in row["rmse"].values()]
+        cells += [f"{row['difference'][what] / row['difference']['deviation']:.1e}" for what in ("mean", "sd")]
         cells.append("" if row["equal_bits"] is None else f"{row['equal_bits']:.5f}")
         lines.append((*cells, *(f"{count['max']:,}" for count in row["instructions"].values())))
-    head = ("model", "N", "channels", "windows", "RMSE float32", "RMSE fixed", "fixed / float32", "equal hash bits")
-    return table((*head, "instructions float32", "instructions fixed"), lines)
+    head = ("model", "N", "channels", "windows", "RMSE float32", "RMSE fixed", "fixed / float32")
+    return table(
+        (*head, "mean [sd]", "sd [sd]", "equal hash bits", "instructions float32", "instructions fixed"), lines
+    )
 
 
 def integer_note(rows: Sequence[Row]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from scare.board.verify_export import verify_export
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.passes import average, fold
+from scare.calibrator.plan_passes import average, fold
 from scare.cli.options import open_calibrator
 from scare.errors import NotApplicableError
 from scare.experiments.study import recipe_of

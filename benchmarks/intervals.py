@@ -1,10 +1,10 @@
-"""How often intervals contain the reference, how wide they are, and both for quantile boosting.
+"""How often intervals contain the reference, and how wide they are; also for split conformal and quantile boosting.
 
-    python -m benchmarks.intervals DATA [--models FOLDER] [--tasks NO2] [--work out/intervals]
-        [--out docs/benchmarks/intervals.md] [--json]
+    python -m benchmarks.intervals DATA [--tasks NO2] [--work out/intervals] [--out docs/benchmarks/intervals.md]
+        [--json]
 
-Tasks are those of accuracy.toml. A calibrator is FOLDER/TASK.scare if it is there (other characters than letters
-and digits become hyphens), and fitted otherwise. Results stay in `--work`, one file per task, and are not made again.
+Tasks are those of configs/suite.toml and accuracy.toml. Results stay in `--work`, one file per task, and are not made
+again.
 """
 
 import argparse
@@ -19,40 +19,40 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy_tasks import load_tasks
-from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_both, one_thread
+from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_all, one_thread
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import LEVEL, UNCERTAIN, derive_intervals
+from scare.calibrator.intervals import LEVEL, Intervals, derive_intervals
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, REFERENCE, Readings
 from scare.data.split import Split
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
-from scare.layers.front import HatBasis
-from scare.scorecard.accuracy import cover
-from scare.training.extrapolation import with_training_range
-from scare.training.fit import fit, learn_intervals
+from scare.layers.embedding import HatBasis
+from scare.scorecard.accuracy import cover_by_flag
+from scare.training.fit import evaluate
 from scare.training.recipe import Recipe
 from scare.windowing.inputs import Inputs
-from scare.windowing.training_examples import design_matrix, make_examples
+from scare.windowing.training_examples import design_matrix
 
-OURS, DERIVED, BOOSTING = "made at fit", "derived from kept windows", "quantile boosting"
-BAND = (LEVEL - 0.03, LEVEL + 0.03)  # coverage that counts as stated
+OURS, DERIVED = "made at fit", "derived from kept windows"
+SPLIT, BOOSTING = "split conformal", "quantile boosting"
+FEW_ROWS = 30  # the share of fewer rows is not shown
 PAGE = Template("""# Intervals
 
 How often $level % intervals contain the reference on test rows, and how wide they are:
 
 $summary
 
-Tasks are those of `accuracy.toml`: validation follows training, test follows validation. Calibrators have preset
-`default`, seed 0. [Decisions](../decisions/intervals.md) says how the rule was chosen, and how it does on a set that
-was not used for it.
+Tasks are those of `configs/suite.toml` and `accuracy.toml`: in most, validation follows training, and test follows
+validation. Calibrators have preset `default`, seed 0, fitted to training and validation.
+[Decisions](../decisions/intervals.md) says how the rule was chosen.
 
-- *covered*: share of the rows whose reference lies in the interval, in %. *flagged*: share of rows flagged UNSETTLED,
-  SPIKE or OUTSIDE, whose intervals are wider.
+- *covered*: share of the rows whose reference lies in the interval, in %; on all rows, on those without and on those
+  with a flag of UNSETTLED, SPIKE or OUTSIDE (*flagged*: their share), whose intervals are wider.
 - *Winkler*: mean width plus $penalty times the mean distance of references outside; lower is better. Width and Winkler
   score are in the target's unit.
-- *derived*: as for a file without intervals when it is opened.
+- *split*: plain split conformal: the value ± the $level % quantile of the absolute errors on validation.
 - *boosting*: scikit-learn's gradient boosting for the two quantiles, on the newest value, lags and rolling means,
-  trained on training rows only.
+  fitted to training and validation.
 
 $head
 $rows
@@ -60,43 +60,41 @@ $rows
 Made by `python -m benchmarks.intervals DATA --out docs/benchmarks/intervals.md`; do not edit.
 """)
 HEAD = (
-    *("task", "rows", "flagged", "covered", "covered, not flagged", "width", "Winkler"),
-    *("derived: covered", "Winkler", "boosting: covered", "width", "Winkler"),
+    *("task", "rows", "flagged", "covered", "not flagged", "flagged rows", "width", "Winkler"),
+    *("split: covered", "not flagged", "width", "Winkler", "boosting: covered", "not flagged", "width", "Winkler"),
 )
 
 
-def run_task(task: SuiteTask, split: Split, models: Path | None) -> dict[str, Any]:
+def run_task(task: SuiteTask, split: Split) -> dict[str, Any]:
     """Score the intervals of each method on the test rows for which all methods have one."""
-    stem = "".join(letter if letter.isalnum() else "-" for letter in task.name)
-    kept = models / f"{stem}.scare" if models else None
-    recipe = Recipe.preset("default", task.window)
-    if kept is not None and kept.exists():
-        calibrator = as_fitted(Calibrator.load(kept), split, recipe)
-    else:
-        calibrator = fit(split.train, split.validation, recipe)
+    evaluation = evaluate(split.train, split.validation, Recipe.preset("default", task.window))
+    calibrator = evaluation.fitted()
     windows, references = calibrator.validation.windows, calibrator.validation.numbers
     # As if its file were from a version without intervals.
     older = replace(calibrator, intervals=derive_intervals(calibrator.compute(windows), references))
+    plain = replace(calibrator, intervals=split_conformal(evaluation.calibrator, evaluation.validation))
     trees = [grow(split, calibrator.inputs, share) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
-    found = {OURS: _ends(calibrator, split.test), DERIVED: _ends(older, split.test)}
+    found = {name: _ends(one, split.test) for name, one in ((OURS, calibrator), (DERIVED, older), (SPLIT, plain))}
     found[BOOSTING] = np.stack([_values(one, split.test) for one in trees])
     return _score(calibrator, split.test, found)
 
 
-def as_fitted(calibrator: Calibrator, split: Split, recipe: Recipe) -> Calibrator:
-    """Give a calibrator whose file has no intervals those that it would be fitted with."""
-    if calibrator.intervals is not None and not calibrator.intervals.kept_windows:
-        return calibrator
-    learned = make_examples(split.train, replace(calibrator.inputs, policy=recipe.learned_from))
-    calibrator = with_training_range(calibrator, split.train, learned)
-    return replace(calibrator, intervals=learn_intervals(calibrator, learned, split.validation, LEVEL))
+def split_conformal(calibrator: Calibrator, validation: Sequence[Readings]) -> Intervals:
+    """Make intervals of one width from the absolute errors on validation; the extra row stands for the new one."""
+    tables = [calibrator.predict(one) for one in validation]
+    values, truth = (
+        np.concatenate([one[name].fill_null(np.nan) for one in tables]) for name in (CALIBRATED, REFERENCE)
+    )
+    errors = np.abs(values - truth)[np.isfinite(values - truth)]
+    distance = float(np.quantile(errors, min(1.0, LEVEL * (1 + 1 / len(errors)))))
+    return Intervals(LEVEL, (), (distance,), (distance,))
 
 
 def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
     """Fit boosted trees for the quantile `share`, on the features of the baseline `boosting`."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    examples, _ = make_both(split.train, split.validation, inputs)
+    _, _, examples = make_all(split.train, split.validation, inputs)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
     learned = design_matrix(examples, basis)
     flat = learned.features.reshape(len(learned.targets), -1)
@@ -120,22 +118,10 @@ def _score(calibrator: Calibrator, readings: Sequence[Readings], found: dict[str
     """Measure the coverage of each method's intervals [2, rows] on the rows for which all methods have one."""
     tables = [calibrator.predict(one) for one in readings]
     reference = np.concatenate([one[REFERENCE].fill_null(np.nan).to_numpy() for one in tables])
-    flagged = (np.concatenate([one[FLAGS].to_numpy() for one in tables]) & UNCERTAIN) > 0
+    flags = np.concatenate([one[FLAGS].to_numpy() for one in tables])
     rows = np.isfinite([reference, *(end for ends in found.values() for end in ends)]).all(axis=0)
-    not_flagged = rows & ~flagged
-
-    def scored(ends: np.ndarray, which: np.ndarray) -> dict[str, Any] | None:
-        one = cover(ends[0][which], ends[1][which], reference[which], LEVEL)
-        return asdict(one) if one else None
-
-    result: dict[str, Any] = {name: scored(ends, rows) for name, ends in found.items()}
-    intervals = asdict(calibrator.intervals) if calibrator.intervals else None
-    return {
-        **result,
-        "not flagged": scored(found[OURS], not_flagged),
-        "flagged": float(flagged[rows].mean()),
-        "intervals": intervals,
-    }
+    scores = {name: cover_by_flag(*ends[:, rows], reference[rows], flags[rows], LEVEL) for name, ends in found.items()}
+    return {**scores, "intervals": asdict(calibrator.intervals) if calibrator.intervals else None}
 
 
 def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
@@ -146,33 +132,59 @@ def page(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
     return PAGE.substitute(numbers, summary=_summary(results, sets), head=head, rows=rows)
 
 
+def _share(found: dict[str, Any], part: str = "") -> float | None:
+    """Share of the rows of a part (all without one) that are covered; None if they are few."""
+    one = found.get(part) if part else found
+    return one["share"] if one and one["rows"] >= FEW_ROWS else None
+
+
 def _cells(name: str, found: dict[str, Any]) -> list[str]:
     """Write the line of a task under `HEAD`."""
-    ours, older, trees = (found[one] for one in (OURS, DERIVED, BOOSTING))
-    plain = found["not flagged"]
-    covered = [f"{100 * one['share']:.1f}" if one else "" for one in (ours, plain, older, trees)]
-    numbers = [f"{ours['width']:.3g}", f"{ours['winkler']:.3g}"]
-    more = [covered[2], f"{older['winkler']:.3g}", covered[3], f"{trees['width']:.3g}", f"{trees['winkler']:.3g}"]
-    return [name, f"{ours['rows']:,}", f"{found['flagged']:.1%}", covered[0], covered[1], *numbers, *more]
+    ours = found[OURS]
+    cells = [name, f"{ours['rows']:,}", f"{ours.get('flagged', {'rows': 0})['rows'] / ours['rows']:.1%}"]
+    for method, parts in (
+        (OURS, ("", "not_flagged", "flagged")),
+        (SPLIT, ("", "not_flagged")),
+        (BOOSTING, ("", "not_flagged")),
+    ):
+        shares = [_share(found[method], part) for part in parts]
+        cells += ["" if share is None else f"{100 * share:.1f}" for share in shares]
+        cells += [f"{found[method][number]:.3g}" for number in ("width", "winkler")]
+    return cells
 
 
 def _summary(results: dict[str, dict[str, Any]], sets: dict[str, str]) -> str:
-    """Sum up coverage and Winkler scores, each set counted once."""
-    shares = {one: [found[one]["share"] for found in results.values()] for one in (OURS, DERIVED, BOOSTING)}
-    inside = {one: sum(BAND[0] <= share <= BAND[1] for share in some) for one, some in shares.items()}
-    under = {one: sum(share < BAND[0] for share in some) for one, some in shares.items()}
-    mean = {one: _by_set(dict(zip(results, some, strict=True)), sets) for one, some in shares.items()}
-    ratios = {name: np.log(one[OURS]["winkler"] / one[BOOSTING]["winkler"]) for name, one in results.items()}
-    better = sum(ratio < 0 for ratio in ratios.values())
-    lines = [
-        f"- {one}: {100 * mean[one]:.1f} % covered (mean over sets);"
-        f" between {100 * BAND[0]:.0f} and {100 * BAND[1]:.0f} %"
-        f" on {inside[one]} of {len(results)} tasks, below on {under[one]}"
-        for one in (OURS, DERIVED, BOOSTING)
-    ]
-    ratio = float(np.exp(_by_set(ratios, sets)))
-    last = f"- Winkler score of ours: {ratio:.2f} of quantile boosting's (geometric mean over sets), lower on {better}"
-    return "\n".join([*lines, f"{last} of {len(results)}"])
+    """Sum up coverage of all methods, and width and Winkler score relative to ours; ratios count each set once."""
+    head = ("", "covered, mean", "median", "below 80 %", "not flagged, median", "below 80 %", "below 60 %")
+    lines = [f"| {' | '.join(cells)} |" for cells in ((*head, "flagged, mean", "width", "Winkler"), ["---"] * 10)]
+    for method in (OURS, DERIVED, SPLIT, BOOSTING):
+        parts = {
+            part: np.array([s for one in results.values() if (s := _share(one[method], part)) is not None])
+            for part in ("", "not_flagged", "flagged")
+        }
+        every, plain, flagged = parts.values()
+        ratios = [
+            np.exp(
+                _by_set({name: np.log(one[method][number] / one[OURS][number]) for name, one in results.items()}, sets)
+            )
+            for number in ("width", "winkler")
+        ]
+        numbers = [
+            f"{100 * every.mean():.1f} %",
+            f"{100 * np.median(every):.1f} %",
+            f"{(every < 0.8).sum()} of {len(every)}",
+        ]
+        numbers += [
+            f"{100 * np.median(plain):.1f} %",
+            f"{(plain < 0.8).sum()} of {len(plain)}",
+            f"{(plain < 0.6).sum()}",
+        ]
+        numbers += [f"{100 * flagged.mean():.1f} %", *(f"{ratio:.2f}" for ratio in ratios)]
+        lines.append(f"| {' | '.join([method, *numbers])} |")
+    share = np.mean([one[OURS].get("flagged", {"rows": 0})["rows"] / one[OURS]["rows"] for one in results.values()])
+    last = "Width and Winkler score are relative to those made at fit (geometric mean over sets)."
+    lines += ["", f"{last} {share:.1%} of a task's rows are flagged on average."]
+    return "\n".join(lines)
 
 
 def _by_set(numbers: dict[str, Any], sets: dict[str, str]) -> float:
@@ -185,7 +197,6 @@ def main() -> None:
     """Run the tasks that are asked for and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", help="folder of the files; without it only simulated tasks")
-    parser.add_argument("--models", type=Path, help="folder of calibrators that are fitted already")
     parser.add_argument("--tasks", default="", help="tasks with one of these words in their names, comma-separated")
     parser.add_argument("--work", type=Path, default=Path("out/intervals"))
     parser.add_argument("--out", type=Path)
@@ -196,7 +207,7 @@ def main() -> None:
         path = options.work / f"{task.name}.json"
         if not path.exists() and (readings := read_task(task, options.data)):
             print(task.name, file=sys.stderr)
-            found = run_task(task, split_task(task, readings, options.data), options.models)
+            found = run_task(task, split_task(task, readings, options.data))
             with replacing(path) as temporary:
                 temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
         if path.exists():

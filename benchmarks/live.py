@@ -1,22 +1,22 @@
-"""Throughput and latency of live calibration, part by part; makes docs/benchmarks/live.md.
+"""Live calibration, part by part: speed, latency, an hour, overload, many devices; makes docs/benchmarks/live.md.
 
-    python -m benchmarks.live [--parts fleet,gateway] [--work out/live] [--out docs/benchmarks/live.md] [--json]
+    python -m benchmarks.live [--parts fleet,gateway] [--out docs/benchmarks/live.md] [--json]
 
-The result of a part stays in `--work`; the page has every part that was measured.
+The other sections of a page that exists stay as they are.
 """
 
 import argparse
 import json
+import re
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import live_fleet, live_gateway
+from benchmarks import live_fleet, live_gateway, soak
 from scare.files import replacing
 
-PARTS = {"fleet": live_fleet, "gateway": live_gateway}  # each has measure() and section(found)
+PARTS = {"fleet": live_fleet, "gateway": live_gateway, "soak": soak}  # each has measure(), section(found), SECTION
 HEAD = """# Live
 
 Made by `python -m benchmarks.live --out docs/benchmarks/live.md`; do not edit.
@@ -27,36 +27,27 @@ def main() -> None:
     """Measure the parts asked for, print and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--work", type=Path, default=Path("out/live"))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    for part in filter(None, options.parts.split(",")):
-        write(options.work / f"{part}.json", json.dumps(PARTS[part].measure(), indent=2))
-    found = {part: json.loads((options.work / f"{part}.json").read_text()) for part in known(options.work)}
-    page = print_page(found)
+    found = {part: PARTS[part].measure() for part in options.parts.split(",")}
+    old = options.out.read_text(encoding="utf-8") if options.out and options.out.exists() else ""
+    page = print_page(old, {part: PARTS[part].section(facts) for part, facts in found.items()})
     if options.out:
-        write(options.out, page)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(options.out) as temporary:
+            temporary.write_text(page, encoding="utf-8")
     Console(stderr=options.json).print(Markdown(page))
     if options.json:
         print(json.dumps(found, indent=2))
 
 
-def known(folder: Path) -> list[str]:
-    """The parts with a result in the folder."""
-    return [part for part in PARTS if (folder / f"{part}.json").is_file()]
-
-
-def print_page(found: dict[str, Any]) -> str:
-    """Render the page in Markdown from the results by part."""
-    return "\n".join([HEAD, *(PARTS[part].section(facts) for part, facts in found.items())])
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file, and create its folder if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+def print_page(old: str, new: dict[str, str]) -> str:
+    """Render the page: the new sections by part, and the others of the old page."""
+    kept = {one.partition("\n")[0]: one for one in re.split(r"^(?=## )", old, flags=re.MULTILINE)}
+    headings = {part: module.SECTION.template.partition("\n")[0] for part, module in PARTS.items()}
+    found = [new.get(part) or kept.get(heading, "") for part, heading in headings.items()]
+    return "\n".join([HEAD, *(f"{one.strip()}\n" for one in found if one)])
 
 
 if __name__ == "__main__":

@@ -99,12 +99,12 @@ def gateway(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def place() -> Iterator[tuple[Path, int]]:
-    """Set up a folder with a model and a config, and start a broker; yields the folder and the broker's port."""
+def place(more: str = "") -> Iterator[tuple[Path, int]]:
+    """Set up a folder with a model and a config, to which `more` is added, and start a broker on the port yielded."""
     with TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
         make_calibrator(KNOWN).save(folder / "pm.scare")
-        (folder / "live.toml").write_text(CONFIG.format(port=port))
+        (folder / "live.toml").write_text(CONFIG.format(port=port) + more)
         with running_broker(folder, port):
             yield folder, port
 
@@ -118,10 +118,10 @@ def measure_rate() -> dict[str, float]:
         listener.client.on_message = lambda *arguments: (arrived.append(time.monotonic()), keep(*arguments))
         with gateway(folder, port) as process:
             wait_for(lambda: listener.last("scare/status") == "online", 60)
-            before = _processor_seconds(process.pid)
+            before = processor_seconds(process.pid)
             sent = send(port)
             wait_for(lambda: len(listener.messages) > len(sent), 120, every=0.2)
-            used = _processor_seconds(process.pid) - before
+            used = processor_seconds(process.pid) - before
         listener.close()
     waits = []
     for arrival, (topic, payload, _) in zip(arrived, listener.messages, strict=True):
@@ -166,12 +166,12 @@ def measure_restart() -> dict[str, float]:
         begun = time.monotonic()
         with gateway(folder, port) as process:
             wait_for(lambda: listener.last("scare/status") == "online", 120)
-            found = {"restart_s": time.monotonic() - begun, "restart_processor_s": _processor_seconds(process.pid)}
+            found = {"restart_s": time.monotonic() - begun, "restart_processor_s": processor_seconds(process.pid)}
         listener.close()
         return found
 
 
-def leave_state(folder: Path) -> None:
+def leave_state(folder: Path, devices: int = DEVICES) -> None:
     """Write the state of a process killed after an hour: full windows, and the journals of the last minutes."""
     monitor = Monitor()
     files = ModelFiles({"pm": Model(str(folder / "pm.scare"))}, Calibrator.load, monitor)
@@ -182,20 +182,20 @@ def leave_state(folder: Path) -> None:
     for minute in range(62):
         if minute > 57:
             pipeline.snapshot()
-        pipeline.process([Delivery(draw_minute(minute, rng))])
+        pipeline.process([Delivery(draw_minute(minute, rng, devices))])
         if minute == 57:
             os.utime(next((folder / "live").glob("journal-*1.log")), (1, 1))  # an hour is longer than it is kept
     store.close()
 
 
-def draw_minute(minute: int, rng: np.random.Generator) -> list[Reading]:
+def draw_minute(minute: int, rng: np.random.Generator, devices: int) -> list[Reading]:
     """Draw a reading of each device."""
-    rows = rng.normal(CENTER, SCALE, (DEVICES, 3)).clip(0.1, 80.0).tolist()
+    rows = rng.normal(CENTER, SCALE, (devices, 3)).clip(0.1, 80.0).tolist()
     values = [{"pm25": dust, "temperature": heat, "humidity": damp} for dust, heat, damp in rows]
     return [Reading(f"box-{index}", START + 60.0 * minute, one) for index, one in enumerate(values)]
 
 
-def _processor_seconds(process: int) -> float:
+def processor_seconds(process: int) -> float:
     """Processor time of a process so far, in user and system mode."""
     fields = Path(f"/proc/{process}/stat").read_text().rsplit(") ", 1)[1].split()  # after the program's name
     user, system = int(fields[11]), int(fields[12])

@@ -19,8 +19,8 @@ from rich.table import Table
 
 from scare.calibrator.calibrator import CHUNK
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import Plan, run
+from scare.calibrator.plan_passes import fold
 from scare.layers.buffers import split_trainable
 from scare.models import Scare
 from scare.windowing.windows import RECENT, Grid, make_grid

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.accuracy_tasks import load_tasks
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.parity import hash_steps, share_of_ties
+from scare.calibrator.parity_tolerance import hash_steps, share_of_ties
 from scare.calibrator.plan import values
 from scare.data.split import Split
 from scare.experiments.suite_tasks import read_task, split_task

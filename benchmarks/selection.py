@@ -31,19 +31,11 @@ from scare.errors import NotApplicableError
 from scare.experiments.jax_cache import forget_compiled
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
-from scare.models.selection import (
-    AS_IS,
-    LINEAR_FAMILIES,
-    NETWORK,
-    OFFSET,
-    TREES,
-    Fitted,
-    SelectionRules,
-    choose_shares,
-)
+from scare.models.linear_families import AS_IS, LINEAR_FAMILIES, OFFSET
 from scare.training.data import prepare_inputs
 from scare.training.fit import Evaluation, evaluate
 from scare.training.recipe import Recipe
+from scare.training.selection import NETWORK, TREES, Fitted, SelectionRules, choose_shares
 
 STDERR = Console(stderr=True)
 SIX = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting")  # baselines to compare with

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 from rich.console import Console
@@ -36,6 +35,7 @@ from scare.training.recipe import Recipe
 from scare.windowing.training_examples import Examples
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
+PHASE_STEPS = 1000  # over which the learning rate falls
 PRESETS = {"paper": Scare.paper(), "default": Scare.default()}
 
 
@@ -52,12 +52,12 @@ def make_examples(window: int, count: int) -> Examples:
     draw = np.random.default_rng(0)
     series = draw.normal(size=(count + window, 1)).astype(np.float32)
     ends = np.arange(window, count + window, dtype=np.int32)
-    return Examples(window, series, ends, series[ends, 0])
+    return Examples(window, series, ends, series[ends, 0], 60.0 * ends, np.zeros(count, np.int64), ("box",))
 
 
 def make_state(network: ScareNetwork, preset: str) -> tuple[TrainingState, object]:
     """Make the first state of a training run, and its optimiser."""
-    optimiser = make_optimiser(network, Recipe.preset(preset).settings, 1000)
+    optimiser = make_optimiser(network, Recipe.preset(preset).settings, PHASE_STEPS)
     trainable, _ = split_trainable(network)
     return TrainingState(network, optimiser.init(trainable), trainable, jax.random.key(1)), optimiser
 
@@ -65,12 +65,12 @@ def make_state(network: ScareNetwork, preset: str) -> tuple[TrainingState, objec
 def scanned(preset: str, examples: Examples, batch: int, steps: int) -> float:
     """Measure windows per second of training steps compiled as one `jax.lax.scan`; compiling is not timed."""
     network = PRESETS[preset].build(examples.window, 1, jax.random.key(0))
-    state, optimiser = make_state(network, preset)
-    gather, targets = make_gather(examples, network), jnp.asarray(examples.targets)
+    (state, _), settings = make_state(network, preset), Recipe.preset(preset).settings
+    gather, targets = make_gather(examples, network), examples.targets
     order = np.random.default_rng(1).integers(0, len(examples), (steps, batch)).astype(np.int32)
-    run_round(state, gather, targets, jnp.asarray(order), optimiser, 0.995)[1].block_until_ready()
+    run_round(state, gather, targets, order, settings, PHASE_STEPS)[1].block_until_ready()
     begun = time.perf_counter()
-    run_round(state, gather, targets, jnp.asarray(order), optimiser, 0.995)[1].block_until_ready()
+    run_round(state, gather, targets, order, settings, PHASE_STEPS)[1].block_until_ready()
     return steps * batch / (time.perf_counter() - begun)
 
 

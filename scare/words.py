@@ -9,7 +9,7 @@ OPTION_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}  # units of du
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """End a message about an unknown name with the nearest known one, or with all of them.
+    """Return the end of a message about an unknown name: the nearest known one, or all of them.
 
     >>> suggestion("pm25", ["date", "PM2.5"])
     "; did you mean 'PM2.5'?"
@@ -20,7 +20,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count with its noun, in the plural unless it is one.
+    """Return a count with its noun, in the plural unless it is one.
 
     >>> plural(1, "row"), plural(1200, "row")
     ('1 row', '1,200 rows')
@@ -29,7 +29,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Write names as a list in a sentence.
+    """Return names as a list in a sentence.
 
     >>> listed(["a line"]), listed(["a line", "trees", "a network"])
     ('a line', 'a line, trees and a network')
@@ -69,7 +69,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def as_option(seconds: float) -> str:
-    """Write a duration as an option takes it, rounded down to a unit of which there are at least four.
+    """Return a duration as an option takes it, rounded down to a unit of which there are at least four.
 
     >>> as_option(30_000), as_option(86_400), as_option(5400), as_option(400_000)
     ('8h', '24h', '90min', '4d')

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
+from hypothesis import settings
 
 from scare.board.build import cache_folder
 
@@ -20,6 +21,10 @@ for name, value in {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
 }.items():
     os.environ.setdefault(name, value)
+
+
+settings.register_profile("ours", deadline=None)  # beside other work a machine is slow at times
+settings.load_profile("ours")
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ def run_notebook(name: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_no2_from_a_folder_of_csvs(tmp_path: Path) -> None:
     printed = run_notebook("no2", tmp_path)
     errors = {name: float(error) for name, error in re.findall(r"(\w+): RMSE ([\d.]+) ppb", printed)}

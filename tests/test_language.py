@@ -17,7 +17,7 @@ OTHERS = [
     path
     for folder in ("scare", "runtime", "configs")
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix in (".toml", ".js", ".html", ".j2", ".h", ".c", ".md", ".in", ".yaml", ".ino")
+    if path.suffix in (".toml", ".js", ".html", ".j2", ".h", ".hpp", ".c", ".md", ".in", ".yaml", ".ino")
     and "vendored" not in path.parts
 ]
 
@@ -34,10 +34,11 @@ LEGACY = {
     "scare/calibrator/bundle.py": {"validity", "held_low", "held_high"},
     "scare/calibrator/model_card.py": {"ladder", "rung", "sureness"},
     "scare/cli/config.py": {"ladder"},
-    "scare/experiments/task.py": {"contender"},
+    "scare/experiments/study_task.py": {"contender"},
     "scare/export/scare_json.py": {"validity"},
-    "scare/models/selection.py": {"ladder", "sureness"},
+    "scare/training/selection.py": {"ladder", "sureness"},
     "scare/report/sections.py": {"yardstick"},
+    "scare/scorecard/card.py": {"yardstick"},
     "scare/scorecard/requirements.py": {"yardstick"},
     "scare/training/recipe.py": {"ladder"},
     "scare/upkeep/update.py": {"visits"},

@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 
 import typer
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import scare
 from scare.cli.app import app
@@ -86,7 +88,7 @@ def test_the_tutorial_types_what_the_readme_does() -> None:
 
 
 def test_nobody_is_told_to_install_a_strangers_package() -> None:
-    """`scare` on PyPI is not ours: ours is installed from the clone."""
+    """`scare` on PyPI is not ours."""
     pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "Makefile")]
     for folder in ("docs", "scare", "benchmarks", "runtime"):
         pages += [
@@ -94,4 +96,24 @@ def test_nobody_is_told_to_install_a_strangers_package() -> None:
         ]
     reported = {name for path in pages for name in INSTALLED.findall(path.read_text(encoding="utf-8"))}
     assert "." in reported
-    assert {name for name in reported if name.startswith("scare")} == set()
+    assert {name for name in reported if name.startswith("scare")} <= {"scare-calibration"}
+
+
+def test_every_action_of_the_workflow_is_pinned_by_its_commit() -> None:
+    for workflow in (ROOT / ".github/workflows").glob("*.yml"):
+        used = re.findall(r"uses: (\S+)", workflow.read_text(encoding="utf-8"))
+        assert used
+        assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
+
+
+def test_the_lock_file_has_a_version_of_every_dependency_that_fits() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    wanted = [*project["dependencies"], *(one for some in project["optional-dependencies"].values() for one in some)]
+    locked = [Requirement(line) for line in read("requirements.lock").splitlines() if not line.startswith("#")]
+    for requirement in map(Requirement, wanted):
+        if requirement.name == project["name"]:
+            continue
+        pins = [one for one in locked if canonicalize_name(one.name) == canonicalize_name(requirement.name)]
+        assert pins, requirement
+        versions = [next(iter(one.specifier)).version for one in pins]
+        assert all(requirement.specifier.contains(one, prereleases=True) for one in versions), requirement

@@ -21,12 +21,12 @@ from scare.board.boards import board
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.experiments.study import NETWORKS, Job, Progress, Study, recipe_of
-from scare.experiments.task import read_parts
+from scare.experiments.study_task import read_parts
 from scare.experiments.untrained import draw_network, operation_growth
 from scare.export.lowering import Arithmetic
 from scare.models import Network
 from scare.scorecard.card import Card
-from scare.scorecard.cost import Timer, measure_latency, timing
+from scare.scorecard.cost import Timer, make_timer, measure_latency
 from scare.scorecard.requirements import Entry, RequirementTable
 from scare.scorecard.scoring import Subject, score
 from scare.scorecard.series import successive_windows
@@ -111,7 +111,7 @@ def jax_timer(network: Network) -> Timer:
     def forward(window: Array) -> Array:
         return network(window if basis is None else jnp.einsum("tk,btc->bkc", jnp.asarray(basis, window.dtype), window))
 
-    return timing(lambda window: np.asarray(forward(window)))
+    return make_timer(lambda window: np.asarray(forward(window)))
 
 
 def card_columns(card: Card) -> dict[str, Any]:

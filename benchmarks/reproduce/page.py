@@ -20,7 +20,7 @@ from benchmarks.reproduce.figures import format_table
 from benchmarks.reproduce.protocol import paper_values
 from benchmarks.reproduce.tables import HARDWARE, SPREAD, ResultTable
 from scare.data.senseurcity import Pollutant
-from scare.experiments.task import upgrade_row
+from scare.experiments.study_task import upgrade_row
 from scare.files import replacing
 from scare.scorecard.requirements import RequirementTable
 

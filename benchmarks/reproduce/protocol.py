@@ -21,7 +21,7 @@ from annotated_types import Ge
 from scare.data.senseurcity import City, Pollutant, SensorOrder, WindowRule
 from scare.errors import UsageError
 from scare.experiments.study import BY_PAPER, EXPERIMENTS, NETWORKS, THREE, Job, Study, choose
-from scare.records import Amount, Count, Positive, convert, load_toml, merge
+from scare.schema import Amount, Count, Positive, convert, load_toml, merge
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 QUICK = "quick"

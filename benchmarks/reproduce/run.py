@@ -28,9 +28,9 @@ from benchmarks.reproduce.tasks import ReadingsSource
 from scare.executor import Executor
 from scare.experiments.comparison_table import Row, make_table
 from scare.experiments.study import NETWORKS, Job, Progress, Study, Work, prepare, recipe_of, run_jobs
-from scare.experiments.task import PARTS, read_task
+from scare.experiments.study_task import PARTS, read_task
 from scare.files import replacing
-from scare.records import read_json
+from scare.schema import read_json
 
 TaskKey = tuple[str, str]  # place, pollutant
 PACKAGES = ("jax", "numpy", "equinox", "optax")

@@ -25,7 +25,7 @@ from scare.data.senseurcity import Pollutant
 from scare.errors import NotApplicableError, UsageError
 from scare.experiments.comparison_table import Row
 from scare.experiments.study import Progress, SharedRows
-from scare.experiments.task import upgrade_row
+from scare.experiments.study_task import upgrade_row
 from scare.experiments.untrained import draw_method
 from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
@@ -224,7 +224,7 @@ def make_adaptability(reproduction: Reproduction, progress: Progress) -> Experim
     rows: list[dict[str, Any]] = []
     cells = sorted(reproduction.cells, key=lambda cell: reproduction.source.pollutants.index(cell[1]))
     for done, cell in enumerate(cells, start=1):
-        rows += _adaptability_rows(cell, SharedRows.of(reproduction.study(cell, protocol.adaptability)), protocol)
+        rows += _adaptability_rows(cell, SharedRows.load(reproduction.study(cell, protocol.adaptability)), protocol)
         progress(done, len(cells), "-".join(cell))
     notes = [*ADAPTABILITY_NOTES, *reproduction.failures(protocol.adaptability)]
     unfinished = reproduction.unfinished(protocol.adaptability)
@@ -261,7 +261,7 @@ def make_checklist(reproduction: Reproduction, progress: Progress) -> Experiment
     """Make Table 1, and a table of the numbers behind each grade."""
     rules, protocol = RequirementTable.load(), reproduction.protocol
     methods = checklist_methods(protocol)
-    scored = [SharedRows.of(reproduction.study(cell, methods)) for cell in reproduction.cells]
+    scored = [SharedRows.load(reproduction.study(cell, methods)) for cell in reproduction.cells]
     cards = find_cards(reproduction, methods, progress)
     grades, numbers = [], []
     for name in methods:

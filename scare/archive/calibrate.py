@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from heapq import nlargest
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,9 @@ from safetensors.numpy import save
 
 from scare.archive.files import (
     CHANGED,
+    FORMAT,
     ArchiveFile,
-    DeviceSpan,
     FileSummary,
-    LabelColumns,
     Model,
     Models,
     Series,
@@ -48,24 +47,26 @@ from scare.archive.files import (
     summarise_files,
 )
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
-from scare.data.alignment import STEP_BLOCK
+from scare.calibrator.provenance import describe_table, name_version
+from scare.data.alignment import DeviceSpan, iterate_at_step
 from scare.data.column_guess import find_time_and_device
-from scare.data.column_mapping import ColumnMapping, iterate_tables
+from scare.data.column_mapping import ColumnMapping, LabelColumns
 from scare.data.flags import Flag, count_flags
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS
+from scare.data.sites import Sites, Stay
 from scare.data.tables import TableOptions, table_writer
 from scare.errors import DataError, ScareError, UsageError
 from scare.executor import Executor, run_all
 from scare.files import lock_file, replacing
-from scare.records import convert
-from scare.words import duration
+from scare.schema import convert
 
 HIDDEN = ".scare"  # folder of journals, hidden from whatever reads the data set
 MANIFEST = "_manifest.csv"  # readers of hive folders skip names that begin with an underscore
-MANIFEST_COLUMNS = ("input", "sha256", "output", "device", "rows", "calibrated", "why")
+MANIFEST_COLUMNS = (
+    *("input", "sha256", "output", "output_bytes", "output_sha256", "device", "rows", "calibrated", "why", "changes"),
+)
 JOURNAL_KEYS = {"summary": "look", "fingerprint": "chain", "spans": "pieces", "error": "why"}  # keys on disk, by field
 ORDER = " order"  # column of row numbers; it begins with a space, as no name in a header does
-SAME_STEP = 1.5  # a step that differs from the model's by less than this factor counts as the same
 SUMMARY_FILES = 64  # files that a worker summarises in one job
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # most input bytes and series of a task; a larger series is a task of its own
 TASKS_PER_WORKER = 4  # at least, if there is enough to do, so that workers end at about the same time
@@ -84,6 +85,7 @@ class Archive(TableOptions):
     models: Models
     time: tuple[str, ...] = ()
     device_column: str = ""
+    sites: Sites = field(default_factory=Sites)
 
     def files(self) -> list[ArchiveFile]:
         """List the files that exist now, except those in the folder of results."""
@@ -104,14 +106,19 @@ class Counts:
 class JournalLine:
     """The outcome of a file: by device, counts or why it was left out; `error` says why the whole file is unusable.
 
-    `output` is the name of the result, empty if there is none.
+    `changes` says, by device, what was done to its rows first. `output` is the name of the result, empty if there is
+    none; `output_bytes` and `output_sha256` are its content's (a journal of an earlier version has none, and its
+    results count as they are).
     """
 
     summary: FileSummary
     fingerprint: str = ""
     counts: Mapping[str, Counts] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    changes: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
+    output_bytes: int = 0
+    output_sha256: str = ""
     seconds: float = 0.0
     error: str = ""
 
@@ -124,6 +131,7 @@ class Task:
     labels: LabelColumns
     models: Mapping[str, Model]  # by device
     series: tuple[Series, ...]
+    stays: tuple[Stay, ...] = ()
 
 
 def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dict[str, Any]:
@@ -134,20 +142,25 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
         # What earlier runs have done.
         journals = [Journal(archive.out, path.stem) for path in (archive.out / HIDDEN).glob("*.jsonl")]
         known = {line.summary.name: line for journal in journals for line in journal.lines()}
+        damaged = [name for journal in journals for name in journal.damaged()]
         done = {(name, line.fingerprint) for name, line in known.items()}
         # What there is: every file, its devices and their models, in series.
         labels = _find_label_columns(archive, files)
-        cache = SummaryCache(archive.out, astuple(labels))
+        cache = SummaryCache(archive.out, (FORMAT, *astuple(labels)))
         summaries = {summary.name: summary for summary in _summarise(files, labels, cache, executor)}
         models = archive.models.by_device(device for summary in summaries.values() for device in summary.devices)
         readable = [(file, summaries[file.name]) for file in files if not summaries[file.name].error]
-        series = group_into_series(readable, models, astuple(labels))
+        series = group_into_series(readable, models, astuple(labels), archive.sites)
         # What is left to do, and what has become of it.
-        todo = [one for one in series if any((each.file.name, each.fingerprint) not in done for each in one.files)]
-        tasks = _make_tasks(archive.out, todo, executor.size, labels, models)
+        todo = [
+            candidate
+            for candidate in series
+            if any((each.file.name, each.fingerprint) not in done for each in candidate.files)
+        ]
+        tasks = _make_tasks(archive, todo, executor.size, labels, models)
         lost = _run_tasks(archive.out, todo, tasks, executor, progress)
         unread = [JournalLine(summary, error=summary.error) for summary in summaries.values() if summary.error]
-        lines = [line for one in series for line in Journal(archive.out, one.key).lines()] + lost + unread
+        lines = [line for part in series for line in Journal(archive.out, part.key).lines()] + lost + unread
         facts = {**_total(lines, known), "seconds": round(time.perf_counter() - begun, 2)}
         names = {file.name for file in files}
         return {
@@ -155,6 +168,7 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
             "manifest": str(write_manifest(archive.out, lines)),
             "appeared": [file.name for file in archive.files() if file.name not in names],
             "gone": [name for name, line in known.items() if name not in names and line.output],
+            "damaged": damaged,
         }
 
 
@@ -194,10 +208,11 @@ def _summarise(
     """Yield a summary of each file; one that has not been written to since its last summary is not read again."""
     changed = []
     for file in files:
-        summary, unchanged = cache.known.get(file.name), False
+        summary = cache.known.get(file.name)
+        is_unchanged = False
         with suppress(DataError):  # a file that is gone: a new summary will say so
-            unchanged = summary is not None and stamp(file.path) == summary.stamp
-        if summary and unchanged:
+            is_unchanged = summary is not None and stamp(file.path) == summary.stamp
+        if summary and is_unchanged:
             yield summary
         else:
             changed.append(astuple(file))
@@ -212,13 +227,15 @@ def _summarise(
 
 
 def _make_tasks(
-    out: Path, todo: Sequence[Series], workers: int, labels: LabelColumns, models: Mapping[str, Model]
+    archive: Archive, todo: Sequence[Series], workers: int, labels: LabelColumns, models: Mapping[str, Model]
 ) -> Iterator[Task]:
     """Divide series into tasks, the largest series first, so that workers end at about the same time."""
 
     def make_task(part: Sequence[Series]) -> Task:
-        devices = {device for series in part for one in series.files for device in one.summary.devices}
-        return Task(str(out.absolute()), labels, {one: models[one] for one in devices if one in models}, tuple(part))
+        devices = {device for series in part for member in series.files for device in member.summary.devices}
+        own = {device: models[device] for device in devices if device in models}
+        stays = tuple(stay for stay in archive.sites.stays if stay.device in devices)
+        return Task(str(archive.out.absolute()), labels, own, tuple(part), stays)
 
     part: list[Series] = []
     most = min(TASK_BYTES, sum(series.size for series in todo) // (TASKS_PER_WORKER * workers))
@@ -235,15 +252,17 @@ def _run_tasks(
     out: Path, todo: Sequence[Series], tasks: Iterable[Task], executor: Executor, progress: Progress
 ) -> list[JournalLine]:
     """Calibrate series; returns lines only for files that were not done because their worker was lost."""
-    total, done, lost = sum(len(series.files) for series in todo), 0, []
+    total = sum(len(series.files) for series in todo)
+    done = 0
+    lost: list[JournalLine] = []
     by_key = {series.key: series for series in todo}
     for ended in run_all(executor, calibrate, ((asdict(task),) for task in tasks)):
         for series in (by_key[described["key"]] for described in ended.arguments[0]["series"]):
             done += len(series.files)
             if ended.lost:
                 written = {line.fingerprint for line in Journal(out, series.key).lines()}
-                missing = [one for one in series.files if one.fingerprint not in written]
-                lost += [JournalLine(one.summary, error=ended.lost) for one in missing]
+                missing = [member for member in series.files if member.fingerprint not in written]
+                lost += [JournalLine(member.summary, error=ended.lost) for member in missing]
         progress(done, total)
     return lost
 
@@ -267,6 +286,7 @@ class Totals:
     calibrated: Counter[str] = field(default_factory=Counter)
     flags: dict[str, Counter[str]] = field(default_factory=dict)
     left_out: list[dict[str, str]] = field(default_factory=list)
+    changed: list[dict[str, str]] = field(default_factory=list)
     slowest: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, line: JournalLine) -> None:
@@ -278,12 +298,13 @@ class Totals:
             self.flags.setdefault(device, Counter()).update(counts.flags)
         name = line.summary.name
         self.left_out += [{"file": name, "device": device, "why": why} for device, why in line.left_out.items()]
+        self.changed += [{"file": name, "device": device, "changes": text} for device, text in line.changes.items()]
         if line.error:
             self.left_out.append({"file": name, "device": "", "why": line.error})
         self.slowest = nlargest(SLOWEST, [*self.slowest, (line.seconds, name)])
 
     def as_dict(self) -> dict[str, Any]:
-        """The totals as plain values."""
+        """Return the totals as plain values."""
 
         def in_order(counts: Counter[str]) -> dict[str, int]:
             return {name: counts[name] for name in Flag.__members__ if counts[name]}
@@ -299,6 +320,7 @@ class Totals:
             "flags": in_order(sum(self.flags.values(), Counter())),
             "devices": devices,
             "left_out": self.left_out,
+            "changed": self.changed,
             "slowest": [{"file": name, "seconds": seconds} for seconds, name in self.slowest],
         }
 
@@ -307,12 +329,16 @@ def write_manifest(out: Path, lines: Iterable[JournalLine]) -> Path:
     """Write a row for each device of each file, and for each file that could not be read."""
     rows: list[tuple[Any, ...]] = []
     for line in lines:
-        head = line.summary.name, line.summary.sha256
-        rows += [(*head, line.output, device, one.rows, one.calibrated, "") for device, one in line.counts.items()]
-        rows += [(*head, "", device, None, None, why) for device, why in line.left_out.items()]
+        source = line.summary.name, line.summary.sha256
+        result = line.output, line.output_bytes, line.output_sha256
+        no_result = "", None, ""
+        for device, counts in line.counts.items():
+            rows.append((*source, *result, device, counts.rows, counts.calibrated, "", line.changes.get(device, "")))
+        rows += [(*source, *no_result, device, None, None, why, "") for device, why in line.left_out.items()]
         if line.error:
-            rows.append((*head, "", "", None, None, line.error))
-    schema = dict.fromkeys(MANIFEST_COLUMNS, pl.String) | {"rows": pl.Int64, "calibrated": pl.Int64}
+            rows.append((*source, *no_result, "", None, None, line.error, ""))
+    numbers = dict.fromkeys(("output_bytes", "rows", "calibrated"), pl.Int64)
+    schema = dict.fromkeys(MANIFEST_COLUMNS, pl.String) | numbers
     with replacing(out / MANIFEST) as temporary:
         pl.DataFrame(rows, schema, orient="row").sort("input", "device").write_csv(temporary)
     return out / MANIFEST
@@ -339,69 +365,85 @@ class SeriesWorker:
 
     def __init__(self, task: Task, series: Series) -> None:
         self._task, self._series = task, series
-        self._out, self._journal = Path(task.out), Journal(Path(task.out), series.key)
+        self._out = Path(task.out)
+        self._journal = Journal(self._out, series.key)
         self._streams: dict[Model, DeviceStreams] = {}
         self._until: dict[str, float] = {}  # last time in seconds, by device
 
     def work(self) -> None:
         """Calibrate the files that are not done; each result is written and journalled before the next file."""
-        lines, state, until = self._journal.resume([one.fingerprint for one in self._series.files])
+        lines, state, until = self._journal.resume([member.fingerprint for member in self._series.files])
         self._restore(state, until)
         self._journal.begin(lines)
-        for one in self._series.files[len(lines) :]:
-            begun, before = time.perf_counter(), (self._state(), dict(self._until))
-            line, output = JournalLine(one.summary, one.fingerprint), self._out / one.file.output
+        for member in self._series.files[len(lines) :]:
+            begun = time.perf_counter()
+            state_before, until_before = self._state(), dict(self._until)
+            line = JournalLine(member.summary, member.fingerprint)
+            output = self._out / member.file.output
             try:
-                line = replace(line, **self._calibrate_file(one, output))
+                line = replace(line, **self._calibrate_file(member, output))
             except (ScareError, OSError) as error:  # go on with the next file, as if this one did not exist
-                self._restore(*before)
+                self._restore(state_before, until_before)
                 with suppress(OSError):
                     output.unlink(missing_ok=True)
                 line = replace(line, error=str(error))
             line = replace(line, seconds=round(time.perf_counter() - begun, 4))
             self._journal.append(line, self._state(), self._until)
 
-    def _calibrate_file(self, one: SeriesFile, output: Path) -> dict[str, Any]:
+    def _calibrate_file(self, member: SeriesFile, output: Path) -> dict[str, Any]:
         """Write a file's result; returns the fields of its `JournalLine`. Updates the streams and `_until`."""
-        spans = {span.device: span for span in one.summary.spans}
+        spans = {span.device: span for span in member.summary.spans}
         left_out = {device: reason for device, span in spans.items() if (reason := self._reason_against(span))}
         counts = dict.fromkeys(spans.keys() - left_out.keys(), Counts())
-        _check_unchanged(one)  # since its summary, and below: while it was read
+        _check_unchanged(member)  # since its summary, and below: while it was read
         if counts:
-            with table_writer(output) as write:
-                for result in self._results(one, list(counts)):
-                    write(result.drop(DEVICE) if one.file.device else result)
+            with table_writer(output, self._metadata(list(counts))) as write:
+                for result in map(Sites(self._task.stays).add_to, self._results(member, list(counts))):
+                    write(result.drop(DEVICE) if member.file.device else result)
                     _count(result, counts)
-                _check_unchanged(one)
+                _check_unchanged(member)
         self._until |= {device: spans[device].last for device in counts}
-        return {"counts": counts, "left_out": left_out, "output": one.file.output if counts else ""}
+        if not counts:
+            return {"left_out": left_out}
+        sentences = {device: spans[device].changes(self._step(device)) for device in counts}
+        changes = {device: "; ".join(some) for device, some in sentences.items() if some}
+        written = {"output_bytes": output.stat().st_size, "output_sha256": content_hash(output)}
+        return {"counts": counts, "left_out": left_out, "changes": changes, "output": member.file.output, **written}
+
+    def _metadata(self, devices: Sequence[str]) -> dict[str, str]:
+        """Return what the result says about how its values came to be."""
+        products = {}
+        for device in devices:
+            model = self._task.models[device]
+            products[device] = name_version(Path(model.path).stem, model.sha256), self._calibrator(device)
+        return describe_table(products)
 
     def _reason_against(self, span: DeviceSpan) -> str:
-        """Why the rows of a device cannot be used; empty if they can."""
+        """Return why the rows of a device cannot be used; empty if they can."""
         if span.device not in self._task.models:
             return "no model is named for it"
         last = self._until.get(span.device, span.first)
         if span.first < last:
-            first, last_time = (f"{datetime.fromtimestamp(one, UTC):%Y-%m-%d %H:%M:%S}" for one in (span.first, last))
-            return (
-                f"its rows from {first} on are earlier than the end of the file before, {last_time}: two files overlap"
+            first, last_time = (
+                f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S}" for moment in (span.first, last)
             )
-        step = self._calibrator(span.device).inputs.step_seconds
-        if step / SAME_STEP < span.step < step * SAME_STEP or span.rows <= STEP_BLOCK:
-            return ""
-        return f"its step is {duration(span.step)}, but the model's is {duration(step)}; average it to that step first"
+            return (
+                f"its rows from {first} on are earlier than the end of the previous file, {last_time}, so the two files"
+                " overlap"
+            )
+        refusal = span.refusal(self._step(span.device))
+        return f"it {refusal}" if refusal else ""
 
-    def _results(self, one: SeriesFile, devices: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Yield the calibrated rows of these devices, in the order of the file."""
+    def _results(self, member: SeriesFile, devices: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield the calibrated rows of these devices."""
         calibrators = [self._calibrator(device) for device in devices]
         channels = {channel.name: channel for each in calibrators for channel in each.inputs.channels}
         labels, target = self._task.labels, calibrators[0].target
-        column = "" if one.file.device else labels.device_column
+        column = "" if member.file.device else labels.device_column
         mapping = ColumnMapping(labels.time, tuple(channels.values()), target, column, **labels.table_options)
-        with local_copy(one.file.path) as path:
-            for chunk in iterate_tables(path, mapping, device=one.file.device, probed=True):
-                if len(devices) < len(one.summary.devices):
-                    chunk = chunk.filter(pl.col(DEVICE).is_in(devices))
+        with local_copy(member.file.path) as path:
+            steps = {device: self._step(device) for device in devices}
+            for chunk in iterate_at_step(path, mapping, member.summary.spans, steps, member.file.device, self._until):
                 yield self._push(chunk, devices)
 
     def _push(self, chunk: pl.DataFrame, devices: Sequence[str]) -> pl.DataFrame:
@@ -409,7 +451,8 @@ class SeriesWorker:
         models = {device: self._task.models[device] for device in devices}
         if len(set(models.values())) == 1:
             return self._stream(models[devices[0]]).push(chunk)
-        numbered, parts = chunk.with_row_index(ORDER), []
+        numbered = chunk.with_row_index(ORDER)
+        parts = []
         for model in dict.fromkeys(models.values()):
             own = [device for device in devices if models[device] == model]
             parts.append(self._stream(model).push(numbered.filter(pl.col(DEVICE).is_in(own))))
@@ -420,14 +463,18 @@ class SeriesWorker:
         model = self._task.models[device]
         return load_model(model.path, model.sha256)
 
+    def _step(self, device: str) -> float:
+        """Return the time step of a device's calibrator, in seconds."""
+        return self._calibrator(device).inputs.step_seconds
+
     def _stream(self, model: Model) -> DeviceStreams:
-        """The streams of all devices with this model."""
+        """Return the streams of all devices with this model."""
         if model not in self._streams:
             self._streams[model] = DeviceStreams(load_model(model.path, model.sha256))
         return self._streams[model]
 
     def _state(self) -> DeviceStates:
-        """The state of all streams; `_restore` takes it back."""
+        """Return the state of all streams, for `_restore`."""
         return {device: state for streams in self._streams.values() for device, state in streams.state().items()}
 
     def _restore(self, states: DeviceStates, until: Mapping[str, float]) -> None:
@@ -438,16 +485,17 @@ class SeriesWorker:
             self._stream(model).restore(own)
 
 
-def _check_unchanged(one: SeriesFile) -> None:
+def _check_unchanged(member: SeriesFile) -> None:
     """Raise a DataError if the file has been written to since it was summarised."""
-    if stamp(one.file.path) != one.summary.stamp:
+    if stamp(member.file.path) != member.summary.stamp:
         raise DataError(CHANGED)
 
 
 def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
     """Add the rows of a result to `counts`, by device."""
     for part in result.select(DEVICE, CALIBRATED, FLAGS).partition_by(DEVICE):
-        device, before = part[DEVICE][0], counts[part[DEVICE][0]]
+        device = part[DEVICE][0]
+        before = counts[device]
         new = {name: count for name, count in count_flags(part[FLAGS].to_numpy()).items() if count}
         flags = {name: before.flags.get(name, 0) + new.get(name, 0) for name in {**before.flags, **new}}
         counts[device] = Counts(before.rows + part.height, before.calibrated + part[CALIBRATED].count(), flags)
@@ -461,9 +509,17 @@ class Journal:
         self._out = out
 
     def lines(self) -> list[JournalLine]:
-        """Read the complete lines whose results still exist, the last one of each file."""
+        """Read the complete lines whose results are still as they were written, the last one of each file."""
+        return [line for line in self._newest_lines() if self._has_result(line)]
+
+    def damaged(self) -> list[str]:
+        """Return the names of the results that are there, but not as they were written."""
+        wrong = (line.output for line in self._newest_lines() if not self._has_result(line))
+        return [output for output in wrong if (self._out / output).exists()]
+
+    def _newest_lines(self) -> list[JournalLine]:
         lines = [_parse_line(json.loads(text), self._lines) for text in _complete_lines(self._lines)]
-        return list({line.summary.name: line for line in lines if self._has_result(line)}.values())
+        return list({line.summary.name: line for line in lines}.values())
 
     def resume(self, fingerprints: Sequence[str]) -> tuple[list[JournalLine], DeviceStates, dict[str, float]]:
         """Read the lines of files that are done, the state after them, and each device's last time.
@@ -501,7 +557,7 @@ class Journal:
         """Record that a file is done: first the state after it, then its line."""
         header = {"line": _plain(line), "devices": list(states), "until": dict(until)}
         arrays = {
-            f"{number}/{name}": np.array(array, order="C")  # safetensors writes memory as it lies
+            f"{number}/{name}": np.array(array, order="C")  # safetensors writes the raw memory layout
             for number, state in enumerate(states.values())
             for name, array in state.items()
         }
@@ -511,15 +567,32 @@ class Journal:
             handle.write(_json_line(line))
 
     def _has_result(self, line: JournalLine) -> bool:
-        """Whether the result that a line names exists, or the line names none."""
-        return not line.output or (self._out / line.output).exists()
+        """Whether the result that a line names is as it was written, or the line names none."""
+        if not line.output:
+            return True
+        try:
+            path = self._out / line.output
+            written = path.stat()
+            if not line.output_sha256:
+                return True
+            same_size = written.st_size == line.output_bytes
+            return same_size and _result_hash(path, written.st_mtime_ns) == line.output_sha256
+        except OSError:
+            return False
+
+
+@cache
+def _result_hash(path: Path, modified: int) -> str:
+    """Return the SHA-256 of a result, read once per run; a new `modified` time forces another read."""
+    return content_hash(path)
 
 
 class SummaryCache:
     """Summaries of files, kept on disk, so that an interrupted run does not summarise the same files again."""
 
     def __init__(self, out: Path, settings: Sequence[object]) -> None:
-        """Read the summaries made with the same `settings`, which a summary depends on besides the file."""
+        """Read the summaries made with the same `settings`: a summary depends on these as well as on the file."""
+        # "looks" is the name that earlier versions gave to summaries; their files are still read.
         self._path = out / HIDDEN / f"looks-{hashlib.sha256(repr(settings).encode()).hexdigest()[:8]}"
         records = (_with_field_names(json.loads(text)) for text in _complete_lines(self._path))
         summaries = [convert(record, FileSummary, self._path) for record in records]

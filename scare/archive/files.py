@@ -5,14 +5,14 @@ copied to a temporary one while it is read. A folder `device=…` names the devi
 
 A window reaches back into the file before, so a file's result depends on the earlier files of its series. Its
 `fingerprint` is a hash of all that: the contents of the files up to it and the models of their devices. A file whose
-fingerprint is in the journal is done. Goes to `calibrate`.
+fingerprint is in the journal is done. Called by `calibrate`.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from glob import glob, has_magic
 from os.path import commonpath
 from pathlib import Path, PurePosixPath
@@ -20,18 +20,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import unquote
 
-import polars as pl
-
 from scare.calibrator.calibrator import Calibrator
-from scare.data.column_mapping import device_series
-from scare.data.readings import DEVICE, TIME
-from scare.data.tables import SUFFIXES, TableOptions, Tally, open_table, read_table, stem
-from scare.data.times import find_time_format, parse_times
+from scare.data.alignment import DeviceSpan, find_device_spans
+from scare.data.column_mapping import LabelColumns
+from scare.data.readings import DEVICE
+from scare.data.sites import Sites
+from scare.data.tables import SUFFIXES, read_table, stem
 from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require
 from scare.live.fleet import DEFAULT, Route, choose_route
 
-FORMAT = "scare archive 1"  # part of every fingerprint: a new version calibrates everything again
+FORMAT = "scare archive 2"  # part of every fingerprint: a new version calibrates everything again
 GONE, CHANGED = "it is no longer there", "it was changed while it was read; run again"  # messages about a file
 MODEL_COLUMNS = ["device", "model"]
 Stamp = tuple[int, int]  # size in bytes, and a number that changes when the file is written to
@@ -53,25 +52,6 @@ class ArchiveFile:
         'device=x/may.parquet'
         """
         return str(PurePosixPath(self.name).with_name(f"{stem(PurePosixPath(self.name))}.parquet"))
-
-
-@dataclass(frozen=True)
-class LabelColumns(TableOptions):
-    """Columns of the time and of the device (unless the folder names it), and how the files are written."""
-
-    time: tuple[str, ...]
-    device_column: str = ""
-
-
-@dataclass(frozen=True)
-class DeviceSpan:
-    """The rows of one device in a file: how many, first and last time in seconds, median step in seconds."""
-
-    device: str
-    rows: int
-    first: float
-    last: float
-    step: float
 
 
 @dataclass(frozen=True)
@@ -122,7 +102,7 @@ class Series:
     @property
     def size(self) -> int:
         """Total size in bytes."""
-        return sum(one.summary.stamp[0] for one in self.files)
+        return sum(member.summary.stamp[0] for member in self.files)
 
 
 def find_files(places: Sequence[str], device_key: str = "") -> list[ArchiveFile]:
@@ -165,7 +145,7 @@ def common_root(places: list[str]) -> str:
 
 
 def _folder(path: Path | PurePosixPath) -> str:
-    """A folder itself, the folder of a file, or the part of a glob before its first wildcard.
+    """Return a folder itself, the folder of a file, or the part of a glob before its first wildcard.
 
     A URL is taken for a file if it ends as tables do: asking the server would cost a request for each place.
     """
@@ -194,7 +174,7 @@ def list_files(place: str) -> list[str]:
 
 
 def stamp(path: str) -> Stamp:
-    """Size and modification time of a file; for a URL, fsspec's key of its version."""
+    """Return the size and modification time of a file; for a URL, fsspec's key of its version."""
     try:
         if is_url(path):
             system, name = _file_system(path)
@@ -241,7 +221,8 @@ def summarise_file(file: ArchiveFile, labels: LabelColumns) -> FileSummary:
     try:
         before = stamp(file.path)
         with local_copy(file.path) as path:
-            sha256, spans = content_hash(path), find_spans(path, file.device, labels)
+            sha256 = content_hash(path)
+            spans = find_device_spans(path, labels, file.device)
         if stamp(file.path) != before:
             raise DataError(CHANGED)
     except ScareError as error:
@@ -250,7 +231,7 @@ def summarise_file(file: ArchiveFile, labels: LabelColumns) -> FileSummary:
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     try:
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
@@ -258,44 +239,16 @@ def content_hash(path: Path) -> str:
         raise DataError(GONE) from error
 
 
-def find_spans(path: Path, device: str, labels: LabelColumns) -> list[DeviceSpan]:
-    """Find each device's rows in a file, sorted by name, batch by batch in constant memory.
-
-    `device` is the device that the file's folder names, if it does. The step is the largest of the batches' medians.
-    """
-    table = open_table(path, labels)
-    column = "" if device else labels.device_column
-    columns = [*labels.time, *([column] if column else [])]
-    table.require(columns)
-    form, device, tally = find_time_format(table, labels.time), device or stem(path), Tally(table)
-    time = pl.col(TIME)
-    parts = []
-    for batch in table.batches(columns):
-        batch, moments = parse_times(batch, form, table, tally)
-        times = pl.DataFrame([device_series(batch, column, device, table), moments.dt.epoch("us")])
-        parts.append(
-            times.group_by(DEVICE).agg(
-                pl.len().alias("rows"),
-                (time.min() / 1e6).alias("first"),
-                (time.max() / 1e6).alias("last"),
-                (time.diff().median().fill_null(0.0) / 1e6).alias("step"),
-            )
-        )
-    rows = (
-        pl.concat(parts)
-        .group_by(DEVICE)
-        .agg(pl.col("rows").sum(), pl.col("first").min(), pl.col("last").max(), pl.col("step").max())
-    )
-    return [DeviceSpan(*row) for row in rows.sort(DEVICE).select(DEVICE, "rows", "first", "last", "step").rows()]
-
-
 def group_into_series(
-    files: Iterable[tuple[ArchiveFile, FileSummary]], models: Mapping[str, Model | None], settings: Sequence[object]
+    files: Iterable[tuple[ArchiveFile, FileSummary]],
+    models: Mapping[str, Model | None],
+    settings: Sequence[object],
+    sites: Sites,
 ) -> list[Series]:
     """Group files that share a device into series, each in order of time.
 
-    `models` are by device; `settings` are whatever else a result depends on. Each fingerprint hashes the one before it,
-    like a chain, so a change in a file changes the fingerprints of all files after it.
+    `models` are by device; `settings` are whatever else results depend on, `sites` where devices stood. Each
+    fingerprint hashes the one before it, like a chain, so a change in a file changes those of all later ones.
     """
     groups = _Groups()
     by_group: dict[str, list[tuple[ArchiveFile, FileSummary]]] = {}
@@ -308,7 +261,8 @@ def group_into_series(
     for representative, group in sorted(by_group.items()):
         members, fingerprint = [], _hash(FORMAT, list(settings))
         for file, summary in sorted(group, key=lambda pair: (pair[1].first, pair[0].name)):
-            used = [(device, model.sha256) for device in summary.devices if (model := models.get(device))]
+            used: list[object] = [(device, model.sha256) for device in summary.devices if (model := models.get(device))]
+            used += [astuple(stay) for device in summary.devices for stay in sites.of_device(device)]
             fingerprint = _hash(fingerprint, file.name, summary.sha256, used)
             members.append(SeriesFile(file, summary, fingerprint))
         series.append(Series(_hash(representative)[:20], tuple(members)))
@@ -316,7 +270,7 @@ def group_into_series(
 
 
 def _hash(*parts: object) -> str:
-    """SHA-256 of JSON values."""
+    """Return the SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -19,8 +19,8 @@ from scare.data.readings import DEVICE, REFERENCE, TIME, Readings
 from scare.data.reference_file import choose_pair, correct_clock, with_end_stamps
 from scare.data.tables import TableOptions, stem, write_table
 from scare.errors import DataError, UsageError
-from scare.records import convert
 from scare.report.correlogram import draw_correlogram
+from scare.schema import convert
 from scare.words import duration, suggestion
 
 
@@ -64,38 +64,42 @@ def align(
         "the command line",
     )
     data = replace(data, quantity=quantity, stamp=stamp)
-    given = options.written(dates, timezone, encoding, skip_rows, sheet, missing)
-    written = (given, {"timezone": reference_timezone} if reference_timezone else {})
-    sensor_table, station_table = (
-        inspect_table(find_files([place])[0].path, convert(stated, TableOptions, "the command line"))
-        for place, stated in zip((sensors, stations), written, strict=True)
-    )
+    of_sensors = options.written(dates, timezone, encoding, skip_rows, sheet, missing)
+    of_stations = {"timezone": reference_timezone} if reference_timezone else {}
+    sensor_table = _inspect_first(sensors, of_sensors)
+    station_table = _inspect_first(stations, of_stations)
     sensor, column, notes = choose_pair(sensor_table, station_table, data)
     for line in (*sensor_table.notes, *station_table.notes, *notes):
         note(line)
-    names = [one.name for one in data.channels] or [
-        one.name for one in sensor_table.propose(quantity, sensor=sensor)[0].channels
+    names = [channel.name for channel in data.channels] or [
+        channel.name for channel in sensor_table.propose(quantity, sensor=sensor)[0].channels
     ]
     truth = _station(_read(stations, station_table, [column.name]), station)
     truth = with_end_stamps(truth, station_table, data, note)
-    aligned, clocks = [], dict[str, ClockCheck]()
-    for one in _read(sensors, sensor_table, names):
+    aligned = []
+    clocks: dict[str, ClockCheck] = {}
+    for box in _read(sensors, sensor_table, names):
         try:
-            clock = check_clock(one, truth, one.channels[0].name, max_offset)
-            aligned.append(align_readings(correct_clock(one, clock) if apply_offset else one, truth))
-            clocks[one.device] = clock
+            clock = check_clock(box, truth, box.channels[0].name, max_offset)
+            aligned.append(align_readings(correct_clock(box, clock) if apply_offset else box, truth))
+            clocks[box.device] = clock
         except DataError as error:
             note(f"Left out: {error}")
     if not aligned:
         raise DataError(f"no sensor in {sensors} overlaps in time with station {truth.device} in {stations}")
     name = f"{REFERENCE}_{truth.channels[0].name}"
-    frames = [one.frame.select(pl.lit(one.device).alias(DEVICE), pl.exclude("flags")) for one in aligned]
+    frames = [box.frame.select(pl.lit(box.device).alias(DEVICE), pl.exclude("flags")) for box in aligned]
     table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
     write_table(table, out)
     picture = draw_correlogram(
-        {device: one.correlations for device, one in clocks.items()}, out.with_name(f"{stem(out)}.svg")
+        {device: clock.correlations for device, clock in clocks.items()}, out.with_name(f"{stem(out)}.svg")
     )
     _print_result(clocks, table, name, out, picture, as_json)
+
+
+def _inspect_first(place: str, stated: dict[str, Any]) -> Inspection:
+    """Inspect the first file of a folder, glob or file, whose columns hold for all; `stated` are its table options."""
+    return inspect_table(find_files([place])[0].path, convert(stated, TableOptions, "the command line"))
 
 
 def _read(place: str, found: Inspection, names: Sequence[str]) -> list[Readings]:
@@ -110,8 +114,8 @@ def _read(place: str, found: Inspection, names: Sequence[str]) -> list[Readings]
     stated = found.options.table_options
     mapping = ColumnMapping(found.time, channels, None, device_column, sort=True, **stated)
     for source in sources:
-        for one in read_readings(source.path, mapping, source.device or None):
-            by_device.setdefault(one.device, []).append(one.frame)
+        for box in read_readings(source.path, mapping, source.device or None):
+            by_device.setdefault(box.device, []).append(box.frame)
     return [
         Readings(device, pl.concat(frames).unique(TIME, keep="first").sort(TIME), channels)
         for device, frames in by_device.items()
@@ -120,14 +124,14 @@ def _read(place: str, found: Inspection, names: Sequence[str]) -> list[Readings]
 
 def _station(stations: list[Readings], name: str) -> Readings:
     """Find the reference station by name; a single one needs none."""
-    known = [one.device for one in stations]
+    known = [station.device for station in stations]
     if not name and len(stations) > 1:
         raise UsageError(
             f"there are {len(stations)} stations; choose the reference with --station: {', '.join(known[:10])}"
         )
     if name and name not in known:
         raise UsageError(f"there is no station '{name}'{suggestion(name, known)}")
-    return next(one for one in stations if name in ("", one.device))
+    return next(station for station in stations if name in ("", station.device))
 
 
 def _print_result(
@@ -136,14 +140,15 @@ def _print_result(
     """Print how each device's clock compares; `reference` is the column of the reference in `table`."""
     if as_json:
         facts = {"file": str(out), "picture": str(picture), "rows": table.height, "reference": reference}
-        emit({**facts, "offsets": {device: one.as_dict() for device, one in clocks.items()}})
+        emit({**facts, "offsets": {device: clock.as_dict() for device, clock in clocks.items()}})
     else:
-        rows = [
-            [device, duration(one.seconds, signed=True), f"{one.correlation:.3f}", f"{one.correlation_at_zero:.3f}"]
-            for device, one in ((device, clock.offset) for device, clock in clocks.items())
-        ]
+        rows = []
+        for device, clock in clocks.items():
+            best = clock.offset
+            shift = duration(best.seconds, signed=True)
+            rows.append([device, shift, f"{best.correlation:.3f}", f"{best.correlation_at_zero:.3f}"])
         show_table("clocks", ["", "best shift", "r shifted", "r as it is"], rows)
-    for line in (line for one in clocks.values() for line in one.describe()):
+    for line in (line for clock in clocks.values() for line in clock.describe()):
         note(line)
     paired = table[reference].count()
     note(f"{paired:,} of {table.height:,} rows have a reference. Wrote {out}, and the correlations to {picture}.")

@@ -16,7 +16,6 @@ import typer
 from typer.exceptions import TyperException
 
 from scare import __version__
-from scare.calibrator.bundle import raised
 from scare.cli import (
     align,
     board,
@@ -28,6 +27,7 @@ from scare.cli import (
     live,
     open,
     predict,
+    progress,
     reproduce,
     score,
     simulate,
@@ -40,6 +40,7 @@ from scare.cli import (
 )
 from scare.cli.console import STDERR, STDOUT, note, show_warnings
 from scare.errors import ExitCode, ScareError
+from scare.limits import raised
 
 SCARE_FILES = str(Path(__file__).parents[1])
 UNINTERRUPTIBLE = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
@@ -68,6 +69,7 @@ app = typer.Typer(
 for command in (
     inspect.inspect,
     align.align,
+    progress.progress,
     simulate.simulate,
     train.train,
     compare.compare,
@@ -96,7 +98,7 @@ app.add_typer(suite.app, name="suite")
 def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
-    limits: int = typer.Option(1, "--limits", help="Allow model files this many times larger than usual."),
+    limits: int = typer.Option(1, "--limits", help="Allow files this many times larger than usual."),
 ) -> None:
     """From a co-location CSV to calibrated sensor readings on a board, with proof."""
     context.with_resource(raised(limits))
@@ -152,7 +154,7 @@ def enable_interrupts() -> None:
 
 
 def disable_retries() -> None:
-    """Cancel a pending retry: the command has ended."""
+    """Cancel a Ctrl-C that was to be tried again: the command has ended."""
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -177,7 +179,7 @@ def _retry_dropped_interrupt(dropped: "sys.UnraisableHookArgs") -> None:
 
 
 def _fail(message: str, code: ExitCode) -> ExitCode:
-    """Print an error message, if there is one, and return `code`."""
+    """Print an error message, unless it is empty, and return `code`."""
     if message:
         STDERR.print("scare:", style="red", end=" ")
         note(message)
@@ -185,12 +187,12 @@ def _fail(message: str, code: ExitCode) -> ExitCode:
 
 
 def _usage_message(error: TyperException) -> str:
-    """What is wrong with a command line, and where its options are listed; empty if the help was shown instead."""
+    """Return what is wrong with a command line, and where its options are listed; empty if the help was shown."""
     message = " ".join(error.format_message().split()).rstrip(".")
     if not message:
         return ""
     context = getattr(error, "ctx", None)
-    has_settings = context and "settings" in {one.name for one in context.command.params}
+    has_settings = context and "settings" in {parameter.name for parameter in context.command.params}
     other = ", docs/config.md for other settings (--set KEY=VALUE)" if has_settings else ""
     end = "" if message[-1] == "?" else ";"
     return f"{message}{end} see {context.command_path if context else 'scare'} --help{other}"

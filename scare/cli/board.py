@@ -49,20 +49,20 @@ def run(
             examples = example_answers(VirtualModel(read_export(folder), chosen), calibrator.golden.windows[-1])
     if as_json:
         shown = []
-        for one in examples:
-            numbers = {"value": one.value, "low": one.low, "high": one.high}
+        for example in examples:
+            numbers = {"value": example.value, "low": example.low, "high": example.high}
             known = {name: number if isfinite(number) else None for name, number in numbers.items()}
-            shown.append({"reading": list(one.reading), **known, "flags": list(one.flags)})
+            shown.append({"reading": list(example.reading), **known, "flags": list(example.flags)})
         emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": shown})
     else:
         _show(report, arithmetic)
         heading = (*(channel.name for channel in calibrator.inputs.channels), "calibrated", "low", "high", "flags")
         rows = [
             (
-                *(f"{number:.5g}" for number in (*one.reading, one.value, one.low, one.high)),
-                " ".join(one.flags) or "none",
+                *(f"{number:.5g}" for number in (*example.reading, example.value, example.low, example.high)),
+                " ".join(example.flags) or "none",
             )
-            for one in examples
+            for example in examples
         ]
         show_table("examples: within the training range, and far outside", heading, rows)
     for reason in report.reasons:
@@ -81,21 +81,28 @@ def list_boards(as_json: Json = False) -> None:
     every = boards.boards().values()
     if as_json:
         names = ("name", "title", "chip", "clock_hz", "ram", "flash")
-        emit({"boards": [{**{name: getattr(one, name) for name in names}, "measures": one.measures} for one in every]})
+        emit(
+            {
+                "boards": [
+                    {**{name: getattr(board, name) for name in names}, "measures": board.measures} for board in every
+                ]
+            }
+        )
         return
     rows = [
         (
-            *(one.name, one.title, one.chip, f"{one.clock_hz / 1e6:g}", f"{one.ram:,}", f"{one.flash:,}"),
-            ", ".join([*one.measures, "memory"]),
+            *(board.name, board.title, board.chip, f"{board.clock_hz / 1e6:g}", f"{board.ram:,}", f"{board.flash:,}"),
+            ", ".join([*board.measures, "memory"]),
         )
-        for one in every
+        for board in every
     ]
     show_table("boards", ("name", "board", "core", "MHz", "RAM [B]", "flash [B]", "measured"), rows)
 
 
 def _show(report: Report, arithmetic: str) -> None:
     """Print the report as a table, without rows for what this board cannot measure."""
-    board, rows = report.board, list[tuple[str, str]]()
+    board = report.board
+    rows = list[tuple[str, str]]()
     run, push = report.instructions, report.push_instructions
     if run and push:
         gap = push["row_after_gap"] - push["row"]

@@ -17,6 +17,7 @@ from scare.data.colocation import make_split, read_colocation
 from scare.errors import DataError
 from scare.files import replacing
 from scare.scorecard.accuracy import RmseDifference
+from scare.scorecard.targets import TargetSet, choose_sets
 from scare.windowing.windows import parse_window, window_readings
 
 ACCURACY = ("RMSE", "RMSE − scare [95 %]", "top-5 %", "MAE", "bias", "R²", "slope", "intercept")
@@ -51,6 +52,10 @@ def compare(
     out: Annotated[Path, option(OUTPUT, "--out", "Folder for rows, table and figure; run again to resume.")] = Path(
         "out/compare"
     ),
+    targets: Annotated[str, option(OUTPUT, "--targets", options.TARGETS_HELP, hidden=True)] = "",
+    reference_uncertainty: Annotated[
+        str, option(OUTPUT, "--reference-uncertainty", "u(bs,RM) for --targets.", hidden=True)
+    ] = "",
     form: Annotated[
         TableForm, option(OUTPUT, "--format", "Print tables as text, Markdown or LaTeX.", hidden=True)
     ] = TableForm.TEXT,
@@ -88,16 +93,17 @@ def compare(
         },
     )
     rules = asdict(make_recipe(given).rules)  # an error in [training] is found before the work
-    from scare.experiments.comparison_table import join_tables, make_table
+    from scare.experiments.comparison_table import grade_methods, join_tables, make_table
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
     from scare.report.png_figures import draw_comparison
 
     asked, data = given.config.compare, given.config.data
+    sets = choose_sets(targets) if targets else ()
     methods = choose(asked.models)
     readings = read_colocation(files, data, note)
     report_doubts(readings, force, note)
-    lengths = [*dict.fromkeys(window_readings(one, readings) for one in asked.windows)]
+    lengths = [*dict.fromkeys(window_readings(window, readings) for window in asked.windows)]
     parts = make_split(readings, files, data, given.config.split, max(lengths))
     note_split(parts)
     training = {name: value for name, value in given.config.training.items() if name != "seed"}  # each job has its own
@@ -114,14 +120,20 @@ def compare(
     rows = make_table(study)
     dicts = [row.as_dict() for row in rows]
     _write(out, dicts)
-    tasks = {one.name: _read(one) for one in beside or ()} | {out.name: dicts}
+    tasks = {folder.name: _read(folder) for folder in beside or ()} | {out.name: dicts}
     over_tasks = join_tables(tasks) if beside else []
+    grades = {target_set.name: grade_methods(study, target_set, reference_uncertainty) for target_set in sets}
     if as_json:
-        joined = {"over_tasks": [asdict(one) for one in over_tasks]} if beside else {}
-        emit({**parts.facts, "folder": str(out), "rows": dicts, **joined})
+        joined = {"over_tasks": [asdict(row) for row in over_tasks]} if beside else {}
+        graded = (
+            {"targets": {name: [asdict(grade) for grade in found] for name, found in grades.items()}} if sets else {}
+        )
+        emit({**parts.facts, "folder": str(out), "rows": dicts, **joined, **graded})
     else:
         for length in lengths:
             _show([row for row in rows if row.window == length], length, form)
+        for target_set in sets:
+            _show_grades(grades[target_set.name], target_set, form)
         if over_tasks:
             _show_tasks(over_tasks, list(tasks), form)
     scored = [row for row in rows if row.accuracy is not None]
@@ -134,7 +146,7 @@ def compare(
 def _show(rows: list[Any], window: int, form: TableForm) -> None:
     """Print accuracy and cost at one window length as two tables, and why some methods have no score.
 
-    `rows` are `experiments.comparison_table` rows.
+    `rows` are `experiments.comparison_table.Row`.
     """
     scored = {_label(row): row for row in rows if row.accuracy is not None}
     accuracy = [[label, *_accuracy_cells(row)] for label, row in scored.items()]
@@ -149,6 +161,25 @@ def _show(rows: list[Any], window: int, form: TableForm) -> None:
         note("The test has less than a day of rows, so there are no confidence intervals and no winner.")
 
 
+def _show_grades(grades: Sequence[Any], targets: TargetSet, form: TableForm) -> None:
+    """Print the classes that each method reaches; `grades` are `experiments.comparison_table.MethodGrade`."""
+    if not grades:
+        note(f"{targets.title} has no targets for this reference and its unit.")
+        return
+    second_hand = " (second-hand)" if targets.second_hand else ""
+    rows = []
+    for grade in grades:
+        classes = ", ".join(f"{name}: {count}" for name, count in grade.classes.items())
+        shares = ("" if value is None else f"{100 * value:.0f} %" for value in (grade.uncertainty, grade.worst))
+        rows.append([f"{grade.method}, window {grade.window}", *shares, classes])
+    head = ["", "U, median", "U, largest", f"devices and seeds by class{second_hand}"]
+    show_table(f"{targets.title}: relative expanded uncertainty and classes", head, rows, form)
+    if targets.second_hand:
+        note(f"Second-hand: {targets.second_hand}.")
+    for remark in targets.remarks:
+        note(remark)
+
+
 def _show_tasks(methods: Sequence[Any], tasks: Sequence[str], form: TableForm) -> None:
     """Print RMSE and bias of every method on every task, and its RMSE relative to the best.
 
@@ -156,15 +187,15 @@ def _show_tasks(methods: Sequence[Any], tasks: Sequence[str], form: TableForm) -
     """
     columns = ["", *(f"{task} {name}" for task in tasks for name in ("RMSE", "bias")), "RMSE ÷ lowest"]
     rows = []
-    for one in methods:
-        found = [one.rows.get(task, {}).get(name) for task in tasks for name in ("rmse", "bias")]
+    for method in methods:
+        found = [method.rows.get(task, {}).get(name) for task in tasks for name in ("rmse", "bias")]
         cells = ["" if value is None else f"{value:.4g}" for value in found]
-        rows.append([one.label, *cells, "" if isnan(one.ratio) else f"{one.ratio:.3f}"])
+        rows.append([method.label, *cells, "" if isnan(method.ratio) else f"{method.ratio:.3f}"])
     show_table(f"{len(tasks)} tasks, and the geometric mean of RMSE ÷ the lowest of a task", columns, rows, form)
 
 
 def _read(folder: Path) -> list[dict[str, Any]]:
-    """The table of a comparison in a folder."""
+    """Read the table of a comparison in a folder."""
     try:
         rows: list[dict[str, Any]] = json.loads((folder / "table.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -180,8 +211,9 @@ def _label(row: Any) -> str:
 
 
 def _accuracy_cells(row: Any) -> list[str]:
-    accuracy, spread = row.accuracy, f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
-    others = (f"{one:.3g}" for one in (accuracy.bias, accuracy.r2, accuracy.slope, accuracy.intercept))
+    accuracy = row.accuracy
+    spread = f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
+    others = (f"{number:.3g}" for number in (accuracy.bias, accuracy.r2, accuracy.slope, accuracy.intercept))
     errors = [f"{accuracy.rmse:.4g}{spread}", _difference(row.to_ours), f"{accuracy.top5_rmse:.4g}"]
     return [*errors, f"{accuracy.mae:.4g}", *others]
 
@@ -192,7 +224,7 @@ def _cost_cells(facts: Mapping[str, float]) -> list[str]:
 
 
 def _difference(interval: RmseDifference | None) -> str:
-    """The difference in RMSE to SCARE with its 95 % interval, as a table cell; None for SCARE itself."""
+    """Return the difference in RMSE to SCARE with its 95 % interval, as a table cell; None for SCARE itself."""
     if interval is None:
         return ""
     bounds = f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval.known else ""

@@ -16,7 +16,7 @@ from scare.errors import UsageError
 from scare.executor import LOCAL
 from scare.export.lowering import Arithmetic
 from scare.extras import require
-from scare.records import Amount, Count, convert, load_toml, merge
+from scare.schema import Amount, Count, convert, load_toml, merge
 from scare.windowing.windows import AUTO, WindowLength
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class BudgetSection:
     flash: Count | None = field(default=None, metadata={"was": "tune.max_flash"})
 
     def make(self) -> "BoardBudget | None":
-        """The budget of the board; None if neither a board nor a limit is given."""
+        """Return the budget of the board; None if neither a board nor a limit is given."""
         limits = self.instructions, self.ram, self.flash
         if not (self.board or any(limits)):
             return None
@@ -105,22 +105,22 @@ class Given:
 def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapping[str, Any]) -> Given:
     """Read a config file, then apply `settings` (key=value) and `options`, which win over it.
 
-    `options` are sections of command-line options, such as data={"time": …}; a None was not given.
+    `options` are sections of command-line options, such as data={"time": …}; None is an option that was not given.
     """
     file = _tidy(load_toml(path)) if path else {}
     where = str(path or COMMAND_LINE)
-    convert(file, Config, where)  # first alone, so that an error names the file
+    convert(file, Config, where)  # check the file alone first, so that an error names it
     present = {
         name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()
     }
-    typed = merge(parse_settings(settings), {name: table for name, table in present.items() if table})
-    given, file_data = _tidy(typed), file.get("data", {})
+    given = _tidy(merge(parse_settings(settings), {name: table for name, table in present.items() if table}))
+    file_data = file.get("data", {})
     described = [*file_data.get("channels", ()), *([file_data["reference"]] if "reference" in file_data else ())]
     known = {channel["name"]: channel for channel in described}
     columns = dict(given.get("data", {}))
     # An option gives only names: a channel that the file describes keeps its unit and limits.
     if "channels" in columns:
-        columns["channels"] = [known.get(one["name"], one) for one in columns["channels"]]
+        columns["channels"] = [known.get(channel["name"], channel) for channel in columns["channels"]]
     if "reference" in columns:
         columns["reference"] = known.get(columns["reference"]["name"], columns["reference"])
     tables = merge(file, {**given, "data": columns} if columns else given)
@@ -132,7 +132,7 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
 def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> dict[str, Any]:
     """Parse key=value texts into nested tables; a value that is not valid TOML is taken as text.
 
-    A key must have a section if that of `example` does, which error messages show.
+    Error messages show `example`; if its key has a section, all keys must have one.
 
     >>> parse_settings(["training.seed=3", "split.column=part"])
     {'training': {'seed': 3}, 'split': {'column': 'part'}}
@@ -143,12 +143,12 @@ def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> di
         if not equals or ("." in example and "." not in key):
             raise UsageError(f"--set takes key=value, such as {example}, not '{text}'")
         try:
-            found = tomllib.loads(f"value = {value}")["value"]
+            nested = tomllib.loads(f"value = {value}")["value"]
         except ValueError:
-            found = value.strip()
+            nested = value.strip()
         for part in reversed(key.strip().split(".")):
-            found = {part: found}
-        tables = merge(tables, found)
+            nested = {part: nested}
+        tables = merge(tables, nested)
     return tables
 
 

@@ -16,16 +16,16 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeRem
 from rich.table import Table
 from rich.text import Text
 
-from scare.records import nan_to_none
+from scare.schema import nan_to_none
 
 COUNT_SECONDS = 0.2  # minimum time between two JSON lines of a task that only advances
 STDOUT = Console(highlight=False, soft_wrap=True, emoji=False)
-LATEX = str.maketrans(
+STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+LATEX = str.maketrans(  # characters that LaTeX would take for commands, or may not have
     {sign: f"\\{sign}" for sign in "%_&#${}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     | {"★": r"$\star$", "±": r"$\pm$", "−": "$-$", "²": "$^2$", "µ": r"\textmu{}", "÷": r"$\div$"}
-)  # characters that LaTeX would take for commands, or may not have
-STDERR = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+)
 
 
 def note(text: str) -> None:
@@ -64,7 +64,7 @@ def show_table(
 
 
 def markdown_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""The source of a table in Markdown, with its title above.
+    r"""Return the source of a table in Markdown, with its title above.
 
     >>> print(markdown_table("two methods", ["", "RMSE"], [["a|b", "1.5"]]))
     two methods
@@ -80,7 +80,7 @@ def markdown_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[s
 
 
 def latex_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""The source of a table in LaTeX, for the package booktabs, with its title as a comment.
+    r"""Return the source of a table in LaTeX, for the package booktabs, with its title as a comment.
 
     >>> print(latex_table("two methods", ["", "top-5 %"], [["a_b", "1.5 ±0.1"]]))
     % two methods
@@ -124,9 +124,8 @@ class JsonProgress(Progress):
 def progress(description: str, *fields: str) -> Iterator[tuple[Progress, TaskID]]:
     """Show a progress bar with text fields while the block runs; it disappears if the block fails.
 
-    Yields the bar and its task, which the block updates. Without a terminal nothing is shown.
-
-    With SCARE_PROGRESS=json in the environment, print lines of JSON on stderr instead.
+    Yields the bar and its task, which the block updates. Without a terminal nothing is shown. With SCARE_PROGRESS=json
+    in the environment, lines of JSON on stderr take the place of the bar.
     """
     texts: dict[str, Any] = dict.fromkeys(fields, "")
     columns = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in fields]

@@ -1,6 +1,7 @@
 """`scare export`: write a calibrator as C or in another format, with one command per target."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,7 +91,7 @@ def check_fit(compiled: Compiled, board: Board) -> None:
 
 
 def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -> str:
-    """What would make it fit, as the end of a message; `advance` is called after each window that is tried."""
+    """Return what would make it fit, as the end of a message; `advance` is called after each window that is tried."""
     calibrator = compiled.calibrator
     if report.needs_wide_int:
         return "; use --arithmetic float32"
@@ -122,6 +123,9 @@ def _show(package: Package, as_json: bool) -> None:
         (float_name, before), (fixed_name, after) = errors.items()
         loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
         lines.append(f"RMSE on the validation windows: {float_name} {before:.4g}, {fixed_name} {after:.4g} ({loss})")
+    if package.target.in_c and (difference := compiled.fixed_point_error):
+        facts["fixed_point"] = asdict(difference)
+        lines.append(f"Fixed point minus float32 on the file's windows: {difference}")
     if as_json:
         emit(facts)
         return

@@ -120,7 +120,7 @@ def airnow(
       scare fetch airnow 060371103 --aqs 88101 --from 2022-01-01 --to 2022-12-31 --out aqs
     """
     request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
-    named = frozenset(one.replace("-", "")[-9:] for one in request.devices)  # AQS writes 06-037-1103
+    named = frozenset(device.replace("-", "")[-9:] for device in request.devices)  # AQS writes 06-037-1103
     wanted = named | find_airnow_stations(request, source).keys()
     if not wanted:
         raise UsageError(f"there is no station within {within:g} km of {near}; search farther with --within")
@@ -138,12 +138,12 @@ def airnow(
 
 @app.command()
 def purpleair(
-    files: Annotated[list[Path], typer.Argument(help="CSV files of PurpleAir's download tool.")],
+    files: Annotated[list[Path], typer.Argument(help="CSV files from PurpleAir's download tool.")],
     out: Out,
     sources: Sources = SOURCES,
     as_json: Json = False,
 ) -> None:
-    """Convert files that you have downloaded from PurpleAir to the same layout.
+    """Convert files downloaded from PurpleAir to the layout of the other `scare fetch` commands.
 
     Examples:
       scare fetch purpleair '12345 2023-01-01 2023-02-01 0-Minute Average.csv' --out purpleair
@@ -151,8 +151,8 @@ def purpleair(
     source = read_source("purpleair", sources)
     rows = pl.concat([read_purpleair(file, source) for file in files], how="diagonal_relaxed")
     months = rows.with_columns(pl.col(TIME).dt.strftime("%Y-%m").alias("month")).partition_by("month", as_dict=True)
-    kept = ((str(month), frame.drop("month")) for (month,), frame in months.items())
-    _print_result("purpleair", source, write_months(kept, out), out, as_json)
+    by_month = ((str(month), frame.drop("month")) for (month,), frame in months.items())
+    _print_result("purpleair", source, write_months(by_month, out), out, as_json)
 
 
 def _request(devices: list[str] | None, first: str, last: str, near: str, within: float) -> FetchRequest:

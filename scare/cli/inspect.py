@@ -9,10 +9,11 @@ import typer
 
 from scare.calibrator.equation import equations
 from scare.calibrator.model_card import model_card
+from scare.calibrator.provenance import processing_level, product_version
 from scare.calibrator.verdict import verdict_of
 from scare.cli import options
 from scare.cli.console import STDOUT, emit, note, show_table
-from scare.cli.options import Json, ModelFile, Quantity, SlashDates, open_calibrator
+from scare.cli.options import Json, ModelFile, Quantity, SlashDates, TimeColumns, open_calibrator, split_names
 from scare.data.column_guess import Inspection, inspect_table
 from scare.data.quantities import parse_quantity
 from scare.data.tables import TableOptions
@@ -23,6 +24,7 @@ SHOWN_SENTINELS = 3
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="A table: text, spreadsheet, JSON or Parquet.")],
+    time: TimeColumns = "",
     dates: SlashDates = "",
     timezone: options.TimeZone = "",
     encoding: options.Encoding = "",
@@ -48,9 +50,13 @@ def inspect(
         sheet=sheet,
         missing=tuple(missing or ()),
     )
-    found = inspect_table(file, stated)
-    mapping, reasons = found.propose(parse_quantity(quantity) if quantity else "")
-    config, facts = mapping.to_toml(), found.as_dict()
+    found = inspect_table(file, stated, split_names(time) if time else ())
+    config, facts = "", found.as_dict()
+    if found.is_reference and out is None:
+        reasons = [f"Only a reference's values; use them beside a sensor's: scare train SENSOR --reference-file {file}"]
+    else:
+        mapping, reasons = found.propose(parse_quantity(quantity) if quantity else "")
+        config = mapping.to_toml()
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(config, encoding="utf-8")
@@ -66,12 +72,13 @@ def inspect(
         STDOUT.print(f"no channel: {name} ({why})", markup=False)
     for line in (*found.notes, *reasons):
         STDOUT.print(line, markup=False)
-    STDOUT.print("\nThe config, ready to paste into a TOML file for --config:\n")
-    STDOUT.print(config, markup=False)
+    if config:
+        STDOUT.print("\nThe config, ready to paste into a TOML file for --config:\n")
+        STDOUT.print(config, markup=False)
 
 
 def _rows(found: Inspection) -> list[list[str]]:
-    """One row of the printed table for each column of the file."""
+    """Return one row of the printed table for each column of the file."""
     rows = []
     for facts in found.as_dict()["columns"]:
         numbers = [
@@ -109,8 +116,10 @@ def info(
                 "target": asdict(model.target),
                 "window": inputs.window,
                 "step_seconds": inputs.step_seconds,
+                "processing_level": asdict(processing_level(model)),
+                "product": product_version(calibrator),
                 "verdict": found.as_dict() if (found := verdict_of(model.facts, inputs.step_seconds, unit)) else None,
-                "equations": {device: str(one) for device, one in equations(model).items()},
+                "equations": {device: str(equation) for device, equation in equations(model).items()},
                 "gap_policy": inputs.policy.name,
                 "scaling": inputs.scaling.method,
                 "devices": list(inputs.scaling.devices),

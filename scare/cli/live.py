@@ -17,10 +17,11 @@ from scare.extras import require
 from scare.words import duration
 
 if TYPE_CHECKING:
-    from scare.live.check import TopicListener
+    from scare.live.broker_check import TopicListener
     from scare.live.gateway import Gateway
 
 app = typer.Typer(help="Calibrate a fleet as it reports, over MQTT and HTTP, with a status page.", no_args_is_help=True)
+SHOWN = 10  # devices about which a sentence is printed
 ConfigPath = Annotated[Path, typer.Argument(help="TOML file with models, inputs and outputs (docs/live.md).")]
 
 
@@ -51,37 +52,48 @@ def check(
       scare live check live.toml --seconds 300
     """
     require("live")
-    from scare.live.check import TopicListener, propose_inputs
+    from scare.live.broker_check import TopicListener, propose_inputs
     from scare.live.config import read_config
     from scare.live.pipeline import ModelFiles, Monitor
 
     found = read_config(config)
-    models = ModelFiles(found.models, open_calibrator, Monitor())
+    models = ModelFiles(found.models, open_calibrator, Monitor(), found.sites)
     found.check_channels(models.channels)
     note(f"{config} is valid. Its models read {', '.join(models.channels)}.")
+    for sentence in models.describe_steps():
+        note(sentence)
+    steps = {name: calibrator.inputs.step_seconds for name, calibrator in models.calibrators.items()}
     if found.mqtt is None:
         if as_json:
-            emit({"channels": models.channels})
+            emit({"channels": models.channels, "steps": steps})
         return
     listener = TopicListener(found, found.mqtt)
     note(f"Listening to {found.mqtt.host} for {duration(seconds)}.")
     listener.listen(seconds)
     if listener.dropped and listener.dropped[-1]:
         note(f"The broker dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
+    intervals = {device: seconds for stats in listener.heard for device, seconds in stats.intervals.items()}
+    sentences = [text for device, seconds in intervals.items() if (text := models.describe_interval(device, seconds))]
+    for sentence in sentences[:SHOWN]:
+        note(sentence)
+    if len(sentences) > SHOWN:
+        note(f"{len(sentences) - SHOWN:,} more devices do not send at their model's step.")
     mapping = propose_inputs(listener.stats, models.channels)
     if as_json:
         heard = {
-            one.name: {
-                "messages": one.messages,
-                "devices": sorted(one.devices),
-                "numbers": one.numbers,
-                "refused": one.rejected,
+            stats.name: {
+                "messages": stats.messages,
+                "devices": sorted(stats.devices),
+                "numbers": stats.numbers,
+                "refused": stats.rejected,
             }
-            for one in listener.heard
+            for stats in listener.heard
         }
         emit(
             {
                 "channels": models.channels,
+                "steps": steps,
+                "intervals": intervals,
                 "heard": heard,
                 "unknown": listener.numbers,
                 "dropped": listener.dropped,
@@ -101,17 +113,38 @@ def _show_stats(listener: "TopicListener") -> None:
         note("Nothing arrived. Listen longer with --seconds, and check that the devices send to this broker.")
         return
     rows = []
-    for one in listener.heard:
-        reasons = "; ".join(f"{count:,} {reason}" for reason, count in one.rejected.most_common(3))
-        rows.append([one.name, f"{one.messages:,}", f"{len(one.devices):,}", _pairs(one.numbers), reasons])
+    for stats in listener.heard:
+        reasons = "; ".join(f"{count:,} {reason}" for reason, count in stats.rejected.most_common(3))
+        rows.append([stats.name, f"{stats.messages:,}", f"{len(stats.devices):,}", _pairs(stats.numbers), reasons])
     show_table("received", ["adapter", "messages", "devices", "numbers", "rejected"], rows)
     for topic, numbers in listener.numbers.items():
         STDOUT.print(f"no adapter reads {topic}: {_pairs(numbers) or 'no numbers'}", markup=False)
 
 
 def _pairs(numbers: dict[str, float]) -> str:
-    """Format as "pm25 12.5, rh 40"."""
+    """Format numbers by name, such as "pm25 12.5, rh 40"."""
     return ", ".join(f"{name} {number:g}" for name, number in numbers.items())
+
+
+@app.command("install-service")
+def install_service(
+    config: ConfigPath,
+    for_user: Annotated[
+        bool, typer.Option("--user", help="For your own service manager, without administrator rights.")
+    ] = False,
+) -> None:
+    """Print the systemd unit that runs the gateway at every start of this computer, and where to put it.
+
+    Examples:
+      scare live install-service live.toml --user > ~/.config/systemd/user/scare-live.service
+    """
+    from scare.live.config import read_config
+    from scare.live.service import systemd_unit
+
+    read_config(config)
+    print(systemd_unit(config, for_user), end="")
+    folder, options = ("~/.config/systemd/user", " --user") if for_user else ("/etc/systemd/system", "")
+    note(f"Save it as {folder}/scare-live.service, then run: systemctl{options} enable --now scare-live")
 
 
 @app.command()
@@ -137,8 +170,8 @@ def replay(
     counts = {name: count for name, count in monitor.counts().items() if count}
     if as_json:
         emit({"table": str(out), "rows": table.height, "counts": counts})
-    for one in monitor.rejections()[:3]:
-        note(f"{one.source}: {one.reason}")
+    for rejection in monitor.rejections()[:3]:
+        note(f"{rejection.source}: {rejection.reason}")
     counted = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
     note(f"Wrote {table.height:,} rows to {out}: {counted}.")
 
@@ -213,9 +246,9 @@ def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
         stop()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,7 +9,6 @@ import typer
 
 from scare.cli.console import emit, note
 from scare.cli.options import Json
-from scare.extras import require
 
 
 def open_page(
@@ -29,7 +28,6 @@ def open_page(
       scare open
       scare open my-sessions --no-open
     """
-    require("web")
     from scare.web.server import Server
 
     server = Server(folder or Path.home() / "scare", port, quota * 1e9, int(memory * 1e9) if memory else None)

@@ -22,10 +22,11 @@ from scare.calibrator.corrections import (
     find_correction,
 )
 from scare.cli.console import note
+from scare.data.alignment import FINER
 from scare.data.colocation import SplitBy, prepare, read_files
 from scare.data.column_guess import find_time_and_device
 from scare.data.column_mapping import ColumnMapping, DataSection, iterate_tables
-from scare.data.formats import Stamp
+from scare.data.known_formats import Stamp
 from scare.data.readings import DEVICE, TIME, Channel, Readings
 from scare.data.tables import AS_FOUND, Dates, TableOptions, open_table
 from scare.errors import DataError, NotApplicableError, UsageError
@@ -35,23 +36,22 @@ from scare.words import duration, suggestion
 
 DATA, SPLIT, MODEL, SEARCH, OUTPUT = "Data", "Split", "Model", "Search", "Output"  # panels of `--help`
 SMALLEST_WITHIN = 0.03  # share of the lowest error, for `--smallest`
-AVERAGED_BELOW = 0.75  # share of a model's time step: readings closer together are averaged to it
 CORRECTION_STEP_SECONDS = 60.0  # between readings, of a published correction unless --step is given
 
 
 def option(panel: str, name: str, about: str, default: str = "", **limits: Any) -> Any:
-    """An option in a panel of the help; `default` describes the value if neither option nor config gives one."""
+    """Return an option in a panel of the help; `default` describes the value if neither option nor config gives one."""
     return typer.Option(name, help=about, rich_help_panel=panel, show_default=default or True, **limits)
 
 
 def arithmetic_option(about: str, *names: str) -> Any:
-    """The option `--arithmetic`, whose help lists `names`; `int8` and `fixed` are the same."""
+    """Return the option `--arithmetic`, whose help lists `names`; `int8` and `fixed` are the same."""
     choices = "|".join(names or Arithmetic)
     return typer.Option("--arithmetic", help=about, metavar=f"[{choices}]", parser=find_arithmetic)
 
 
 def window_option(about: str) -> Any:
-    """The option `--window`; typer knows no unions, so a whole number of readings is annotated as text, too."""
+    """Return the option `--window`; typer knows no unions, so a whole number of readings is annotated as text, too."""
     return option(MODEL, "--window", about, "follows the data", metavar="LENGTH", parser=parse_window)
 
 
@@ -182,6 +182,14 @@ CorrectionStep = Annotated[
 ]
 
 # Options of many commands.
+SiteTable = Annotated[
+    Path | None, option(DATA, "--sites", "CSV site,device,from,to: which device stood where and when.")
+]
+TARGETS_HELP = "Targets to grade by: cen, epa, eu-2008-50, or a TOML file of your own."
+TargetNames = Annotated[str, option(OUTPUT, "--targets", TARGETS_HELP, "all that apply")]
+ReferenceUncertainty = Annotated[
+    str, option(OUTPUT, "--reference-uncertainty", "u(bs,RM): a number, or the analyser: 42i, BAM.", "0")
+]
 Executor = Annotated[str | None, option(OUTPUT, "--executor", "local, dask or dask://HOST:PORT.", hidden=True)]
 ExecutorName = Annotated[str, option(OUTPUT, "--executor", "Where to run: local, dask or dask://HOST:PORT.")]
 ArithmeticName = Annotated[Arithmetic, arithmetic_option("Arithmetic of the C code.")]
@@ -190,7 +198,7 @@ Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
 
 
 def columns(time: str, channels: str, reference: str, device_column: str, reference_file: str = "") -> dict[str, Any]:
-    """The section [data] that column options describe, for `read_config`; None for what is not given."""
+    """Return the section [data] that column options describe, for `read_config`; None for what is not given."""
     return {
         "time": list(split_names(time)) if time else None,
         "channels": list(split_names(channels)) if channels else None,
@@ -203,7 +211,7 @@ def columns(time: str, channels: str, reference: str, device_column: str, refere
 def written(
     dates: Dates, timezone: str, encoding: str, skip_rows: int | None, sheet: str, missing: Sequence[str] | None
 ) -> dict[str, Any]:
-    """How a file is written, as keys of [data] or of `TableOptions`; only what is given."""
+    """Return how a file is written, as keys of [data] or of `TableOptions`; only what is given."""
     given = {
         **{"dates": dates, "timezone": timezone, "encoding": encoding, "skip_rows": skip_rows, "sheet": sheet},
         "missing": list(missing or ()),
@@ -220,7 +228,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def find_published(model: str) -> Correction | None:
-    """The published correction that is named where a model file may be, None if it is not one or there is a file."""
+    """Return the published correction of this name; None if there is a file of the name, or no such correction."""
     published = model in CORRECTIONS or model in ALL_VERSIONS
     return find_correction(model) if published and not Path(model).exists() else None
 
@@ -234,7 +242,7 @@ def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator
         channels = {role.name: role.channel for role in correction.roles}
         return bind(correction, channels, step_seconds or CORRECTION_STEP_SECONDS)
     if step_seconds is not None:
-        raise UsageError("--step is only for published corrections; a .scare file has its own time step")
+        raise UsageError(f"a time step is only for published corrections; {model} has its own")
     if not (Path(model).exists() or model.endswith(".scare")):
         raise DataError(
             f"{model}: there is no such file and no such published correction{suggestion(model, CORRECTIONS)}"
@@ -270,4 +278,4 @@ def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds
     readings = read_files(files, replace(data, channels=channels, reference=reference), note)
-    return [prepare(one, step if one.step_seconds < AVERAGED_BELOW * step else None, note) for one in readings]
+    return [prepare(box, step if box.step_seconds < FINER * step else None, note) for box in readings]

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from time import time as current_time
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,26 +13,31 @@ import polars as pl
 import typer
 
 from scare.archive.calibrate import HIDDEN, Archive, run_archive
-from scare.archive.files import LabelColumns, find_files, local_copy, read_model_table, single_model
+from scare.archive.files import find_files, local_copy, read_model_table, single_model
+from scare.calibrator.air_index import HourlyIndex, find_index
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
-from scare.calibrator.mix_ups import explain_mix_ups
-from scare.calibrator.model_card import describe_new_device
+from scare.calibrator.input_check import describe_unit, describe_unlike, explain_mix_ups, find_codes_beyond
+from scare.calibrator.model_card import describe_age, describe_new_device
+from scare.calibrator.provenance import describe_table, product_version
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
-from scare.cli.options import AVERAGED_BELOW
-from scare.data.alignment import COARSER, average
+from scare.data.alignment import DeviceSpan, find_device_spans, iterate_at_step
 from scare.data.column_guess import find_time_and_device
-from scare.data.column_mapping import ColumnMapping, iterate_tables
+from scare.data.column_mapping import ColumnMapping, LabelColumns
+from scare.data.column_summary import describe_filled, describe_limits, describe_sorted, find_codes
 from scare.data.flags import MEANINGS, NO_VALUE, Flag, count_flags, flag_names
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Readings
-from scare.data.tables import table_writer
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
+from scare.data.sites import Sites, read_sites
+from scare.data.tables import open_table, table_writer
 from scare.errors import DataError, ExitCode, UsageError
 from scare.executor import LOCAL, open_executor
-from scare.words import duration, spell_counts
+from scare.words import spell_counts
 
 COUNTED = ("rows", "calibrated", "outside", "unsettled", "negative")  # of each device
 DOUBTFUL = COUNTED[2:]
-SAMPLED = 7  # every seventh row is compared with training: 7 does not divide an hour or a day
+SAMPLED = 7  # after the first chunk, every seventh row is compared with training: 7 does not divide an hour or a day
+OLDEST = datetime(2010, 1, 1, tzinfo=UTC).timestamp()  # a clock that was never set starts in 1970, 1980 or 2000
+INDEX_LEVEL = 0.9  # of a model without intervals, whose rows have none to use it
 SHOWN = 10  # devices, files, reasons that are printed
 
 
@@ -59,6 +66,10 @@ def predict(
     models: Annotated[
         Path | None, typer.Option("--models", help="For an archive: a table device,model instead of MODEL.")
     ] = None,
+    sites: options.SiteTable = None,
+    index: Annotated[
+        str, typer.Option("--index", help="Also write an air quality index of each hour: us-aqi or eea.")
+    ] = "",
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 5 if fewer than half of a file's rows get a value.")
     ] = False,
@@ -68,15 +79,15 @@ def predict(
 ) -> None:
     """Write raw and calibrated values, intervals and flags side by side, in bounded memory.
 
-    Rows out of order are sorted, and finer readings averaged to the step of training; both read the file whole.
+    Rows out of order are sorted, which reads the file whole, and finer readings averaged to the step of training.
     For a folder or a glob (an archive), each file becomes one of the same name in --out; run again to resume.
 
     Examples:
       scare predict no2.scare raw.csv --out calibrated.csv
       scare predict pm.scare fleet.parquet --device-column box --out calibrated.parquet
-      scare predict barkjohn-2021 purpleair.csv --out calibrated.csv
+      scare predict barkjohn-2021 purpleair.csv --index us-aqi --out calibrated.csv
       scare predict pm.scare network --out calibrated --jobs 2
-      scare predict 'network/2026-*.csv.gz' --models models.csv --out calibrated
+      scare predict 'network/2026-*.csv.gz' --models models.csv --sites sites.csv --out calibrated
     """
     readings = [*([model] if models else []), *(places or [])]  # with --models, the first argument is a place too
     if not readings:
@@ -91,13 +102,24 @@ def predict(
         sheet=sheet,
         missing=tuple(missing or ()),
     )
+    stays = read_sites(sites) if sites else Sites()
     if models is None and len(readings) == 1 and Path(readings[0]).is_file():
         table = Path(readings[0])
+        if out and out.resolve() == table.resolve():
+            raise UsageError(f"--out {out} would replace the readings; give it another name")
         calibrator = options.open_for_table(model, table, labels.time, labels)
-        enough = _predict_file(calibrator, table, out or Path("calibrated.csv"), labels, device, as_json)
+        level = calibrator.intervals.level if calibrator.intervals else INDEX_LEVEL
+        hourly = (
+            HourlyIndex(find_index(index, calibrator.target), level, calibrator.inputs.step_seconds) if index else None
+        )
+        metadata = describe_table({"*": (product_version(model), calibrator)})
+        written = Output(out or Path("calibrated.csv"), metadata, stays, hourly)
+        enough = _predict_file(calibrator, table, written, labels, device, as_json)
         if strict and not enough:
             raise typer.Exit(ExitCode.PARITY_FAILED)
         return
+    if index:
+        raise UsageError("--index is for one file")
     if device:
         raise UsageError(
             "--device is for one file; an archive names devices by a column, a folder device=… or the file's name"
@@ -105,25 +127,54 @@ def predict(
     out = out or Path("calibrated")
 
     def find_model(name: str, folder: Path = Path()) -> Path:
-        """A model's file; a correction is bound to the first file and written to the folder of results."""
+        """Return a model's file; a correction is bound to the first file and written to the folder of results."""
         if (folder / name).exists() or options.find_published(name) is None:
             return folder / name
         with local_copy(find_files(readings, device_column)[0].path) as first:
             return options.open_for_table(name, first, labels.time, labels).save(out / HIDDEN / f"{name}.scare")
 
     chosen = read_model_table(models, find_model) if models else single_model(find_model(model))
-    archive = Archive(tuple(readings), out, chosen, labels.time, labels.device_column, **labels.table_options)
+    archive = Archive(tuple(readings), out, chosen, labels.time, labels.device_column, stays, **labels.table_options)
     predict_archive(archive, jobs, executor, as_json)
 
 
-def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns, device: str, as_json: bool) -> bool:
+@dataclass(frozen=True)
+class Output:
+    """The table to write, its metadata, where devices stood, and the index of each hour, if one is wanted."""
+
+    path: Path
+    metadata: Mapping[str, str]
+    sites: Sites
+    index: HourlyIndex | None
+
+    @property
+    def index_path(self) -> Path:
+        """Where the index goes: NAME.index.csv for NAME.csv."""
+        name, dot, suffix = self.path.name.partition(".")
+        return self.path.with_name(f"{name}.index{dot}{suffix}")
+
+
+def _predict_file(
+    model: Calibrator, file: Path, output: Output, labels: LabelColumns, device: str, as_json: bool
+) -> bool:
     """Calibrate one file, a chunk of rows at a time, and print the newest row of each device.
 
     Returns whether at least half of the rows have a value; otherwise a warning gives the reasons.
     """
     times, guessed_device = find_time_and_device(file, labels.time, labels)
+    table = open_table(file, labels, probed=True)
+    for line in table.notes:
+        note(f"{file}: {line}")
+    for line in filter(None, (describe_unit(one, table.units.get(one.name, "")) for one in model.inputs.channels)):
+        note(f"Warning: {line}.")
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, **labels.table_options)
+    own_name = "" if device_column else device
+    step = model.inputs.step_seconds
+    spans = _readable_spans(file, replace(labels, time=times, device_column=device_column), own_name, step)
+    steps = {span.device: step for span in spans if not span.refusal(step)}
+    if age := describe_age(model.facts, min(one.first for one in spans), max(one.last for one in spans)):
+        note(f"Warning: {age}")
     new: list[str] = []
 
     def announce(device: str, times: np.ndarray, values: np.ndarray) -> None:
@@ -136,33 +187,35 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
     streams, newest, devices = DeviceStreams(model, announce), dict[str, dict[str, Any]](), dict[str, Counter[str]]()
     sample: list[np.ndarray] = []
     flags, reasons = Counter[str](dict.fromkeys(Flag.__members__, 0)), Counter[str]()
-    with progress("calibrating", "count") as (bar, task), table_writer(out) as write:
-        for chunk in rows_for(model.inputs.step_seconds, file, mapping, device):
+    with progress("calibrating", "count") as (bar, task), table_writer(output.path, output.metadata) as write:
+        for chunk in iterate_at_step(file, mapping, spans, steps, own_name):
             result = streams.push(chunk)
-            write(result)
+            write(output.sites.add_to(result))
+            if output.index is not None:
+                output.index.add(result)
             newest |= _newest(result, model)
-            values = result.select(one.name for one in model.inputs.channels).cast(pl.Float64)
-            sample.append(values.gather_every(SAMPLED).to_numpy())
+            values = result.select(channel.name for channel in model.inputs.channels).cast(pl.Float64)
+            sample.append(values.gather_every(SAMPLED if sample else 1).to_numpy())
             for name, counts in _count_rows(result).items():
                 devices[name] = devices.get(name, Counter()) + counts
             flags.update(count_flags(result[FLAGS].to_numpy()))
             reasons.update(count_flags(result.filter(pl.col(CALIBRATED).is_null())[FLAGS].to_numpy() & NO_VALUE))
-            bar.update(task, count=f"{sum(one['rows'] for one in devices.values()):,} rows")
-    rows, calibrated = (sum(one[name] for one in devices.values()) for name in ("rows", "calibrated"))
+            bar.update(task, count=f"{sum(counted['rows'] for counted in devices.values()):,} rows")
+    rows, calibrated = (sum(counted[name] for counted in devices.values()) for name in ("rows", "calibrated"))
     if as_json:
-        facts = {"file": str(out), "rows": rows, "calibrated": calibrated, "flags": dict(flags)}
-        counted = {name: {what: one[what] for what in COUNTED} for name, one in devices.items()}
+        facts = {"file": str(output.path), "rows": rows, "calibrated": calibrated, "flags": dict(flags)}
+        counted = {name: {what: counts[what] for what in COUNTED} for name, counts in devices.items()}
         emit({**facts, "devices": counted, "new_devices": new, "newest": list(newest.values())})
     else:
         _show(list(newest.values()), model)
-    note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {out}.")
+    note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {output.path}.")
+    if output.index is not None:
+        _write_index(output.index, output.index_path)
     if any(flags.values()):
         note(f"Flagged rows: {spell_counts(flags)}.")
     if sample:
-        for line in explain_mix_ups(model.inputs, np.concatenate(sample)):
+        for line in _warnings(model, sample, flags, rows):
             note(f"Warning: {line}")
-    if 5 * flags[Flag.OUTSIDE.name] > rows:
-        note(f"Warning: {flags[Flag.OUTSIDE.name]:,} of {rows:,} rows are unlike training (OUTSIDE).")
     for name in new[:SHOWN]:
         doubtful = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
         note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {doubtful}.")
@@ -172,48 +225,63 @@ def _predict_file(model: Calibrator, file: Path, out: Path, labels: LabelColumns
     return 2 * calibrated >= rows
 
 
-def rows_for(step_seconds: float, file: Path, mapping: ColumnMapping, device: str) -> Iterator[pl.DataFrame]:
-    """Yield a file's rows as a calibrator of this time step takes them.
+def _write_index(hourly: HourlyIndex, path: Path) -> None:
+    """Write the index of each hour, and print the newest."""
+    table, index = hourly.table(), hourly.of.index
+    with table_writer(path) as write:
+        write(table)
+    note(f"{index.title}: {table.height:,} hours. Wrote {path}.")
+    for row in table.group_by(DEVICE, maintain_order=True).last().head(SHOWN).iter_rows(named=True):
+        likely = max((name for name in row if name.startswith("p_")), key=lambda name: row[name] or 0.0)
+        sure = f", {100 * row[likely]:.0f} % sure of {likely[2:].replace('_', ' ')}" if row[likely] is not None else ""
+        value = f"{row['index']}, " if row["index"] is not None else ""
+        note(f"{row[DEVICE]}, {row[TIME]:%Y-%m-%d %H:%M}: {value}{row['category']}{sure}")
+    if index.second_hand:
+        note(f"{index.title}: second-hand, {index.second_hand}.")
 
-    Rows out of order are sorted, and finer readings averaged, as in training; either needs the whole file in memory.
+
+def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[str, int], rows: int) -> Iterator[str]:
+    """Yield a sentence for each problem of a whole channel; `sample` begins with all rows of the first chunk."""
+    for at, (channel, column) in enumerate(zip(model.inputs.channels, sample[0].T, strict=True)):
+        values = column[np.isfinite(column)]
+        if not len(values):
+            yield f"{channel.name} has no reading."
+            continue
+        yield from filter(None, (describe_sorted(channel.name, values), describe_filled(channel.name, values)))
+        yield from (f"{line}." for line in describe_limits(values, channel))
+        within = values[(values >= channel.low) & (values <= channel.high)]
+        for code in sorted({*find_codes(within), *find_codes_beyond(model.inputs, at, within)}) if len(within) else ():
+            yield (
+                f"{channel.name}: {code:g} is far from all other readings; if it means 'no reading', add"
+                f" --missing {code:g}."
+            )
+    values = np.concatenate(sample)
+    yield from explain_mix_ups(model.inputs, values)
+    outside, stuck = flags[Flag.OUTSIDE.name], flags[Flag.STUCK.name]
+    if 5 * outside > rows:
+        why = describe_unlike(model.inputs, values)
+        yield f"{outside:,} of {rows:,} rows are unlike training (OUTSIDE): {why}"
+    if 5 * stuck > rows:
+        yield f"{stuck:,} of {rows:,} rows repeat one reading (STUCK): is the sensor connected?"
+
+
+def _readable_spans(file: Path, labels: LabelColumns, device: str, step_seconds: float) -> list[DeviceSpan]:
+    """Find the devices of a file, and print which are left out for a model of this time step, and other changes.
+
+    Raises a DataError if no device can be read.
     """
-    in_order, step = _order_and_step(file, mapping)
-    if step > step_seconds * COARSER:
-        raise DataError(
-            f"{file} has a reading every {duration(step)}, and the model was trained on one every"
-            f" {duration(step_seconds)}: give finer readings, or train on means of {duration(step)}"
-            f" (scare train --set data.step={step:g})"
-        )
-    finer = step < AVERAGED_BELOW * step_seconds
-    own = [pl.lit(device).alias(DEVICE)] if device and not mapping.device_column else []
-    chunks = (chunk.with_columns(own) for chunk in iterate_tables(file, mapping))
-    if in_order and not finer:
-        yield from chunks
-        return
-    if not in_order:
-        note(f"{file}: the rows are not in order of time. They are sorted, and repeated times are left out.")
-    if finer:
-        note(f"{file}: a reading every {duration(step)} is averaged to {duration(step_seconds)}, as in training.")
-    for rows in pl.concat(list(chunks)).partition_by(DEVICE, maintain_order=True):
-        rows = rows.unique(TIME, keep="first").sort(TIME)
-        if finer:
-            name, reference = rows[DEVICE][0], mapping.reference if REFERENCE in rows.columns else None
-            means = average(Readings(name, rows.drop(DEVICE), mapping.channels, reference), step_seconds).frame
-            rows = means.select(pl.lit(name).alias(DEVICE), pl.exclude(FLAGS))
-        yield rows
-
-
-def _order_and_step(file: Path, mapping: ColumnMapping) -> tuple[bool, float]:
-    """Whether the rows of each device are in order of time, and the usual time between them, in seconds."""
-    latest, steps, in_order = dict[str, float](), [], True
-    for chunk in iterate_tables(file, replace(mapping, channels=mapping.channels[:1], reference=None)):
-        for part in chunk.partition_by(DEVICE):
-            name, times = part[DEVICE][0], part[TIME].dt.epoch("us").to_numpy() / 1e6
-            in_order &= bool((np.diff(times, prepend=latest.get(name, -np.inf)) >= 0).all())
-            latest[name] = max(latest.get(name, -np.inf), float(times.max()))
-            apart = np.diff(np.unique(times))
-            steps += [float(np.median(apart))] if len(apart) else []
-    return in_order, float(np.median(steps)) if steps else 0.0
+    spans = find_device_spans(file, labels, device)
+    refused = {span.device: refusal for span in spans if (refusal := span.refusal(step_seconds))}
+    if len(refused) == len(spans):
+        raise DataError(f"{file}: {next(iter(refused))} {next(iter(refused.values()))}")
+    _list(f"{file}: left out", [f"{name} {refusal}" for name, refusal in refused.items()], "")
+    for span in spans:
+        if span.first < OLDEST or span.last > current_time() + 86400:
+            first, last = (f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}" for moment in (span.first, span.last))
+            note(f"Warning: {span.device}: its times go from {first} to {last}; was the clock of the logger set?")
+    changes = (change for span in spans if span.device not in refused for change in span.changes(step_seconds))
+    _list(str(file), list(dict.fromkeys(changes)), "")
+    return spans
 
 
 def _count_rows(result: pl.DataFrame) -> dict[str, Counter[str]]:
@@ -230,7 +298,7 @@ def _count_rows(result: pl.DataFrame) -> dict[str, Counter[str]]:
 
 
 def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:
-    """The last row of each device as plain values, with the raw value of the calibrated channel as `raw`."""
+    """Return the last row of each device as plain values, with the raw value of the calibrated channel as `raw`."""
     raw = pl.col(model.inputs.channels[0].name).alias("raw")
     last = result.select(DEVICE, TIME, raw, CALIBRATED, LOW, HIGH, FLAGS).unique(DEVICE, keep="last")
     return {row[DEVICE]: {**row, "flag_names": flag_names(row[FLAGS])} for row in last.iter_rows(named=True)}
@@ -239,9 +307,9 @@ def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]
 def _show(newest: list[dict[str, Any]], model: Calibrator) -> None:
     """Print the newest row of the first devices."""
     rows = []
-    for one in newest[:SHOWN]:
-        numbers = ["" if one[name] is None else f"{one[name]:.4g}" for name in ("raw", CALIBRATED, LOW, HIGH)]
-        rows.append([one[DEVICE], f"{one[TIME]:%Y-%m-%d %H:%M:%S}", *numbers, ", ".join(one["flag_names"])])
+    for row in newest[:SHOWN]:
+        numbers = ["" if row[name] is None else f"{row[name]:.4g}" for name in ("raw", CALIBRATED, LOW, HIGH)]
+        rows.append([row[DEVICE], f"{row[TIME]:%Y-%m-%d %H:%M:%S}", *numbers, ", ".join(row["flag_names"])])
     unit = f", in {model.target.unit}" if model.target.unit else ""
     show_table(f"{model.target.name}{unit}: newest rows", ["", TIME, "raw", CALIBRATED, LOW, HIGH, FLAGS], rows)
 
@@ -267,7 +335,11 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
         devices = facts["devices"]
         worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN]
         rows = [
-            [name, *(f"{devices[name][one]:,}" for one in ("rows", "calibrated")), spell_counts(devices[name]["flags"])]
+            [
+                name,
+                *(f"{devices[name][what]:,}" for what in ("rows", "calibrated")),
+                spell_counts(devices[name]["flags"]),
+            ]
             for name in worst
         ]
         rest = f", the {len(worst)} with the most rows without a value" if len(devices) > SHOWN else ""
@@ -279,14 +351,18 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
 
 def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
     """Print totals, this run's speed, and which files have no result; `facts` is what `run_archive` returns."""
-    now, rate = facts["now"], facts["now"]["rows"] / max(facts["seconds"], 0.01)
-    note(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated. {archive.out} holds {facts['files']:,} files.")
+    now = facts["now"]
+    rate = now["rows"] / max(facts["seconds"], 0.01)
+    note(f"{facts['calibrated']:,} of {facts['rows']:,} rows calibrated. {archive.out} has {facts['files']:,} files.")
     note(f"This run: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s).")
     if now["files"]:
-        note("Slowest files: " + ", ".join(f"{one['file']} {one['seconds']:.2f} s" for one in facts["slowest"]))
-    _list("Left out", [": ".join(filter(None, one.values())) for one in facts["left_out"]], facts["manifest"])
-    _list("New since the run began; run again to calibrate", facts["appeared"], "")
+        note("Slowest files: " + ", ".join(f"{file['file']} {file['seconds']:.2f} s" for file in facts["slowest"]))
+    changed = [": ".join(entry.values()) for entry in facts["changed"]]
+    _list("Before calibration", changed, facts["manifest"])
+    _list("Left out", [": ".join(filter(None, entry.values())) for entry in facts["left_out"]], facts["manifest"])
+    _list("New since the run began; run again to calibrate it", facts["appeared"], "")
     _list("Result of a file that no longer exists", facts["gone"], "")
+    _list("Result that was changed or damaged after it was written", facts["damaged"], "")
 
 
 def _list(what: str, names: Sequence[str], where: str) -> None:

@@ -28,7 +28,7 @@ class Experiment(StrEnum):
     ALL = "all"
 
 
-EVERY = tuple(one for one in Experiment if one is not Experiment.ALL)
+EVERY = tuple(experiment for experiment in Experiment if experiment is not Experiment.ALL)
 
 
 def reproduce(
@@ -84,7 +84,7 @@ def reproduce(
         note(line)
     chosen = EVERY if experiment is Experiment.ALL else (experiment,)
     _fit(reproduction, chosen, jobs, executor)
-    written = [str(path) for one in chosen for path in _make(reproduction, one, as_json)]
+    written = [str(path) for each in chosen for path in _make(reproduction, each, as_json)]
     if as_json:
         emit({"notes": reproduction.notes, "folder": str(reproduction.folder), "files": written})
     note(f"Wrote tables, figures and rows to {reproduction.folder}.")
@@ -128,7 +128,7 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
 
 
 def _advance(bar: Any, task: Any) -> Callable[[int, int, str], None]:
-    """A callback that shows on the bar, or in a log, how many jobs of how many are done, and the last one."""
+    """Return a callback that shows on the bar, or in a log, how many jobs are done and the name of the newest."""
 
     def advance(done: int, total: int, what: str) -> None:
         bar.update(task, completed=done, total=total, job=what)

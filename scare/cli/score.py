@@ -15,6 +15,7 @@ from scare.board import boards
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import bind, find_channels
 from scare.calibrator.model_card import SELECTION_FACTS, describe_period, has_learned_from
+from scare.calibrator.provenance import processing_level
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import STDOUT, emit, note, progress, show_table
@@ -22,20 +23,23 @@ from scare.cli.options import find_published, open_calibrator, read_for
 from scare.cli.train import evaluated_file
 from scare.data.colocation import read_colocation
 from scare.data.column_mapping import DataSection
-from scare.data.readings import Readings
+from scare.data.readings import Channel, Readings
 from scare.errors import DataError, ExitCode
-from scare.experiments.task import read_task
+from scare.experiments.study_task import read_task
 from scare.export.lowering import Arithmetic
 from scare.extras import is_installed
 from scare.extras import require as require_extra
 from scare.files import replacing
-from scare.records import read_json
-from scare.report.blocks import readable
+from scare.report.blocks import plain, readable
+from scare.report.deployment import read_deployment
+from scare.report.targets import bounds_table, describe_targets, target_table, together_table, why_no_target
+from scare.schema import read_json
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
-from scare.scorecard.run import describe_provenance, make_run, read_run, summarize
+from scare.scorecard.run_folder import Run, describe_provenance, make_run, read_run, summarize
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
+from scare.scorecard.targets import TargetSet, choose_sets
 
 NONE = "none"  # value of --board for a score without a board
 FEW_ROWS = 500  # fewer scored rows give no reliable numbers
@@ -54,6 +58,8 @@ def score(
     arithmetic: options.ArithmeticName = Arithmetic.FLOAT32,
     require: Annotated[str, typer.Option("--require", help="Limits to meet: rmse=5,ram=20000,compatibility=O.")] = "",
     thresholds: Annotated[Path | None, typer.Option("--thresholds", help="TOML with your own thresholds.")] = None,
+    targets: options.TargetNames = "",
+    reference_uncertainty: options.ReferenceUncertainty = "",
     study: Annotated[
         Path | None, typer.Option("--study", help="Folder of scare compare to show in the report.")
     ] = None,
@@ -67,15 +73,17 @@ def score(
     Examples:
       scare score no2.scare --data later.csv
       scare score no2.scare --data box*.csv --arithmetic fixed --require rmse=5,ram=20000,compatibility=O --out run
+      scare score no2.scare --data later.csv --board none --targets cen --reference-uncertainty 42i
     """
     require_extra("board")
     table = RequirementTable.load(thresholds)
     demands = read_demands(require, table)
+    sets = choose_sets(targets)
     chosen = None if board == NONE else boards.board(board)
     files = [*data, *(more or ())]
     given = read_config(config, data=options.columns(time, channels, reference, device_column))
     calibrator, readings = _open(model, files, given.config.data)
-    comparison = _comparison(study, {one.name for one in (calibrator.target, readings[0].reference) if one})
+    comparison = _comparison(study, {channel.name for channel in (calibrator.target, readings[0].reference) if channel})
     growth = None
     if is_installed("equinox"):
         from scare.experiments.untrained import operation_growth
@@ -84,9 +92,9 @@ def score(
     subject = Subject(calibrator, readings, arithmetic, chosen, growth)
     with _run_writer(out) as write:
         scored = _measure(subject, table)
-        card = _card(
-            subject, scored, describe_provenance(model, files, calibrator, arithmetic, table.protocol), comparison
-        )
+        provenance = describe_provenance(model, files, calibrator, arithmetic, table.protocol)
+        card, run = _card(subject, scored, provenance, comparison)
+        card = replace(card, **summarize(run, sets, reference_uncertainty))
         write(card, scored)
     if as_json:
         emit(card.as_dict())
@@ -94,6 +102,8 @@ def score(
         if verdict := card.verdict:
             STDOUT.print(verdict.text, markup=False)
         _show(card)
+        if targets:
+            _show_targets(card, sets)
     _note_remarks(card, out)
     missed = missed_demands(demands, card, table)
     for reason in missed:
@@ -123,11 +133,14 @@ def _open_evaluated(model: Path, calibrator: Calibrator) -> Calibrator:
     file = evaluated_file(model)
     if not file.exists():
         note(
-            f"{model} was fitted to rows that are scored here, so its scores are too good. Score later rows, or train"
+            f"{model} was fitted to rows that are scored here, so its scores are optimistic. Score later rows, or train"
             f" again: 'scare train' keeps a version that was not fitted to them in {file.name}."
         )
         return calibrator
-    note(f"{model} was fitted to rows that are scored here, so {file.name} is scored: its version before the last fit.")
+    note(
+        f"{model} was fitted to rows that are scored here, so {file.name}, the version before the last fit,"
+        " is scored instead."
+    )
     return Calibrator.load(file)
 
 
@@ -141,7 +154,7 @@ def _measure(subject: Subject, table: RequirementTable) -> Scored:
 
 
 def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
-    """The rows of a `scare compare` run; its reference must have one of these names."""
+    """Read the rows of a `scare compare` run; its reference must have one of these names."""
     if study is None:
         return []
     try:
@@ -156,19 +169,22 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _card(subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]) -> Card:
-    """Make the scorecard from the model's facts, the data's facts and the measured numbers, then add `summarize`'s."""
+def _card(
+    subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]
+) -> tuple[Card, Run]:
+    """Make the scorecard from the facts of model and data and the measured numbers; and the run it describes."""
     calibrator, facts = subject.calibrator, subject.calibrator.facts
     names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in (*names, *sorted(SELECTION_FACTS)) if name in facts}
     model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
+    model |= {"processing_level": str(processing_level(calibrator))}
     scores = facts.get("test_scores", {})
     if "linear" in scores and scores["linear"]["rows"] == len(scored.series.rows.scored):  # the rows of training's test
         model |= {"line_rmse": scores["linear"]["rmse"]}
     target = {"name": calibrator.target.name, "unit": calibrator.target.unit}
     dataset = scored.series.facts(subject.readings, calibrator)
     card = Card(model, target, scored.entries, dataset, scored.board, provenance, tuple(comparison))
-    return replace(card, **summarize(make_run(card, scored.series.frame)))
+    return card, make_run(card, scored.series.frame)
 
 
 @contextmanager
@@ -191,10 +207,14 @@ def _run_writer(folder: Path | None) -> Iterator[Callable[[Card, Scored], object
 
 def _show(card: Card) -> None:
     """Print a line for each number; the first of a requirement also has its grade and title."""
-    grades, rows, previous = card.grades(), [], ""
+    grades = card.grades()
+    rows = []
+    previous = ""  # requirement
+    trivial = card.trivially_met()
     for entry in card.entries:
         is_first = entry.requirement != previous
         title = f"{grades[entry.requirement] or ' '} {entry.title}" if is_first else ""
+        title += " (trivially met)" if is_first and entry.requirement in trivial else ""
         rows.append((title, entry.label, *_value_and_unit(entry), entry.source, entry.grade or ""))
         previous = entry.requirement
     facts = card.dataset
@@ -202,6 +222,20 @@ def _show(card: Card) -> None:
     by = card.model.get("model", "a calibrator")
     title = f"{card.target['name']} by {by}: {facts['rows_scored']:,} rows of {days} scored"
     show_table(title, ("requirement", "measure", "value", "unit", "source", "grade"), rows)
+
+
+def _show_targets(card: Card, sets: Sequence[TargetSet]) -> None:
+    """Print the class of each device by each set of targets that was asked for, and what is behind it."""
+    for target_set in sets:
+        assessment = next((found for found in card.assessments if found.name == target_set.name), None)
+        if assessment is None:
+            note(why_no_target(Channel(card.target["name"], card.target["unit"]), [target_set]))
+            continue
+        together = [together_table(assessment)] if assessment.together else []
+        for table in (target_table(assessment), bounds_table(assessment), *together):
+            show_table(table.caption, table.head, [[plain(cell) for cell in row] for row in table.rows])
+        for line in describe_targets(assessment):
+            note(line)
 
 
 def _value_and_unit(entry: Entry) -> tuple[str, str]:
@@ -219,7 +253,7 @@ def _note_remarks(card: Card, out: Path | None) -> None:
     facts, board = card.dataset, card.board or {}
     if facts["rows_of_training"]:
         used = f"{facts['rows_of_training']:,} of {facts['rows']:,} rows were used in training"
-        note(f"{used}: the report shows them, but they are not scored.")
+        note(f"{used}; the report shows them, but they are not scored.")
     known = {*facts["training_devices"], *facts["validation_devices"]}
     new = [name for name in facts["devices"] if name not in known]
     if known and new:
@@ -243,23 +277,39 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", help="The page to write.", show_default="RUN/report.html")
     ] = None,
+    targets: options.TargetNames = "",
+    reference_uncertainty: options.ReferenceUncertainty = "",
+    facts: Annotated[
+        Path | None,
+        typer.Option("--facts", help="TOML with facts of the deployment: heights, distances, dates, photos."),
+    ] = None,
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="Write a PDF beside the page, through an installed Chromium.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write one HTML page with scorecard, charts, board, targets, data quality and origin.
+    """Write one HTML page with the scorecard, charts, results on a board, agency targets, data quality and provenance.
 
     Examples:
       scare report out/no2
-      scare report out/no2 --out no2.html
+      scare report out/no2 --targets cen,city.toml --reference-uncertainty 42i
+      scare report out/no2 --out no2.html --facts site.toml --pdf
     """
+    from scare.report.files import print_pdf, write_tables
     from scare.report.page import write_report
 
-    found = read_run(run)
+    found, deployment = read_run(run), read_deployment(facts) if facts else None
+    if targets or reference_uncertainty:
+        summary = summarize(found, choose_sets(targets), reference_uncertainty)
+        found = replace(found, card=replace(found.card, **summary))
     path = out or run / "report.html"
     with progress("drawing", "device") as (bar, task):
         bar.update(task, total=len(found.series))
-        write_report(found, path, lambda name: bar.update(task, advance=1, device=name))
-    size = path.stat().st_size
+        write_report(found, path, lambda name: bar.update(task, advance=1, device=name), deployment)
+    size, written = path.stat().st_size, write_tables(found, path)
     if as_json:
-        devices = [one.device for one in found.series]
+        devices = [series.device for series in found.series]
         emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, found.series))})
-    note(f"Wrote {path} ({size / 1e6:.1f} MB). It opens in any browser, even offline.")
+    note(f"Wrote {path} ({size / 1e6:.1f} MB). It opens in any browser, even offline. Its tables are in {written}.")
+    if pdf:
+        note(f"Wrote {print_pdf(path)}.")

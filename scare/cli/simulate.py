@@ -59,7 +59,7 @@ def simulate(
             lambda done, total: bar.update(task, completed=done, total=total, count=f"box {done} of {total}"),
         )
     result = {"file": str(out), "boxes": boxes, "days": days, "step_seconds": step, "kind": kind.value, "seed": seed}
-    result |= {"apart": apart, "drifts": [asdict(one) for one in drifts]}
+    result |= {"apart": apart, "drifts": [asdict(drift) for drift in drifts]}
     if kind is SimulationKind.LINEAR:
         result["best_achievable_rmse"] = best_achievable_rmse(simulation)
         note(f"The best achievable RMSE is {result['best_achievable_rmse']:.4g}.")

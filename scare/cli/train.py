@@ -25,12 +25,14 @@ from scare.calibrator.model_card import (
     candidate_labels,
     cost_summary,
     cost_table,
+    describe_expected,
     describe_period,
     describe_refit,
     describe_straight_line,
     selection_summary,
     selection_table,
 )
+from scare.calibrator.provenance import EXTERNAL_FACT
 from scare.calibrator.verdict import verdict_of
 from scare.cli import options
 from scare.cli.config import Given, read_config
@@ -140,7 +142,7 @@ def train(
         notes.append(line)
         note(line)
 
-    with replacing(out) as temporary:  # an output that cannot be written is known before the work, not after
+    with replacing(out) as temporary:  # an output that cannot be written is reported before the work, not after
         readings = read_colocation(files, given.config.data, notify)
         doubts = report_doubts(readings, force, notify)
         recipe = recipe.for_readings(readings)
@@ -150,15 +152,19 @@ def train(
             evaluation = require_training().evaluate(parts.train, parts.validation, recipe, report)
         with training_progress(recipe, "fitting again") as report:
             calibrator = evaluation.fitted(report)
-        name, recorded = f"{calibrator.facts['model']} ({recipe.name})", RecordedPredictor(calibrator)
+        name = f"{calibrator.facts['model']} ({recipe.name})"
+        recorded = RecordedPredictor(calibrator)
         scores = score_against_baselines(
             *(recorded, parts, name, recipe, evaluation.is_refitted, baselines),
             given.config.data.standard_temperature,
         )
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
-        facts: dict[str, Any] = {COVERAGE_FACT: asdict(coverage)} if coverage else {}
-        scored = [one.rows(np.isfinite(one.targets)) for one in parts.test]
-        facts |= {"test_period": require_training().period_of([one for one in scored if len(one)])}
+        facts: dict[str, Any] = {COVERAGE_FACT: coverage} if coverage else {}
+        scored = [box.rows(np.isfinite(box.targets)) for box in parts.test]
+        facts |= {"test_period": require_training().period_of([box for box in scored if len(box)])}
+        names = [channel.name for channel in calibrator.inputs.channels]
+        if external := [name for name in names if name in given.config.data.external]:
+            facts |= {EXTERNAL_FACT: external}
         if not equations(calibrator):
             facts |= {LINE_FACT: straight_line(evaluation)}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
@@ -185,6 +191,8 @@ def train(
         note(line)
     for line in describe_intervals(calibrator.intervals, calibrator.facts, calibrator.target.unit):
         note(line)
+    if expected := describe_expected(calibrator.facts, calibrator.target.unit):
+        note(expected)
     if calibrator.facts.get("interrupted"):
         note(f"The training was interrupted: wrote its best result so far to {out}.")
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -204,13 +212,13 @@ def report_doubts(readings: Sequence[Readings], force: bool, notify: Callable[[s
     doubts = check_colocation(readings)
     for doubt in doubts:
         if doubt.fatal and not force:
-            raise DataError(f"{doubt.text} To go on all the same, use --force.")
+            raise DataError(f"{doubt.text} To train anyway, use --force.")
         notify(f"Warning: {doubt.text}")
     return len(doubts)
 
 
 def straight_line(evaluation: Any) -> list[str]:
-    """Fit a straight line to the first channel and print its equation, for spreadsheets and simple systems."""
+    """Fit a straight line to the first channel and return its equation, for spreadsheets and simple systems."""
     from scare.baselines.classical import linear_regression
 
     readings = (*evaluation.train, *evaluation.validation)
@@ -230,7 +238,7 @@ def require_training() -> Any:
 
 
 def make_recipe(given: Given) -> Any:
-    """The recipe that a config describes, named after its preset and the file that changes it."""
+    """Make the recipe that a config describes, named after its preset and the file that changes it."""
     require_training()
     from scare.training import recipe as recipes
 
@@ -251,12 +259,12 @@ def check_baselines(names: Sequence[str]) -> Sequence[str]:
 
 
 def evaluated_file(out: Path) -> Path:
-    """Where the calibrator is kept that was measured, before it learned from the test rows too: pm.evaluated.scare."""
+    """Return the file for the calibrator as it was scored, before the fit to the test rows: pm.evaluated.scare."""
     return out.with_name(f"{out.stem}.evaluated{out.suffix}")
 
 
 def ship(evaluation: Any, evaluated: Calibrator, test: Sequence[Readings]) -> Calibrator:
-    """The evaluated calibrator fitted once more, to the test rows as well; its facts are those of the evaluation."""
+    """Fit the evaluated calibrator once more, to the test rows as well; its facts are those of the evaluation."""
     with training_progress(evaluation.recipe, "fitting to all rows") as report:
         shipped: Calibrator = evaluation.refit((*evaluation.train, *evaluation.validation, *test), report)
     return shipped.with_facts(**{**evaluated.facts, "refitted": shipped.facts["refitted"]})
@@ -315,7 +323,7 @@ def score_against_baselines(
     baselines: Sequence[str] = (),
     standard_temperature: float = STANDARD_TEMPERATURE,
 ) -> dict[str, Accuracy]:
-    """Accuracy of the raw reading, linear regression, further baselines and the calibrator on the same test rows.
+    """Return the accuracy of the raw reading, further baselines and the calibrator on the same test rows.
 
     With `refit` they are fitted to training and validation, as the calibrator is.
     """
@@ -323,7 +331,7 @@ def score_against_baselines(
     from scare.experiments.study import compare
     from scare.training.data import prepare_inputs
 
-    # with channels that the calibrator may not need
+    # Inputs with all channels; the calibrator may use fewer.
     inputs, target = prepare_inputs(split.train, split.validation, recipe, with_effects=False)
     learned = (*split.train, *split.validation) if refit else split.train
     methods: dict[str, Any] = {}
@@ -366,7 +374,7 @@ def show_scores(scores: Mapping[str, Accuracy], title: str, calibrator: Calibrat
 
 
 def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:
-    """The scores as plain values, for JSON and for the facts of a calibrator."""
+    """Return the scores as plain values, for JSON and for the facts of a calibrator."""
     return {name: asdict(score) for name, score in scores.items()}
 
 

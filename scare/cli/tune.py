@@ -21,7 +21,7 @@ from scare.data.split import TEST_SHARE, cut_by_time
 from scare.errors import DataError, ExitCode, UsageError
 from scare.extras import require
 from scare.files import replacing
-from scare.records import merge
+from scare.schema import merge
 from scare.words import plural
 
 SCORES = ("RMSE", "− preset", "top-5 %", "− preset")
@@ -101,22 +101,22 @@ def tune(
 
 
 def _without_test(readings: list[Readings], until: str) -> list[Readings]:
-    """The rows before the test begins, which are all that the search sees."""
+    """Return the rows before the test begins; the search sees no others."""
     if until:
         end = parse_time(until, "tune.until").timestamp()
-        rows = [one.rows(one.times < end) for one in readings]
+        rows = [box.rows(box.times < end) for box in readings]
     else:
         rows, test = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
-        end = min(float(one.times[0]) for one in test)
+        end = min(float(box.times[0]) for box in test)
     note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are reserved for the test and not used.")
-    kept = [one for one in rows if len(one)]
+    kept = [box for box in rows if len(box)]
     if not kept:
         raise UsageError(f"tune.until: there is no row before {until}")
     return kept
 
 
 def _best(search: Any, found: Sequence[Any]) -> str:
-    """How many candidates were tried, and the lowest RMSE so far (the Pareto front is sorted by it)."""
+    """Return how many candidates were tried, and the lowest RMSE so far (the Pareto front is sorted by it)."""
     front = search.front(found)
     return plural(len(found), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
 
@@ -136,8 +136,8 @@ def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None
         emit({"folder": str(search.folder), **outcome})
     else:
         _show(outcome, search.settings)
-    for one in outcome["failed"]:
-        note(f"Trial {one['trial']} ({_name(one)}) has no score: {one['reason']}")
+    for candidate in outcome["failed"]:
+        note(f"Trial {candidate['trial']} ({_name(candidate)}) has no score: {candidate['reason']}")
     note(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in outcome["candidates"].items()))
     if not outcome["front"]:
         note("No candidate within the budget has a score yet. Run again to continue, or raise the budget.")
@@ -151,40 +151,49 @@ def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None
 def _show(outcome: Mapping[str, Any], terms: Any) -> None:
     """Print the front, the preset and what does not fit, as tables."""
     preset = outcome["preset"]  # trial 0
-    off_front = [preset] if preset and all(one["trial"] for one in outcome["front"]) else []
+    off_front = [preset] if preset and all(member["trial"] for member in outcome["front"]) else []
     shown = [*outcome["front"], *off_front]
     cost = _cost_headings(shown)
     title = f"Pareto front: means over {plural(terms.folds, 'fold')}, differences to the preset ± spread over the folds"
-    rows = [[_name(one, one in off_front), *_scores(one), *_cost(one)] for one in shown]
+    rows = [[_name(candidate, candidate in off_front), *_scores(candidate), *_cost(candidate)] for candidate in shown]
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
     if over := outcome["does_not_fit"]:
         title = f"does not fit {terms.budget}: {len(over)}, nearest first"
-        show_table(title, ["", *_cost_headings(over)], [[_name(one), *_cost(one)] for one in over[:SHOWN]])
+        show_table(
+            title, ["", *_cost_headings(over)], [[_name(candidate), *_cost(candidate)] for candidate in over[:SHOWN]]
+        )
 
 
-def _name(one: Mapping[str, Any], off_front: bool = False) -> str:
-    """The trial's number and its differences from the preset."""
-    changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in one["changes"].items()]
-    why = "does not fit" if one["does_not_fit"] else "not on the front"
-    return f"{one['trial']}: {', '.join(changes) or 'preset'}{f' ({why})' if off_front else ''}"
+def _name(candidate: Mapping[str, Any], off_front: bool = False) -> str:
+    """Return the trial's number and its differences from the preset."""
+    changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in candidate["changes"].items()]
+    why = "does not fit" if candidate["does_not_fit"] else "not on the front"
+    return f"{candidate['trial']}: {', '.join(changes) or 'preset'}{f' ({why})' if off_front else ''}"
 
 
-def _scores(one: Mapping[str, Any]) -> list[str]:
-    """Cells for `SCORES`; the preset (trial 0) has no difference to itself."""
+def _scores(candidate: Mapping[str, Any]) -> list[str]:
+    """Return the cells for `SCORES`; the preset (trial 0) has no difference to itself."""
     cells = []
     for name in ("rmse", "top5_rmse"):
-        mean, spread = one.get(f"{name}_to_preset"), one.get(f"{name}_to_preset_sd")
-        difference = f"{mean:+.2g}" if one["trial"] and mean is not None else ""
-        cells += [f"{one[name]:.4g}", difference + (f" ±{spread:.1g}" if difference and spread is not None else "")]
+        mean, spread = candidate.get(f"{name}_to_preset"), candidate.get(f"{name}_to_preset_sd")
+        difference = f"{mean:+.2g}" if candidate["trial"] and mean is not None else ""
+        cells += [
+            f"{candidate[name]:.4g}",
+            difference + (f" ±{spread:.1g}" if difference and spread is not None else ""),
+        ]
     return cells
 
 
 def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Headings of the costs that were measured for any of these candidates."""
-    return [heading for name, heading in COST_HEADINGS.items() if any(name in (one["cost"] or {}) for one in shown)]
+    """Return the headings of the costs that were measured for any of these candidates."""
+    return [
+        heading
+        for name, heading in COST_HEADINGS.items()
+        if any(name in (candidate["cost"] or {}) for candidate in shown)
+    ]
 
 
-def _cost(one: Mapping[str, Any]) -> list[str]:
-    """Cells for the headings of `_cost_headings`; empty if the cost was not measured."""
-    return [f"{need:,}" for need in one["cost"].values()] if one["cost"] else []
+def _cost(candidate: Mapping[str, Any]) -> list[str]:
+    """Return the cells for the headings of `_cost_headings`; empty if the cost was not measured."""
+    return [f"{need:,}" for need in candidate["cost"].values()] if candidate["cost"] else []

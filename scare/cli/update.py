@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.passes import LEARNED
+from scare.calibrator.plan_passes import LEARNED
 from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import STDOUT, emit, note
@@ -20,7 +20,7 @@ from scare.files import replacing
 from scare.upkeep.update import Update, adopt, make_learner
 from scare.upkeep.update import revert as revert_updates
 from scare.upkeep.update import update as update_calibrator
-from scare.words import suggestion
+from scare.words import listed, suggestion
 
 
 def update(
@@ -81,11 +81,11 @@ def update(
     if full:
         _print_retraining(trained, out, as_json)
         return
-    names = {one.device for one in readings}
+    names = {box.device for box in readings}
     others = sorted(set(model.inputs.scaling.devices) - names)
     if others and not device:  # all boxes share the file
-        box = f"add --device {min(names)}" if len(names) == 1 else "use --device"
-        note(f"This also changes {_listed(others)}; {box} to change one box.")
+        remedy = f"add --device {min(names)}" if len(names) == 1 else "use --device"
+        note(f"This also changes {listed(others)}; {remedy} to change one box.")
     _print_update(found, out, as_json)
 
 
@@ -100,10 +100,10 @@ def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]
 
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
-    """The readings of the device; a single table with another device's name is taken as this device's."""
-    named = [one for one in readings if one.device == device]
+    """Return the readings of the device; a single table under another name is taken as this device's."""
+    named = [box for box in readings if box.device == device]
     if not named and len(readings) > 1:
-        names = [one.device for one in readings]
+        names = [box.device for box in readings]
         raise UsageError(f"the tables have no device '{device}'{suggestion(device, names)}")
     return named[0] if named else replace(readings[0], device=device)
 
@@ -122,7 +122,8 @@ def _print_retraining(found: Any, out: Path, as_json: bool) -> None:
 
 def _print_update(found: Update, out: Path, as_json: bool) -> None:
     """Print how many pairs there were, whether the update is used, what it learned, and the errors."""
-    learned, unit = found.calibrator.facts[LEARNED], found.calibrator.target.unit
+    learned = found.calibrator.facts[LEARNED]
+    unit = found.calibrator.target.unit
     if as_json:
         facts: dict[str, Any] = {"file": str(out), "changed": found.changed, "pairs": found.pairs}
         emit({**facts, "rmse_before": found.before, "rmse_after": found.after, LEARNED: learned})
@@ -139,17 +140,9 @@ def _print_update(found: Update, out: Path, as_json: bool) -> None:
             f"RMSE on these pairs: {found.before:.4g} {unit}".rstrip() + f" before, {found.after:.4g} now.",
             markup=False,
         )
+        if factor := learned.get("interval_factor"):
+            STDOUT.print(f"Intervals are {factor:.3g} times as wide as after training.", markup=False)
     if not found.changed:
         pairs = make_learner(found.calibrator).settings.round
         note(f"An update is fitted every {pairs:,} pairs and tested on the next {pairs:,}.")
     note(f"Wrote the calibrator to {out}.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Join names as a sentence does.
-
-    >>> _listed(["PA991", "PA993", "PA997"])
-    'PA991, PA993 and PA997'
-    """
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -17,6 +17,7 @@ from scare.cli.options import Json, open_calibrator
 from scare.errors import ExitCode, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import ZIP
+from scare.export.scare_json import FixedPointError
 from scare.files import replacing
 
 EXPORT_COLUMNS = ("model", "runtime", "windows", "largest difference", "share of tolerance", "undecided", "result")
@@ -73,7 +74,7 @@ def verify(
 
 
 def _digest(model: str) -> str | None:
-    """The SHA-256 of a file; a published correction has none."""
+    """Return the SHA-256 of a file; a published correction has none."""
     path = Path(model)
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
@@ -83,15 +84,14 @@ def _show(certificate: Certificate) -> None:
     columns = {name: _column(result) for name, result in certificate.results.items() if result.windows}
     labels = next(iter(columns.values()))
     rows = [(label, *(column[label] for column in columns.values())) for label in labels]
-    made = certificate.made_with
-    show_table(f"Python, C, and C on {made['board']}", ("", *columns), rows)
+    show_table(f"Python, C, and C on {certificate.made_with['board']}", ("", *columns), rows)
     for name, result in certificate.results.items():
         if result.absent:
             STDOUT.print(f"{name}: {result.absent}", markup=False)
-        for one in result.windows.listed[:SHOWN] if result.windows else ():
+        for window in result.windows.listed[:SHOWN] if result.windows else ():
             STDOUT.print(
-                f"{name}, window {one.index} ({one.kind}): tokens that differ: {one.tokens}, activations up to"
-                f" {one.from_tie:.1g} from zero; results {one.difference:.1g} apart",
+                f"{name}, window {window.index} ({window.kind}): tokens that differ: {window.tokens}, activations up to"
+                f" {window.from_tie:.1g} from zero; results {window.difference:.1g} apart",
                 markup=False,
             )
     failed = [name for name in columns if certificate.results[name].reasons]
@@ -100,7 +100,7 @@ def _show(certificate: Certificate) -> None:
 
 
 def _column(result: ArithmeticResult) -> dict[str, str]:
-    """The column of an arithmetic in the printed table, by row label."""
+    """Return the column of an arithmetic in the printed table, by row label."""
     windows, streaming = result.windows, result.streaming
     assert windows
     assert streaming
@@ -111,6 +111,8 @@ def _column(result: ArithmeticResult) -> dict[str, str]:
         **_agreement_rows("windows", windows),
         "equal codes": f"{windows.equal_codes:.4%} of {windows.tokens:,}" if windows.tokens else "none",
         "ties": "" if result.ties is None else f"{result.ties:.3%}",
+        "minus float32: mean [sd]": _share(result.fixed_point, "mean"),
+        "minus float32: sd [sd]": _share(result.fixed_point, "sd"),
         "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
         "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
         "windows over 1e-05, explained by float32 rounding": f"{windows.beyond:,}",
@@ -120,8 +122,13 @@ def _column(result: ArithmeticResult) -> dict[str, str]:
     }
 
 
+def _share(error: FixedPointError | None, what: str) -> str:
+    """Print mean or sd of fixed point minus float32, in standard deviations of the target; empty in float32."""
+    return f"{getattr(error, what) / error.deviation:.1e}" if error else ""
+
+
 def _agreement_rows(what: str, agreement: Agreement) -> dict[str, str]:
-    """Rows of the table: how many windows were compared, and how many agree bit for bit."""
+    """Return the rows of the table: how many windows were compared, and how many agree bit for bit."""
     return {
         what: f"{sum(agreement.windows.values()):,}",
         f"{what}, host = board": f"{agreement.equal_bits['host_board']:,}",
@@ -134,21 +141,26 @@ def verify_export(path: Path, trust: bool, as_json: bool) -> None:
     with open_export(path, trust) as (folder, _):
         note(f"Running the code in {path} in a separate process, with limits of time and memory.")
         compared = verify_in_child(folder)
-    failed = [one for one in compared if one.reasons]
+    failed = [comparison for comparison in compared if comparison.reasons]
     if as_json:
-        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(one) for one in compared]})
+        emit({"export": str(path), "passed": not failed, "runtimes": [asdict(comparison) for comparison in compared]})
     else:
-        rows = [_row(one) for one in compared]
+        rows = [_row(comparison) for comparison in compared]
         show_table(f"{path}: golden vectors", EXPORT_COLUMNS, rows)
         STDOUT.print("FAILED" if failed else "PASSED", style="red" if failed else "green")
-    for one in failed:
-        for reason in one.reasons:
-            note(f"{one.model} failed in {one.runtime}: {reason}")
+    for comparison in failed:
+        for reason in comparison.reasons:
+            note(f"{comparison.model} failed in {comparison.runtime}: {reason}")
     if failed:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 
 
-def _row(one: Comparison) -> tuple[str, ...]:
-    """Cells for `EXPORT_COLUMNS`."""
-    numbers = (f"{one.windows:,}", f"{one.largest:.2g}", f"{one.share:.1%}", f"{len(one.ties):,}")
-    return (one.model, one.runtime, *numbers, "failed" if one.reasons else "passed")
+def _row(comparison: Comparison) -> tuple[str, ...]:
+    """Return the cells for `EXPORT_COLUMNS`."""
+    numbers = (
+        f"{comparison.windows:,}",
+        f"{comparison.largest:.2g}",
+        f"{comparison.share:.1%}",
+        f"{len(comparison.ties):,}",
+    )
+    return (comparison.model, comparison.runtime, *numbers, "failed" if comparison.reasons else "passed")

@@ -39,16 +39,20 @@ def watch(
     with progress("watching", "device") as (bar, task):
         bar.update(task, total=len(readings))
         watched = watch_fleet(calibrator, readings, lambda name: bar.update(task, advance=1, device=name))
-    page, plain = make_watch_page(watched, calibrator), watch_as_dict(watched)
-    for name, text in (("watch.json", json.dumps(plain, indent=1, allow_nan=False)), ("watch.html", page)):
+    plain = watch_as_dict(watched)
+    texts = {
+        "watch.json": json.dumps(plain, indent=1, allow_nan=False),
+        "watch.html": make_watch_page(watched, calibrator),
+    }
+    for name, text in texts.items():
         with replacing(out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if as_json:
         emit({"page": str(out / "watch.html"), **plain})
     else:
         rows = [
-            [one.device, one.state.label, f"{one.score:.2f}", "; ".join(piece.sentence for piece in one.evidence)]
-            for one in watched.boxes
+            [box.device, box.state.label, f"{box.score:.2f}", "; ".join(piece.sentence for piece in box.evidence)]
+            for box in watched.boxes
         ]
         show_table("boxes, worst first", ["box", "state", "score", "evidence"], rows)
     for line in watched.notes:
@@ -63,10 +67,10 @@ def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_colum
     for file in files:
         times, guessed = find_time_and_device(file, options.split_names(time) if time else ())
         mapping = ColumnMapping(times, calibrator.inputs.channels, None, device_column or guessed, sort=True)
-        for one in read_readings(file, mapping):
-            boxes.setdefault(one.device, []).append(one)
+        for box in read_readings(file, mapping):
+            boxes.setdefault(box.device, []).append(box)
     joined = []
     for parts in boxes.values():
-        frame = pl.concat([one.frame for one in parts]).unique(TIME, keep="first", maintain_order=True).sort(TIME)
+        frame = pl.concat([box.frame for box in parts]).unique(TIME, keep="first", maintain_order=True).sort(TIME)
         joined.append(Readings(parts[0].device, frame, parts[0].channels))
     return joined

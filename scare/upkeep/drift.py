@@ -11,7 +11,7 @@ of a period:
 compared with training by the population stability index (PSI). A change is measured in alarm units: the change that one
 healthy box in a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation),
 whichever is larger. Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has the false alarms
-on other fleets. Goes to `report/page`; `live_drift` does the same as readings arrive.
+on other fleets. `report/page` shows the report; `live_drift` does the same as readings arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ FLEET_MEASURES = ("neighbours", "gain", "humidity", "night", "response", "liveli
 
 USUAL_DAYS, RECENT_DAYS = 14, 7  # the first days are a box's baseline, the last days are compared with it
 MEASURED_HOURS = 12  # hours of a day that must have a value for the day to count
-FEWEST_DAYS = 4  # days needed to compare two with two
+FEWEST_DAYS = 4  # days needed to compare two days with two others
 LONGEST_STEP_HOURS = 24 // MEASURED_HOURS
 SPREAD_FACTOR = 5.0  # an alarm unit is at least five times the spread of the boxes
 ENOUGH_BOXES = 5  # boxes needed to estimate their spread
@@ -63,7 +63,7 @@ class DriftState(IntEnum):
 
     @property
     def label(self) -> str:
-        """The state as people read it.
+        """The state as shown to people.
 
         >>> DriftState.RECOLLOCATE.label
         're-collocate'
@@ -209,16 +209,18 @@ class DriftMeter:
 
     def sum_day(self, hours: np.ndarray) -> np.ndarray:
         """Sum up a day's hours [boxes, 24, 1 + channels] for `measure`: [boxes, sums]."""
-        calibrated, channels, sensor = hours[..., 0], hours[..., 1:], hours[..., 1]  # the sensor is the first channel
-        fleet, air = fleet_median(calibrated), fleet_median(channels)
+        calibrated, channels = hours[..., 0], hours[..., 1:]
+        sensor = hours[..., 1]  # the first channel
+        fleet, air = fleet_median(calibrated), fleet_median(channels)  # [24], [24, channels]
         excess = np.clip(calibrated - fleet, -CLIPPED, CLIPPED)
-        humid = np.zeros(len(fleet)) if self.humidity is None else air[:, self.humidity]
-        cleanest = fleet <= np.sort(fleet)[CLEAN_HOURS - 1]
-        clean = np.where(cleanest, excess, np.nan)
-        known, stuck = np.isfinite(calibrated), (np.diff(sensor, axis=1) == 0).sum(axis=1)
-        parts = [
-            _line_sums(excess, np.stack([fleet, humid], axis=1)),
-            np.stack([np.isfinite(clean).sum(axis=1), np.nansum(clean, axis=1)], axis=1),
+        humidity = np.zeros(len(fleet)) if self.humidity is None else air[:, self.humidity]
+        is_cleanest = fleet <= np.sort(fleet)[CLEAN_HOURS - 1]
+        clean_excess = np.where(is_cleanest, excess, np.nan)
+        known = np.isfinite(calibrated)
+        stuck = (np.diff(sensor, axis=1) == 0).sum(axis=1)
+        parts = [  # as `sizes` lists them
+            _line_sums(excess, np.stack([fleet, humidity], axis=1)),
+            np.stack([np.isfinite(clean_excess).sum(axis=1), np.nansum(clean_excess, axis=1)], axis=1),
             _change_sums(sensor, air[:, 0]),
             # Hours with a value, hours in which the sensor repeats the one before, hours in which any box has a value.
             np.stack([known.sum(axis=1), stuck, np.full(len(known), known.any(axis=0).sum())], axis=1),
@@ -232,22 +234,23 @@ class DriftMeter:
 
         NaN where there are too few hours.
         """
-        line, night, changes, counts, levels, bins = np.split(sums, list(accumulate(self.sizes))[:-1], axis=-1)
-        neighbours, gain, humidity = np.moveaxis(_solve_line(line), -1, 0)
+        line, clean, changes, counts, levels, bins = np.split(sums, list(accumulate(self.sizes))[:-1], axis=-1)
+        neighbours, excess_gain, humidity = np.moveaxis(_solve_line(line), -1, 0)
+        night = _ratio(clean[..., 1], clean[..., 0])  # mean excess in the clean hours
         fleet_squares, products, own_squares, own_changes = np.moveaxis(changes, -1, 0)
         response = _ratio(products, fleet_squares)  # slope of a box's changes on those of the fleet
         # The logarithm of the root mean square of the sensor's changes.
         liveliness = np.log(np.maximum(_ratio(own_squares, own_changes), 1e-12)) / 2
-        known, stuck, hours = np.moveaxis(counts, -1, 0)
+        known_hours, stuck_hours, all_hours = np.moveaxis(counts, -1, 0)
         shifts = np.moveaxis(_solve_line(self._by_channel(levels))[..., 0], -1, 0)  # one for each channel
         stability = np.moveaxis(_population_stability(self._by_channel(bins)), -1, 0)
-        shared = line[..., 0]  # hours in which there was a fleet
+        fleet_hours = line[..., 0]  # hours in which the box and the fleet have a value
         columns = [  # in the order of `measures`
-            *_if_enough(shared, neighbours, 1 + gain, humidity, _ratio(night[..., 1], night[..., 0]), response),
-            *_if_enough(known, liveliness, _ratio(stuck, known)),
-            1 - _ratio(known, hours),
-            *_if_enough(shared, *shifts),
-            *_if_enough(known, *stability),
+            *_if_enough(fleet_hours, neighbours, 1 + excess_gain, humidity, night, response),
+            *_if_enough(known_hours, liveliness, _ratio(stuck_hours, known_hours)),
+            1 - _ratio(known_hours, all_hours),
+            *_if_enough(fleet_hours, *shifts),
+            *_if_enough(known_hours, *stability),
         ]
         return np.stack(columns, axis=-1)
 
@@ -266,8 +269,8 @@ def watch(
     step_hours = calibrator.inputs.step_seconds / HOUR
     if step_hours > LONGEST_STEP_HOURS:
         raise DataError(
-            f"the model reads every {step_hours:g} hours; watching needs a reading at least every"
-            f" {LONGEST_STEP_HOURS} hours"
+            f"the model takes a reading every {step_hours:g} hours, but drift can only be measured with one at least"
+            f" every {LONGEST_STEP_HOURS} hours"
         )
     boxes = []
     for box in readings:
@@ -281,10 +284,12 @@ def watch(
 def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     """Like `watch`, for hourly means."""
     meter = drift_meter(calibrator)
-    sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(hours.values.shape[1])], axis=1)
-    days, lengths = sums.shape[1], split_days(sums.shape[1])
+    days = hours.values.shape[1]
+    sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(days)], axis=1)
+    lengths = split_days(days)  # days in the first and in the last period
     daily = [assess(periods(sums[:, : day + 1], meter, *lengths), meter) for day in range(days)]
-    history, latest = np.stack([day.scores for day in daily], axis=1), daily[-1]
+    history = np.stack([assessment.scores for assessment in daily], axis=1)
+    latest = daily[-1]
     measured = (known_hours(sums, meter) >= MEASURED_HOURS).sum(axis=1)
     boxes = [
         BoxReport(
@@ -299,11 +304,11 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     ]
     boxes.sort(key=lambda box: (-box.state, -box.score, box.device))
     notes = _notes(calibrator, len(boxes), days, lengths)
-    few = [box.device for box in boxes if box.days < sum(lengths) and lengths[0]]
-    if few:
+    incomplete = [box.device for box in boxes if box.days < sum(lengths) and lengths[0]]
+    if incomplete:
         notes.append(
-            f"{', '.join(few)}: fewer than {sum(lengths)} days have {MEASURED_HOURS} hours of values, so no change can"
-            " be measured"
+            f"{', '.join(incomplete)}: fewer than {sum(lengths)} days have {MEASURED_HOURS} hours of values, so no"
+            " change can be measured"
         )
     return FleetReport(tuple(boxes), hours.first, days, tuple(notes))
 
@@ -338,7 +343,7 @@ def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: i
 
 
 def known_hours(sums: np.ndarray, meter: DriftMeter) -> np.ndarray:
-    """The number of hours with a value in each day [boxes, days, sums]: [boxes, days]."""
+    """Return the number of hours with a value in each day, [boxes, days], from daily sums [boxes, days, sums]."""
     return np.asarray(sums[..., sum(meter.sizes[:3])])  # the first of the counts, the fourth part of a day's sums
 
 
@@ -356,16 +361,16 @@ def assess(periods: Periods, meter: DriftMeter) -> Assessment:
     # The state that each measure leads to [boxes, measures]: how many thresholds it reaches, up to the rule's worst.
     states = sum((np.nan_to_num(units) >= threshold).astype(int) for threshold in THRESHOLDS.values())
     states = np.minimum(states, [rule.worst for rule in rules])
-    # A change over few days, or of one of two boxes (which one drifts?), leads to a look at most; a level to any state.
-    short = (periods.usual_days < USUAL_DAYS) | (periods.recent_days < RECENT_DAYS)
-    doubtful = short | (has_fleet.sum() == 2)
-    change = np.array([rule.change for rule in rules])
-    states = np.where(change & doubtful[:, None], np.minimum(states, DriftState.LOOK), states)
+    # A change over few days, or of one of two boxes (which one drifts?), leads to LOOK at most; a level to any state.
+    is_short = (periods.usual_days < USUAL_DAYS) | (periods.recent_days < RECENT_DAYS)
+    is_doubtful = is_short | (has_fleet.sum() == 2)
+    is_change = np.array([rule.change for rule in rules])
+    states = np.where(is_change & is_doubtful[:, None], np.minimum(states, DriftState.LOOK), states)
     return Assessment(names, values, units, np.asarray(states.max(axis=1), int))
 
 
 def drift_meter(calibrator: Calibrator) -> DriftMeter:
-    """The meter for a calibrator's boxes; an older file holds no bins, so they come from its validation windows."""
+    """Return the meter for a calibrator's boxes; an older file has no bins, so its validation windows give them."""
     names = tuple(channel.name for channel in calibrator.inputs.channels)
     if calibrator.training_hours is not None:
         return DriftMeter(names, calibrator.training_hours)
@@ -381,14 +386,14 @@ def training_hours(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
 
     Each bin holds an eighth of a channel's hourly means.
     """
-    rows = [_scaled(inputs, box.device, inputs.select(box)) for box in readings]
-    hours = [hourly(box.times, part)[1] for box, part in zip(readings, rows, strict=True)]
-    return bin_borders(np.concatenate(hours)).astype(np.float32)
+    means = [hourly(box.times, _scaled(inputs, box.device, inputs.select(box)))[1] for box in readings]
+    return bin_borders(np.concatenate(means)).astype(np.float32)
 
 
 def box_hours(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
-    """The hours since 1970 in which a box has rows, and their means [hours, 1 + channels]."""
-    table, inputs = calibrator.predict(readings), calibrator.inputs
+    """Return the hours since 1970 in which a box has rows, and their means [hours, 1 + channels]."""
+    inputs = calibrator.inputs
+    table = calibrator.predict(readings)
     calibrated = table[CALIBRATED].fill_null(np.nan).to_numpy()
     rows = scaled_rows(inputs, readings.device, calibrated, inputs.select(readings))
     kept = (table[FLAGS].to_numpy() & LEFT_OUT) == 0
@@ -396,21 +401,22 @@ def box_hours(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, n
 
 
 def scaled_rows(inputs: Inputs, device: str, calibrated: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Calibrated values [n] and readings [n, channels] of a device, scaled [n, 1 + channels]."""
+    """Return the calibrated values [n] and readings [n, channels] of a device, scaled [n, 1 + channels]."""
     return np.column_stack([inputs.scaling.target.apply(calibrated[:, None]), _scaled(inputs, device, values)])
 
 
 def hourly(times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The hours of `times` (seconds), and the mean of the known values of the rows [n, columns] in each.
+    """Return the hours of `times` (seconds), and the mean of the known values of the rows [n, columns] in each.
 
     >>> hourly(np.array([0.0, 1800.0, 3600.0]), np.array([[1.0], [2.0], [np.nan]]))
     (array([0, 1]), array([[1.5], [nan]]))
     """
-    hours, place = np.unique((times // HOUR).astype(np.int64), return_inverse=True)
+    hours, hour_index = np.unique((times // HOUR).astype(np.int64), return_inverse=True)
     known = np.isfinite(rows)
-    totals, counts = np.zeros((len(hours), rows.shape[1])), np.zeros((len(hours), rows.shape[1]))
-    np.add.at(totals, place, np.where(known, rows, 0.0))
-    np.add.at(counts, place, known)
+    totals = np.zeros((len(hours), rows.shape[1]))
+    counts = np.zeros((len(hours), rows.shape[1]))
+    np.add.at(totals, hour_index, np.where(known, rows, 0.0))
+    np.add.at(counts, hour_index, known)
     return hours, np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=counts > 0)
 
 
@@ -420,7 +426,8 @@ def align_boxes(boxes: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Hours:
     A box is its device name, its hours since 1970 [n] and their means [n, 1 + channels].
     """
     known = [hours for _, hours, _ in boxes if len(hours)]
-    first, last = min(hours[0] for hours in known) // 24, max(hours[-1] for hours in known) // 24
+    first = min(hours[0] for hours in known) // 24
+    last = max(hours[-1] for hours in known) // 24
     columns = boxes[0][2].shape[1]
     values = np.full((len(boxes), (last - first + 1) * 24, columns), np.nan)
     for index, (_, hours, means) in enumerate(boxes):
@@ -429,18 +436,18 @@ def align_boxes(boxes: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Hours:
 
 
 def bin_borders(rows: np.ndarray) -> np.ndarray:
-    """The inner borders of bins that hold equal shares of the rows [n, channels]: [7, channels]."""
+    """Return the inner borders of bins that hold equal shares of the rows [n, channels]: [7, channels]."""
     return np.nanquantile(rows, np.arange(1, BINS) / BINS, axis=0)
 
 
 def fleet_median(values: np.ndarray) -> np.ndarray:
-    """The median over boxes [boxes, hours, …], NaN in hours with a value of fewer than `FEWEST_BOXES`."""
+    """Return the median over boxes [boxes, hours, …], NaN in hours with a value of fewer than `FEWEST_BOXES`."""
     enough = np.isfinite(values).sum(axis=0) >= FEWEST_BOXES
     return np.where(enough, median(values, 0), np.nan)
 
 
 def median(values: np.ndarray, axis: int) -> np.ndarray:
-    """The median of the known values along an axis, NaN where there is none.
+    """Return the median of the known values along an axis, NaN where there is none.
 
     >>> median(np.array([[3.0, np.nan, 1.0], [np.nan] * 3]), 1)
     array([ 2., nan])
@@ -452,7 +459,7 @@ def median(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _scaled(inputs: Inputs, device: str, values: np.ndarray) -> np.ndarray:
-    """The usable readings [n, channels] in the scale of a device, or of the fleet if it was not in training."""
+    """Return the usable readings [n, channels] in the scale of a device, or of the fleet if it was not in training."""
     return (inputs.scaling.known(device) or inputs.scaling.fleet).apply(inputs.usable_rows(values)[0])
 
 
@@ -460,20 +467,19 @@ def _scaled(inputs: Inputs, device: str, values: np.ndarray) -> np.ndarray:
 
 
 def _line_sums(excess: np.ndarray, regressors: np.ndarray) -> np.ndarray:
-    """Normal equations of `excess` [boxes, hours] on 1 and `regressors` [hours, n]: [boxes, (n+1)(n+2)/2 + n+1].
+    """Return the normal equations of `excess` [boxes, hours] on 1 and `regressors` [hours, n].
 
-    They are sums over hours, so those of a period are the sum of its days'.
+    They are sums over hours, [boxes, (n+1)(n+2)/2 + n+1], so those of a period are the sum of its days'.
     """
     known = np.isfinite(excess) & np.isfinite(regressors).all(axis=1)
     design = np.nan_to_num(np.column_stack([np.ones(len(regressors)), regressors]))
-    explained = np.where(known, excess, 0.0)
     upper = np.triu_indices(design.shape[1])
     squares = (design[:, :, None] * design[:, None, :])[:, *upper]
-    return np.concatenate([known @ squares, explained @ design], axis=1)
+    return np.concatenate([known @ squares, np.where(known, excess, 0.0) @ design], axis=1)
 
 
 def _solve_line(sums: np.ndarray) -> np.ndarray:
-    """Ridge regression from the normal equations of `_line_sums`: coefficients [..., n]."""
+    """Solve ridge regression from the normal equations of `_line_sums`: coefficients [..., n]."""
     size = {9: 3, 5: 2}[sums.shape[-1]]  # number of coefficients
     square = np.zeros((*sums.shape[:-1], size, size))
     rows, columns = np.triu_indices(size)
@@ -482,11 +488,13 @@ def _solve_line(sums: np.ndarray) -> np.ndarray:
 
 
 def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
-    """Sums over changes from hour to hour of each box's sensor [boxes, hours] and of the fleet's median [hours].
+    """Return sums over hourly changes for each box, [boxes, 4], from its `sensor` and the fleet's median `air` [hours].
 
-    In this order [boxes, 4]: squares of the fleet's changes, products of both, squares of the box's, their number.
+    They are the fleet's change squared and box × fleet, over hours known to both; then the box's change squared and the
+    number of its changes. A box's changes are clipped at ±`CLIPPED`.
     """
-    change, fleet_change = np.clip(np.diff(sensor, axis=1), -CLIPPED, CLIPPED), np.diff(air)
+    change = np.clip(np.diff(sensor, axis=1), -CLIPPED, CLIPPED)
+    fleet_change = np.diff(air)
     both = np.isfinite(change) & np.isfinite(fleet_change)
     squares = both @ np.nan_to_num(fleet_change**2)
     products = np.where(both, change * fleet_change, 0.0).sum(axis=1)
@@ -494,13 +502,13 @@ def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
 
 
 def _bin_counts(channel: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """How many hours of a channel [boxes, hours] are in each bin of training [boxes, bins]."""
+    """Return how many hours of a channel [boxes, hours] are in each bin of training [boxes, bins]."""
     place = np.searchsorted(borders, channel)
     return ((place[..., None] == np.arange(BINS)) & np.isfinite(channel)[..., None]).sum(axis=1)
 
 
 def _population_stability(bins: np.ndarray) -> np.ndarray:
-    """PSI of counts [..., bins] against equal shares; half an hour is added to each bin, so that none is empty.
+    """Return the PSI of counts [..., bins] against equal shares; each bin gets half an hour more, so none is empty.
 
     >>> _population_stability(np.array([[10.0] * 8, [80.0] + [0.0] * 7]))
     array([0. , 4.23])
@@ -510,12 +518,12 @@ def _population_stability(bins: np.ndarray) -> np.ndarray:
 
 
 def _if_enough(hours: np.ndarray, *measures: np.ndarray) -> list[np.ndarray]:
-    """The measures, NaN where they come from fewer than `FEWEST_HOURS` hours."""
+    """Return the measures, NaN where they come from fewer than `FEWEST_HOURS` hours."""
     return [np.where(hours >= FEWEST_HOURS, measure, np.nan) for measure in measures]
 
 
 def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """total / count, NaN where the count is 0."""
+    """Divide total by count, NaN where the count is 0."""
     return np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0)
 
 
@@ -523,27 +531,27 @@ def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def _change(rule: DriftRule, now: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """The value of a measure that its rule assesses [boxes]: its change, the logarithm of a ratio, or its level."""
+    """Return the value that the rule of a measure assesses [boxes]: its change, the log of a ratio, or its level."""
     if rule.ratio:
         return np.log(np.maximum(now, MIN_GAIN) / np.maximum(usual, MIN_GAIN))
     return now - usual if rule.change else now
 
 
 def _alarm_units(values: np.ndarray, rules: Sequence[DriftRule]) -> np.ndarray:
-    """The alarm unit of each measure [measures]: the rule's, or a multiple of the boxes' spread if that is more."""
+    """Return the alarm unit of each measure [measures]: the rule's, or a multiple of the boxes' spread if larger."""
     unit = np.array([rule.unit for rule in rules])
-    known = np.isfinite(values).sum(axis=0)
+    boxes = np.isfinite(values).sum(axis=0)  # with a value of the measure
     spread = SPREAD_FACTOR * MAD_TO_SD * median(np.abs(values), 0)  # `values` are relative to their median
     compares_boxes = np.array([rule.change and rule.fleet for rule in rules])
-    of_fleet = np.where(known >= ENOUGH_BOXES, np.fmax(unit, spread), MIN_SPREAD * unit)
-    return np.where(compares_boxes & (known > 0), of_fleet, unit)
+    of_fleet = np.where(boxes >= ENOUGH_BOXES, np.fmax(unit, spread), MIN_SPREAD * unit)
+    return np.where(compares_boxes & (boxes > 0), of_fleet, unit)
 
 
 # Evidence and notes
 
 
 def _find_evidence(assessment: Assessment, box: int, calibrator: Calibrator) -> tuple[Evidence, ...]:
-    """The evidence that the box at index `box` drifts, strongest first."""
+    """Return the evidence that the box at index `box` drifts, strongest first."""
     units = np.nan_to_num(assessment.units[box], nan=0.0)
     strongest = [at for at in np.argsort(-units) if units[at] >= WORTH_SHOWING][:SHOWN_EVIDENCE]
     evidence = []
@@ -557,34 +565,35 @@ def _find_evidence(assessment: Assessment, box: int, calibrator: Calibrator) -> 
 
 @dataclass(frozen=True)
 class _UnitFormatter:
-    """Writes a change in scaled units as one in the unit of the target or of a channel: "3.2 µg/m³ higher"."""
+    """Formats a change in scaled units in the unit of the target or of a channel: "3.2 µg/m³ higher"."""
 
     calibrator: Calibrator
 
     def target(self, value: float) -> str:
-        """A change of the calibrated value, given in the target's scale."""
+        """Return a change of the calibrated value, given in the target's scale."""
         scale = float(self.calibrator.inputs.scaling.target.scale[0])
         return _higher(value * scale, self.calibrator.target)
 
     def channel(self, value: float, name: str) -> str:
-        """A change of the channel `name`, given in the fleet's scale."""
+        """Return a change of the channel `name`, given in the fleet's scale."""
         at = [channel.name for channel in self.calibrator.inputs.channels].index(name)
         scale = float(self.calibrator.inputs.scaling.fleet.scale[at])
         return _higher(value * scale, self.calibrator.inputs.channels[at])
 
     def humidity(self) -> str:
-        """One scaled unit of the humidity channel, in % RH."""
-        at = next(at for at, one in enumerate(self.calibrator.inputs.channels) if is_called(one.name, "RH"))
+        """Return one scaled unit of the humidity channel, in % RH."""
+        channels = self.calibrator.inputs.channels
+        at = next(at for at, channel in enumerate(channels) if is_called(channel.name, "RH"))
         return f"{float(self.calibrator.inputs.scaling.fleet.scale[at]):.3g} % RH"
 
 
 def _higher(value: float, channel: Channel) -> str:
-    """Write a difference in the channel's unit, such as "3.2 µg/m³ higher"."""
+    """Format a difference in the channel's unit, such as "3.2 µg/m³ higher"."""
     return f"{abs(value):.3g} {display_unit(channel.unit)}".strip() + (" higher" if value > 0 else " lower")
 
 
 def _percent_more(logarithm: float) -> str:
-    """Write the logarithm of a ratio, such as "12 % more"."""
+    """Format the logarithm of a ratio, such as "12 % more"."""
     return f"{100 * abs(np.expm1(logarithm)):.0f} % {'more' if logarithm > 0 else 'less'}"
 
 
@@ -617,7 +626,7 @@ SENTENCES: dict[str, Callable[[float, _UnitFormatter, str], str]] = {
 
 
 def _notes(calibrator: Calibrator, boxes: int, days: int, lengths: tuple[int, int]) -> list[str]:
-    """What could not be assessed in a fleet of this size over these days, and why."""
+    """Return what could not be assessed in a fleet of this size over these days, and why."""
     notes = []
     if boxes == 1:
         notes.append(

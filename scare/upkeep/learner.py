@@ -8,7 +8,7 @@ fitted. It becomes active only if it beats both the active coefficients and the 
 next round, which it has not seen. As soon as the shipped calibrator is better, the correction is dropped.
 
 The state takes at most 236 bytes, and 244 as the blob in which it survives a loss of power. A blob is little-endian
-words: a mark of its arithmetic, the identity of its calibrator, the state, a CRC-32. Python and C agree in every bit
+words: a tag for its arithmetic, the identity of its calibrator, the state, a CRC-32. Python and C agree in every bit
 (`runtime/src/scare_learn.h`, with the same two arithmetics), so a computer can read what a board has learned.
 """
 
@@ -42,7 +42,7 @@ MOST_EXPLAINED = 4.0  # most that it may explain, in variances of the target: a 
 # Words of moments, products, square, active and shadow in a blob.
 SIZES = MAX_COEFFICIENTS * (MAX_COEFFICIENTS + 1) // 2, MAX_COEFFICIENTS, 1, MAX_COEFFICIENTS, MAX_COEFFICIENTS
 SUMS = 3  # squared errors of a round: as shipped, active, candidate
-BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1  # mark and identity, arrays, sums of two words, counters, CRC-32
+BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1  # tag and identity, arrays, sums of two words, counters, CRC-32
 
 FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # fractional bits in fixed point
 LARGEST_FEATURE = (1 << 15) - 1
@@ -69,7 +69,7 @@ class LearnerSettings:
 
 
 def learner_settings(inputs: Inputs) -> LearnerSettings:
-    """The settings for a calibrator's inputs: its time step turns hours into numbers of pairs."""
+    """Return the settings for a calibrator's inputs: its time step turns hours into numbers of pairs."""
     hours = inputs.step_seconds / 3600
     size = min(len(inputs.channels) + 2, MAX_COEFFICIENTS)
     bits = min(max(round(log2(24 * REMEMBERED_DAYS / hours)), 4), 16)
@@ -100,7 +100,7 @@ class LearnerState:
 
     @staticmethod
     def empty(size: int, number: type[np.generic], sums: type[np.generic]) -> "LearnerState":
-        """The state before any pair, for `size` coefficients."""
+        """Return the state before any pair, for `size` coefficients; `number` is the type of all arrays but `sums`."""
         sizes = (size * (size + 1) // 2, size, 1, size, size)
         moments, products, square, active, shadow = (np.zeros(length, number) for length in sizes)
         return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))
@@ -144,7 +144,7 @@ class Learner:
 
     @property
     def coefficients(self) -> np.ndarray:
-        """The active coefficients: of the value, of the inputs, of 1 [n]."""
+        """The active coefficients [n]: of the calibrated value, of each input, and the constant."""
         return self.state.active.astype(np.float64) * self._arithmetic.unit
 
     def learn(self, features: np.ndarray, residual: float) -> PairOutcome:
@@ -152,11 +152,13 @@ class Learner:
 
         Both are scaled. The last pair of a round also decides on the candidate and fits the next one.
         """
-        features, state, rounded = np.asarray(features, np.float32), self.state, np.float32(residual)
+        features, rounded = np.asarray(features, np.float32), np.float32(residual)
         if not (np.isfinite(features).all() and abs(rounded) <= LIMIT):
             return PairOutcome.REFUSED
+        state = self.state
         self._arithmetic.take(self.settings, state, features, rounded)
-        state.taken, state.in_round = (state.taken + 1) & 0xFFFFFFFF, state.in_round + 1  # wraps as uint32 does in C
+        state.taken = (state.taken + 1) & 0xFFFFFFFF  # wraps as uint32 does in C
+        state.in_round += 1
         if state.in_round < self.settings.round:
             return PairOutcome.TAKEN
         outcome = self._arithmetic.compare_errors(state)
@@ -164,7 +166,8 @@ class Learner:
             state.active = state.shadow.copy()
         elif outcome is PairOutcome.REVERTED:
             self.revert()
-        state.in_round, state.sums = 0, np.zeros_like(state.sums)
+        state.in_round = 0
+        state.sums = np.zeros_like(state.sums)
         self._arithmetic.propose(self.settings, state)
         return outcome
 
@@ -172,14 +175,15 @@ class Learner:
         """Make the candidate of all pairs so far active without a test, and begin a new round."""
         self._arithmetic.propose(self.settings, self.state)
         self.state.active = self.state.shadow.copy()
-        self.state.in_round, self.state.sums = 0, np.zeros_like(self.state.sums)
+        self.state.in_round = 0
+        self.state.sums = np.zeros_like(self.state.sums)
 
     def revert(self) -> None:
         """Return to the shipped calibrator, but keep the sums of all pairs."""
         self.state.active = np.zeros_like(self.state.active)
 
     def store(self) -> bytes:
-        """The state as a blob."""
+        """Return the state as a blob."""
         return self.state.store(self._arithmetic.mark, self.identity)
 
     def restore(self, blob: bytes) -> None:
@@ -205,9 +209,9 @@ class LearnerArithmetic(ABC):
 
     @abstractmethod
     def compare_errors(self, state: LearnerState) -> PairOutcome:
-        """BETTER if the candidate was clearly nearer to the round's references, REVERTED if the shipped calibrator was.
+        """Return BETTER if the candidate was clearly nearer to the round's references, else REVERTED or TAKEN.
 
-        Otherwise TAKEN: the active coefficients stay.
+        REVERTED means that the shipped calibrator was clearly nearer, TAKEN that the active coefficients stay.
         """
 
     @abstractmethod
@@ -252,11 +256,11 @@ class _Float32(LearnerArithmetic):
         if not self._is_plausible(state, solution):
             state.shadow = state.active.copy()
             return
-        move = solution - state.active
-        largest = np.abs(move).max()
-        if largest > STEP:  # shorten the whole move, which keeps its direction
-            move = move * (np.float32(STEP) / largest)
-        state.shadow = state.active + move
+        change = solution - state.active
+        largest = np.abs(change).max()
+        if largest > STEP:  # shorten the change as a whole, which keeps its direction
+            change = change * (np.float32(STEP) / largest)
+        state.shadow = state.active + change
 
     def _solve(self, settings: LearnerSettings, state: LearnerState) -> np.ndarray:
         """Solve (moments + prior) θ = products by the decomposition L D Lᵀ; only the upper triangle is used."""
@@ -285,17 +289,18 @@ class _Float32(LearnerArithmetic):
         residual_variance = state.square * weight - error * error
         with_references = variance + covariance  # covariance of values and references
         reference_variance = variance + covariance + covariance + residual_variance
-        follows = with_references > 0 and with_references * with_references >= np.float32(LEAST_CORRELATION**2) * (
+        correlates = with_references > 0 and with_references * with_references >= np.float32(LEAST_CORRELATION**2) * (
             variance * reference_variance
         )
         varies = reference_variance >= np.float32(LEAST_VARIANCE) * variance
         explained = self._dot(solution, state.products)
-        enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
-        return bool(follows and varies and enough and explained <= np.float32(MOST_EXPLAINED) * weight)
+        explains_enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
+        is_too_large = explained > np.float32(MOST_EXPLAINED) * weight
+        return bool(correlates and varies and explains_enough and not is_too_large)
 
     @staticmethod
     def _dot(coefficients: np.ndarray, features: np.ndarray) -> np.float32:
-        """The dot product, summed in the order of C."""
+        """Return the dot product, summed in the order of C."""
         total = coefficients[0] * features[0]
         for coefficient, feature in zip(coefficients[1:], features[1:], strict=True):
             total = total + coefficient * feature
@@ -303,7 +308,7 @@ class _Float32(LearnerArithmetic):
 
 
 class _FixedPoint(LearnerArithmetic):
-    """Fixed point, bit for bit as in `scare_learn_s32.c`.
+    """Fixed point, bit for bit as in `scare_learn_q.c`.
 
     Features and residuals have 12 bits after the point and fit 16; moments and coefficients have 24 and fit 32.
     """
@@ -314,7 +319,8 @@ class _FixedPoint(LearnerArithmetic):
 
     def take(self, settings: LearnerSettings, state: LearnerState, features: np.ndarray, residual: np.float32) -> None:
         # As `_Float32.take`; all products have 24 bits after the point.
-        clamped, rounded = self._to_fixed(features), int(self._to_fixed(np.array([residual]))[0])
+        clamped = self._to_fixed(features)
+        rounded = int(self._to_fixed(np.array([residual]))[0])
         first, second = np.triu_indices(settings.size)
         for array, products in (
             (state.moments, clamped[first] * clamped[second]),
@@ -346,12 +352,13 @@ class _FixedPoint(LearnerArithmetic):
         if not self._is_plausible(state, solution):
             state.shadow = state.active.copy()
             return
-        move = [number - int(old) for number, old in zip(solution, state.active, strict=True)]
-        step, largest = int(STEP * 2**COEFFICIENT_BITS), max(map(abs, move))
-        if largest > step:
+        changes = [number - int(old) for number, old in zip(solution, state.active, strict=True)]
+        largest = max(map(abs, changes))
+        step = int(STEP * 2**COEFFICIENT_BITS)
+        if largest > step:  # shorten the change as a whole, which keeps its direction
             share = quotient(step, largest)
-            move = [rounding_shift(one * share, COEFFICIENT_BITS) for one in move]
-        state.shadow = state.active + np.array(move, np.int32)
+            changes = [rounding_shift(change * share, COEFFICIENT_BITS) for change in changes]
+        state.shadow = state.active + np.array(changes, np.int32)
 
     def _solve(self, settings: LearnerSettings, state: LearnerState) -> list[int]:
         """Solve (moments + prior) θ = products by the decomposition L D Lᵀ, in words with 24 bits after the point."""
@@ -379,16 +386,17 @@ class _FixedPoint(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: list[int]) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
-        moments, products = [int(one) for one in state.moments], [int(one) for one in state.products]
+        moments = [int(number) for number in state.moments]
+        products = [int(number) for number in state.products]
         # The last feature is 1, so these are the total weight and the weighted sums of values and of residuals.
         weight, mean, error = moments[-1], moments[len(products) - 1], products[-1]
-        bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # leaves 20 bits after the point
+        bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # to shift a product by, which leaves 20 bits after the point
         variance = rounding_shift(moments[0] * weight - mean * mean, bits)  # of the values
         covariance = rounding_shift(products[0] * weight - mean * error, bits)  # of values and residuals
         residual_variance = rounding_shift(int(state.square[0]) * weight - error * error, bits)
         with_references = variance + covariance  # covariance of values and references
         reference_variance = variance + covariance + covariance + residual_variance
-        follows = (
+        correlates = (
             with_references > 0
             and with_references * with_references * int(1 / LEAST_CORRELATION**2) >= variance * reference_variance
         )
@@ -397,18 +405,18 @@ class _FixedPoint(LearnerArithmetic):
         explained = sum(number * product for number, product in zip(solution, products, strict=True))
         least = (int(state.square[0]) << COEFFICIENT_BITS) // int(1 / LEAST_EXPLAINED)
         most = int(MOST_EXPLAINED) * weight << COEFFICIENT_BITS
-        return follows and varies and least <= explained <= most
+        return correlates and varies and least <= explained <= most
 
     @staticmethod
     def _to_fixed(features: np.ndarray) -> np.ndarray:
-        """Features as integers with `FEATURE_BITS` after the point."""
+        """Return the features as integers with `FEATURE_BITS` after the point."""
         with np.errstate(over="ignore"):
             steps = np.floor(features * np.float32(1 << FEATURE_BITS) + np.float32(0.5))
         return np.clip(steps, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.int64)
 
     @staticmethod
     def _dot(coefficients: np.ndarray, features: np.ndarray) -> int:
-        """The dot product, exact in 64 bits, with `COEFFICIENT_BITS` + `FEATURE_BITS` after the point."""
+        """Return the dot product, exact in 64 bits, with `COEFFICIENT_BITS` + `FEATURE_BITS` after the point."""
         return int((coefficients.astype(np.int64) * features).sum())
 
 
@@ -428,7 +436,7 @@ def clamp_word(number: int) -> int:
 def quotient(number: int, divisor: int) -> int:
     """Divide a word by a positive word: the quotient has 24 bits after the point and is clamped to a word.
 
-    Boards have no 64-bit division: a 31-bit reciprocal by one 32-bit division and one Newton step replaces it.
+    Boards have no 64-bit division. In its place is a 31-bit reciprocal, by one 32-bit division and one Newton step.
 
     >>> quotient(3 << 20, 2 << 20) / 2**24
     1.5

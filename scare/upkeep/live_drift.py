@@ -1,10 +1,8 @@
-"""Drift of devices that report now, assessed at the end of every day as `drift.watch` would assess their readings.
-
-The thresholds of its alarms are those of `drift`.
+"""Drift of devices that report live, assessed at the end of every day as `drift.watch` would assess their readings.
 
 Each device takes about three kilobytes: the hours of two days, the sums of its first days and those of its last days.
 A day ends for all devices when half of the devices heard on it have been heard on a later day; rows of that day that
-arrive after its end do not count. Comes from `live/fleet`.
+arrive after its end do not count. Called by `live/fleet`.
 """
 
 from collections.abc import Mapping
@@ -28,9 +26,9 @@ from scare.upkeep.drift import (
 )
 from scare.windowing.device_arrays import DeviceArrays
 
-NEVER = -1  # stands for a day that has not been
-NOT_YET = -1  # stands for a state that is not known yet
-MAX_DEVICES = 10_000  # watched per model: more are no neighbours, and memory is for windows
+NEVER = -1  # in place of a day: there has been none
+NOT_YET = -1  # in place of a state: it is not known yet
+MAX_DEVICES = 10_000  # devices watched per model; more need no closer neighbours, and memory is for windows
 
 
 class DriftMonitor(DeviceArrays):
@@ -63,7 +61,7 @@ class DriftMonitor(DeviceArrays):
         return super().add(min(count, MAX_DEVICES - len(self)))
 
     def states(self, at: np.ndarray) -> np.ndarray:
-        """The drift states of devices [n], `NOT_YET` for those that are not watched."""
+        """Return the drift states of devices [n], `NOT_YET` for those that are not watched."""
         states = np.full(len(at), NOT_YET, np.int8)
         watched = at < len(self)
         states[watched] = self["state"][at[watched]]
@@ -76,17 +74,19 @@ class DriftMonitor(DeviceArrays):
         [n, 1 + channels].
         """
         kept = ((flags & LEFT_OUT) == 0) & (at < len(self))
-        at, rows, day = at[kept], rows[kept], (times[kept] // DAY).astype(np.int32)
-        hour, parity = (times[kept] % DAY // HOUR).astype(np.int64), day % 2
-        new = self["day"][at, parity] < day
+        at, times, rows = at[kept], times[kept], rows[kept]
+        day = (times // DAY).astype(np.int32)
+        hour = (times % DAY // HOUR).astype(np.int64)
+        parity = day % 2  # even and odd days have a slot each
+        is_new_day = self["day"][at, parity] < day
         for name in ("total", "count"):
-            self[name][at[new], parity[new]] = 0
-        self["day"][at[new], parity[new]] = day[new]
-        current = self["day"][at, parity] == day  # false for a row two or more days late
-        known = (np.abs(rows) <= LARGEST) & current[:, None]
+            self[name][at[is_new_day], parity[is_new_day]] = 0
+        self["day"][at[is_new_day], parity[is_new_day]] = day[is_new_day]
+        in_time = self["day"][at, parity] == day  # false for a row two or more days late
+        known = (np.abs(rows) <= LARGEST) & in_time[:, None]
         self["total"][at, parity, hour] += np.where(known, rows, 0.0)
         self["count"][at, parity, hour] += known
-        if new.any():
+        if is_new_day.any():
             self._end_days()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -94,11 +94,12 @@ class DriftMonitor(DeviceArrays):
         super().restore({name: array for name, array in state.items() if array.shape[1:] == self[name].shape[1:]})
 
     def _end_days(self) -> None:
-        """Assess all devices on each day that is over."""
+        """End each day that is over, as the module docstring says, and assess all devices after it."""
         days = self["day"][: len(self)]
         for day in np.unique(days[days > self.ended]).tolist():
-            heard = (days == day).any(axis=1)
-            if (days[heard].max(axis=1) > day).mean() < 0.5:
+            was_heard = (days == day).any(axis=1)
+            heard_later = days[was_heard].max(axis=1) > day
+            if heard_later.mean() < 0.5:
                 return
             self._end_day(day)
 
@@ -106,15 +107,16 @@ class DriftMonitor(DeviceArrays):
         """Add a day to the last days of all devices, and to the first days if these are not complete; then assess."""
         here = slice(0, len(self))
         counts, totals = (self[name][here, day % 2].astype(np.float64) for name in ("count", "total"))
+        # The slot of a silent device may still hold an earlier day.
         present = (counts > 0) & (self["day"][here, day % 2] == day)[:, None, None]
         hours = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=present)
         sums = self._meter.sum_day(hours)
-        settled = self["usual_days"][here] >= USUAL_DAYS
-        usual = ~settled & (known_hours(sums, self._meter) >= MEASURED_HOURS)
-        self["usual"][here][usual] += sums[usual]
-        self["usual_days"][here] += usual
+        has_baseline = self["usual_days"][here] >= USUAL_DAYS
+        is_usual = ~has_baseline & (known_hours(sums, self._meter) >= MEASURED_HOURS)
+        self["usual"][here][is_usual] += sums[is_usual]
+        self["usual_days"][here] += is_usual
         self["recent"][here] = np.concatenate([self["recent"][here, 1:], sums[:, None]], axis=1)
-        self["since"][here] = np.minimum(self["since"][here] + settled, RECENT_DAYS)
+        self["since"][here] = np.minimum(self["since"][here] + has_baseline, RECENT_DAYS)
         self["ended"][here] = day
         self._assess(here)
 
@@ -123,16 +125,16 @@ class DriftMonitor(DeviceArrays):
 
         A device without enough days to measure a change stays `NOT_YET`, unless its present level alone is a problem.
         """
-        ready = self["since"][here] >= RECENT_DAYS
-        usual = np.where(ready[:, None], self["usual"][here], 0.0).astype(np.float64)
+        can_compare = self["since"][here] >= RECENT_DAYS
+        usual = np.where(can_compare[:, None], self["usual"][here], 0.0).astype(np.float64)
         recent = self["recent"][here].sum(axis=1, dtype=np.float64)
-        periods = Periods(usual, recent, self["usual_days"][here], np.where(ready, RECENT_DAYS, 0))
+        periods = Periods(usual, recent, self["usual_days"][here], np.where(can_compare, RECENT_DAYS, 0))
         states = assess(periods, self._meter).states
-        self["state"][here] = np.where(ready | (states > DriftState.FINE), states, NOT_YET)
+        self["state"][here] = np.where(can_compare | (states > DriftState.FINE), states, NOT_YET)
 
 
 def state_label(state: int) -> str | None:
-    """The state as people read it; None if it is not known yet.
+    """Return the state as shown to people; None if it is not known yet.
 
     >>> state_label(NOT_YET), state_label(DriftState.LOOK)
     (None, 'look')

@@ -12,22 +12,25 @@ error in cross-validation over parts of the session. Later sessions are handled 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from math import inf
+from typing import Annotated, Any
 from zlib import crc32
 
 import numpy as np
+from annotated_types import Gt, Lt
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import Intervals
 from scare.calibrator.linear import same_unit
-from scare.calibrator.passes import LEARNED, STATE, as_shipped, with_learned
 from scare.calibrator.plan import Plan
+from scare.calibrator.plan_passes import LEARNED, SHIPPED_INTERVALS, STATE, as_shipped, with_learned
 from scare.data.clock import find_clock_offset
 from scare.data.flags import Flag, drop_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
-from scare.records import convert
+from scare.schema import convert
 from scare.upkeep.learner import KEPT_SHARE, LIMIT, Learner, LearnerSettings, learner_settings
 from scare.windowing.inputs import WindowStream
 
@@ -40,7 +43,7 @@ LEAST_OVERLAP = 24 * 3600.0  # seconds of references: over less, slow air correl
 CLEAR_CORRELATION, CLEARLY_BETTER = 0.8, 0.15  # to call a clock wrong: the correlation when shifted, and its gain
 
 BLOCKS = 4  # parts of the session in cross-validation
-STEPS = 4  # a session that is cross-validated may move coefficients by this many times `learner.STEP`
+STEPS = 4  # in a session that is cross-validated, coefficients may move by this many times `learner.STEP`
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Pairs:
         return self.features[:, 0]
 
     def squared_error(self, corrections: np.ndarray) -> float:
-        """The sum of squared residuals that corrections [n] leave."""
+        """Return the sum of squared residuals that corrections [n] leave."""
         return float(np.square(self.residuals - corrections).sum())
 
 
@@ -72,6 +75,7 @@ class SessionFacts:
     pairs: int = 0
     devices: tuple[str, ...] = ()
     periods: tuple[tuple[str, ...], ...] = ()
+    interval_factor: Annotated[float, Gt(0), Lt(inf)] = 1.0  # width of intervals, relative to those shipped
 
 
 @dataclass(frozen=True)
@@ -92,43 +96,50 @@ def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
     pairs = find_pairs(calibrator, readings, learner.settings)
     check_session(calibrator, readings, pairs)
     before = learner.coefficients
-    for pair in zip(pairs.features, pairs.residuals, strict=True):
-        learner.learn(*pair)
-    return _finish(calibrator, learner, readings, pairs, before)
+    corrections = np.empty(len(pairs))  # of each pair, before it is learned from
+    for index, (features, residual) in enumerate(zip(pairs.features, pairs.residuals, strict=True)):
+        corrections[index] = features @ learner.coefficients
+        learner.learn(features, residual)
+    return _finish(_hold_level(calibrator, pairs, corrections), learner, readings, pairs, before)
 
 
 def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     """Make a calibrator for the device of these readings alone: its own scaling, and a correction learned from them."""
     inputs, device = calibrator.inputs, readings.device
     values = inputs.usable(readings)
-    known, rows = inputs.scaling.known(device), values[np.isfinite(values).all(axis=1)]  # rows without missing values
+    rows = values[np.isfinite(values).all(axis=1)]  # without missing values
+    known = inputs.scaling.known(device)
     affine = known or (inputs.scaling.own(rows) if len(rows) else inputs.scaling.fleet)
     own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
     if known is not None or len(rows) >= inputs.scaling.settle:  # the scaling is final
         return update(own, [readings])
-    # It is not, so the correction must also make up for it: learn from all pairs at once, then cross-validate.
+    # The scaling is not final, so the correction must also compensate for it: learn from all pairs, cross-validate.
     learner = make_learner(own)
     pairs = find_pairs(own, [readings], learner.settings)
     check_session(own, [readings], pairs)
     before, stored = learner.coefficients, learner.store()
     _learn_at_once(learner, pairs.features, pairs.residuals)
+    corrections = _cross_validate(own, pairs)
+    former = pairs.features @ before
     numerator, denominator = KEPT_SHARE
-    validated, unchanged = (pairs.squared_error(one) for one in (_cross_validate(own, pairs), pairs.features @ before))
-    if validated * denominator > unchanged * numerator:  # not clearly better: drop what was learned
-        learner.restore(stored)
-    return _finish(own, learner, [readings], pairs, before)
+    if pairs.squared_error(corrections) * denominator > pairs.squared_error(former) * numerator:
+        learner.restore(stored)  # not clearly better: drop what was learned
+        corrections = former
+    return _finish(_hold_level(own, pairs, corrections), learner, [readings], pairs, before)
 
 
 def revert(calibrator: Calibrator) -> Calibrator:
-    """The calibrator as it was before any co-location session."""
+    """Return the calibrator as it was before any co-location session."""
     if STATE not in calibrator.facts:
         raise UsageError("the calibrator has learned from no co-location session: there is nothing to revert")
-    facts = {name: value for name, value in calibrator.facts.items() if name not in (LEARNED, STATE)}
-    return _with_plan(replace(calibrator, facts=facts), as_shipped(calibrator.plan))
+    learned = (LEARNED, STATE, SHIPPED_INTERVALS)
+    facts = {name: value for name, value in calibrator.facts.items() if name not in learned}
+    shipped = replace(calibrator, facts=facts, intervals=_shipped_intervals(calibrator))
+    return _with_plan(shipped, as_shipped(calibrator.plan))
 
 
 def make_learner(calibrator: Calibrator) -> Learner:
-    """The learner of a calibrator, as earlier sessions left it."""
+    """Return the learner of a calibrator, as earlier sessions left it."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
     learner = Learner(learner_settings(calibrator.inputs), identity(shipped))
     state: Any = calibrator.facts.get(STATE)
@@ -142,7 +153,7 @@ def make_learner(calibrator: Calibrator) -> Learner:
 
 
 def identity(calibrator: Calibrator, device: str = "") -> int:
-    """A checksum of what a learner relies on: the plan it corrects, and the scaling of a device or of the fleet."""
+    """Return a checksum of what a learner relies on: its plan, and the scaling of a device or of the fleet."""
     scaling, plan = calibrator.inputs.scaling, calibrator.plan
     affine = scaling.devices[device] if device else scaling.fleet
     arrays = [affine.center, affine.scale, scaling.target.center, scaling.target.scale]
@@ -152,9 +163,9 @@ def identity(calibrator: Calibrator, device: str = "") -> int:
 
 
 def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], settings: LearnerSettings) -> Pairs:
-    """Pairs in the order of time; values are those of the calibrator as shipped, before any session."""
+    """Return the pairs in the order of time; values are those of the calibrator as shipped, before any session."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
-    parts = [_device_pairs(shipped, device, settings) for device in readings]
+    parts = [_device_pairs(shipped, box, settings) for box in readings]
     features, residuals, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = np.argsort(times, kind="stable")
     return Pairs(features[order], residuals[order], times[order])
@@ -163,10 +174,10 @@ def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], settings: L
 def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: Pairs) -> None:
     """Refuse a session with a wrong unit or magnitude, no overlap, a stuck reference or a wrong clock."""
     name = calibrator.target.name
-    for device in readings:
-        if device.reference is not None and not same_unit(device.reference, calibrator.target):
+    for box in readings:
+        if box.reference is not None and not same_unit(box.reference, calibrator.target):
             raise DataError(
-                f"{device.device}: the reference is in {device.reference.unit} and the calibrator gives"
+                f"{box.device}: the reference is in {box.reference.unit} and the calibrator gives"
                 f" {calibrator.target.unit}; convert one of them"
             )
     if not len(pairs):
@@ -176,42 +187,49 @@ def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: P
     references = pairs.values + pairs.residuals
     if np.ptp(references) == 0:
         raise DataError(f"the reference {name} is constant, so nothing can be learned; it may be stuck")
-    far = float((np.abs(pairs.residuals) > LIMIT).mean())
-    share = float(np.std(references) / max(np.std(pairs.values), 1e-9))
-    if far > 0.5 or not LEAST_SPREAD <= share <= MOST_SPREAD:
+    share_far_off = float((np.abs(pairs.residuals) > LIMIT).mean())
+    spread = float(np.std(references) / max(np.std(pairs.values), 1e-9))
+    if share_far_off > 0.5 or not LEAST_SPREAD <= spread <= MOST_SPREAD:
         target = calibrator.inputs.scaling.target
-        value, reference = (float(np.median(target.invert(one[:, None]))) for one in (pairs.values, references))
+        value, reference = (float(np.median(target.invert(part[:, None]))) for part in (pairs.values, references))
         raise DataError(
             f"the reference (median {reference:.4g}) and the calibrated values (median {value:.4g}) differ in"
-            f" magnitude, and the reference varies {share:.3g} times as much: check that its unit is that of training"
+            f" magnitude, and the reference varies {spread:.3g} times as much: check that its unit is that of training"
         )
-    for device in readings:
-        _check_clock(device)
+    for box in readings:
+        _check_clock(box)
 
 
 def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerSettings) -> tuple[np.ndarray, ...]:
-    """Features [n, coefficients], residuals [n] and times [n] of one device, as in `Pairs`."""
+    """Return the features [n, coefficients], residuals [n] and times [n] of one device, as in `Pairs`."""
     inputs = calibrator.inputs
     target, training_range = inputs.scaling.target, inputs.training_range
     segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
     references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
     usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
     effect = inputs.scaling.effect(readings.device)
-    # Features have the plan's own value, which a correction multiplies; residuals are to the value with the effect.
-    parts, answers, rows = [np.empty((0, settings.size))], [np.empty((0, 1))], [np.empty(0, int)]
+    # Features contain the plan's own value, which a correction multiplies. Residuals are differences to the calibrated
+    # value, to which the device's effect is added.
+    feature_parts = [np.empty((0, settings.size))]
+    calibrated_parts = [np.empty((0, 1))]
+    row_parts = [np.empty(0, int)]
     for segment in segments:
         paired = np.flatnonzero(usable[segment.rows])
         for part in np.split(paired, range(CHUNK, len(paired), CHUNK)):
             windows = segment.grid.windows(segment.ends[part])
             values = target.apply(calibrator.compute(windows)[:, None])
-            answers.append(target.apply(calibrator.compute(windows, effect=effect)[:, None]) if any(effect) else values)
+            with_effect = target.apply(calibrator.compute(windows, effect=effect)[:, None]) if any(effect) else values
             clamped = training_range.clamp(windows) if training_range else windows
-            parts.append(np.column_stack([values, clamped[:, -1, : settings.size - 2], np.ones(len(part))]))
-            rows.append(segment.rows[part])
-    features, answer, at = np.concatenate(parts), np.concatenate(answers)[:, 0], np.concatenate(rows)
-    known = np.isfinite(features).all(axis=1) & np.isfinite(answer)
-    features, answer, at = features[known], answer[known], at[known]
-    return features, references[at] - answer, readings.times[at]
+            inputs_and_one = clamped[:, -1, : settings.size - 2], np.ones(len(part))
+            feature_parts.append(np.column_stack([values, *inputs_and_one]))
+            calibrated_parts.append(with_effect)
+            row_parts.append(segment.rows[part])
+    features = np.concatenate(feature_parts)
+    calibrated = np.concatenate(calibrated_parts)[:, 0]
+    rows = np.concatenate(row_parts)
+    known = np.isfinite(features).all(axis=1) & np.isfinite(calibrated)
+    features, calibrated, rows = features[known], calibrated[known], rows[known]
+    return features, references[rows] - calibrated, readings.times[rows]
 
 
 def _check_clock(readings: Readings) -> None:
@@ -239,19 +257,45 @@ def _finish(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs, before: np.ndarray
 ) -> Update:
     """Add the learned correction to the calibrator's plan; `before` are the coefficients before these pairs."""
-    after, unit = learner.coefficients, float(calibrator.inputs.scaling.target.scale[0])
-    errors = (
-        unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ one).mean())) for one in (before, after)
-    )
+    after = learner.coefficients
+    unit = float(calibrator.inputs.scaling.target.scale[0])
+
+    def rmse(coefficients: np.ndarray) -> float:
+        return unit * float(np.sqrt(np.square(pairs.residuals - pairs.features @ coefficients).mean()))
+
     facts = {LEARNED: _session_facts(calibrator, learner, readings, pairs), STATE: learner.store().hex()}
     updated = _with_plan(calibrator.with_facts(**facts), with_learned(calibrator.plan, after))
-    return Update(updated, len(pairs), not np.array_equal(before, after), after, *errors)
+    return Update(updated, len(pairs), not np.array_equal(before, after), after, rmse(before), rmse(after))
+
+
+def _shipped_intervals(calibrator: Calibrator) -> Intervals | None:
+    """Return the intervals as they were before any session."""
+    stored: Any = calibrator.facts.get(SHIPPED_INTERVALS)
+    return convert(stored, Intervals, SHIPPED_INTERVALS, DataError) if stored else calibrator.intervals
+
+
+def _hold_level(calibrator: Calibrator, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
+    """Make the intervals wider or narrower, so that they hold their level on pairs with these corrections [n].
+
+    Intervals derived from kept windows, which are not stored, stay as they are.
+    """
+    shipped = _shipped_intervals(calibrator)
+    if shipped is None or shipped.kept_windows:
+        return calibrator
+    known: Any = calibrator.facts.get(LEARNED, {})
+    factor = convert(known, SessionFacts, "what was learned", DataError, unknown="ignore").interval_factor
+    target = calibrator.inputs.scaling.target
+    values = target.invert((pairs.values + corrections)[:, None])[:, 0]
+    references = target.invert((pairs.values + pairs.residuals)[:, None])[:, 0]
+    factor = shipped.hold_level(values, references, factor)
+    facts = {SHIPPED_INTERVALS: asdict(shipped), LEARNED: {**known, "interval_factor": round(factor, 4)}}
+    return replace(calibrator.with_facts(**facts), intervals=shipped.scaled(factor))
 
 
 def _session_facts(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs
 ) -> dict[str, Any]:
-    """Facts about all sessions so far, this one included; `SessionFacts` reads them."""
+    """Return the facts about all sessions so far, this one included; `SessionFacts` reads them."""
     facts = calibrator.facts.get(LEARNED, {})
     if isinstance(facts, dict) and "visits" in facts:  # the former name, in older files
         facts = {**facts, "sessions": facts["visits"]}
@@ -261,28 +305,32 @@ def _session_facts(
         datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for seconds in (pairs.times[0], pairs.times[-1])
     ]
-    named = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
+    coefficients = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
+    factor = {"interval_factor": known.interval_factor} if SHIPPED_INTERVALS in calibrator.facts else {}
     return {
+        **factor,
         "sessions": known.sessions + 1,
         "pairs": known.pairs + len(pairs),
-        "devices": sorted({*known.devices, *(device.device for device in readings)}),
+        "devices": sorted({*known.devices, *(box.device for box in readings)}),
         "periods": [*map(list, known.periods), period],
-        "numbers": {name: round(float(one), 6) for name, one in named},
+        "numbers": {name: round(float(coefficient), 6) for name, coefficient in coefficients},
     }
 
 
 def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:
-    """The calibrator with another plan, and its golden windows with that plan's outputs."""
+    """Return the calibrator with another plan, and its golden windows with that plan's outputs."""
     changed = replace(calibrator, plan=plan)
     golden = replace(calibrator.golden, numbers=changed.compute(calibrator.golden.windows))
     return replace(changed, golden=golden)
 
 
 def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
-    """The correction of each value as learned from the other parts of the session, scaled [n]."""
-    corrections, part = np.zeros(len(pairs)), np.arange(len(pairs)) * BLOCKS // len(pairs)
+    """Return the correction of each value as learned from the other parts of the session, scaled [n]."""
+    corrections = np.zeros(len(pairs))
+    blocks = np.arange(len(pairs)) * BLOCKS // len(pairs)  # the block of each pair
     for block in range(BLOCKS):
-        inside, learner = part == block, make_learner(calibrator)
+        inside = blocks == block
+        learner = make_learner(calibrator)
         _learn_at_once(learner, pairs.features[~inside], pairs.residuals[~inside])
         corrections[inside] = pairs.features[inside] @ learner.coefficients
     return corrections
@@ -290,10 +338,11 @@ def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
 
 def _learn_at_once(learner: Learner, features: np.ndarray, residuals: np.ndarray) -> None:
     """Learn all these pairs as one round, and make its candidate active without a test."""
-    untested = Learner(replace(learner.settings, round=len(features) + learner.settings.round), learner.identity)
-    untested.state = learner.state
+    # Rounds so long that none ends before all pairs are learned.
+    in_one_round = Learner(replace(learner.settings, round=len(features) + learner.settings.round), learner.identity)
+    in_one_round.state = learner.state
     for pair in zip(features, residuals, strict=True):
-        untested.learn(*pair)
+        in_one_round.learn(*pair)
     for _ in range(STEPS):
-        untested.accept()
-    learner.state = untested.state
+        in_one_round.accept()
+    learner.state = in_one_round.state

@@ -1,5 +1,7 @@
 """Archives: file by file what the whole would give, only what has changed, and whole after any kill."""
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +20,11 @@ import pytest
 from scare.archive.calibrate import Archive, Journal, JournalLine
 from scare.archive.files import FileSummary, Models, find_files, read_model_table
 from scare.calibrator.corrections import CORRECTIONS, bind
+from scare.data.sites import Sites, Stay
 from scare.errors import DataError, UnreachableError, UsageError
 from scare.live.fleet import Route
 from tests.archive.small_archive import (
+    FILES,
     ROWS,
     Watched,
     contents,
@@ -65,6 +70,26 @@ def test_a_second_run_does_nothing(tmp_path: Path) -> None:
     first = run(archive)
     second = run(archive, Watched(done.append))
     assert (done, second["now"]["files"], second["rows"]) == ([], 0, first["rows"])
+
+
+@pytest.mark.parametrize("damage", ["cut short", "one bit", "gone"])
+def test_a_result_that_is_not_as_it_was_written_is_made_again(damage: str, tmp_path: Path) -> None:
+    archive = small_archive(tmp_path)
+    run(archive)
+    whole, path = contents(archive.out), archive.out / "device=new/part-1.parquet"
+    content, when = bytearray(path.read_bytes()), path.stat().st_mtime_ns
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content[:-9] if damage == "cut short" else content)
+    os.utime(path, ns=(when, when + 1))
+    if damage == "gone":
+        path.unlink()
+    again = run(archive)
+    assert contents(archive.out) == whole
+    assert again["damaged"] == ([] if damage == "gone" else ["device=new/part-1.parquet"])
+    assert run(archive)["damaged"] == []
+    manifest = pl.read_csv(archive.out / "_manifest.csv").filter(pl.col("output") == "device=new/part-1.parquet")
+    assert manifest["output_bytes"].item() == len(content)
+    assert manifest["output_sha256"].item() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_file_that_was_only_touched_is_not_done_again(tmp_path: Path) -> None:
@@ -158,8 +183,8 @@ def test_what_cannot_be_used_is_reported_and_the_rest_goes_on(tmp_path: Path) ->
     facts = run(archive)
     found = reasons(facts)
     assert "damaged or not a table" in found["device=box-1/part-1.parquet"]
-    assert "two files overlap" in found["device=new/twice.parquet new"]
-    assert "its step is" in found["device=slow/part-0.parquet slow"]
+    assert "so the two files overlap" in found["device=new/twice.parquet new"]
+    assert "it has a reading every 11 minutes" in found["device=slow/part-0.parquet slow"]
     assert facts["devices"].keys() == {"box-1", "new"}
     manifest = pl.read_csv(archive.out / "_manifest.csv")
     assert manifest.filter(pl.col("why").str.contains("overlap"))["input"].to_list() == ["device=new/twice.parquet"]
@@ -308,3 +333,28 @@ def test_what_was_killed_goes_on(tmp_path: Path, sign: signal.Signals) -> None:
         assert process.wait() in (0, -sign, 130)
     assert start_predict(tmp_path, "broken").wait() == 0
     assert contents(tmp_path / "broken") == contents(tmp_path / "whole")
+
+
+def test_results_name_the_site_of_a_row_and_what_made_it_and_a_new_stay_calibrates_only_its_box_again(
+    tmp_path: Path,
+) -> None:
+    archive = small_archive(tmp_path, device_column="device")
+    run(archive)
+    first = sorted((tmp_path / "out").rglob("part-*.parquet"))
+    plain = {path: pl.read_parquet(path) for path in first}
+    begin = rows_of("box-1", 0)["time"][ROWS]
+    stays = (Stay("Main Street", "box-1", 0.0, begin.timestamp()), Stay("Harbour", "box-1", begin.timestamp(), inf))
+    again = run(replace(archive, sites=Sites(stays)))
+    assert again["now"]["files"] == FILES  # those of box-1
+    for path, before in plain.items():
+        after, products = pl.read_parquet(path), json.loads(pl.read_parquet_metadata(path)["scare"])["products"]
+        ((device, product),) = products.items()
+        assert product["levels"]["calibrated"]["level"] == "2B"
+        assert product["product"].startswith("dust@")
+        if device == "box-1":
+            sites = after.select(
+                pl.when(pl.col("time") < begin).then(pl.lit("Main Street")).otherwise(pl.lit("Harbour"))
+            )
+            assert after["site"].to_list() == sites.to_series().to_list()
+            after = after.drop("site")
+        assert after.equals(before)

@@ -79,7 +79,8 @@ def test_a_study_gives_the_same_bytes_as_one_job_after_the_other_here(workers: s
     for name, where in (("here", "local"), ("there", workers)):
         run_study(prepare(tmp_path / name, split, jobs, {"steps": 40}), 1, lambda *_: None, where)
     assert rows(tmp_path / "here") == rows(tmp_path / "there")
-    assert len(rows(tmp_path / "here")) == 9
+    each = [f"{method}-w15-s0{end}" for method in ("linear", "ridge", "scare") for end in (".json", ".npy", ".scare")]
+    assert set(rows(tmp_path / "here")) == {*each, "scare-w15-s0.interval.npy"}
 
 
 def test_an_archive_gives_the_same_bytes_as_here(workers: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from scare import Calibrator
 from tests.cli.output import RunCli
 from tests.cli.small_tables import CHANNELS, colocation, write
+from tests.scorecard.own_targets import HOURLY
 
 QUICK = "--models linear,multiple-linear,ridge --windows 8"
 
@@ -59,6 +60,19 @@ def test_tables_of_several_tasks_are_one_in_latex(scare: RunCli, sim: Path) -> N
     assert "top-5 \\%" in output.out
     again = scare(f"scare compare {sim} --models linear --windows 12 --out second --beside first --json")
     assert {one["label"] for one in json.loads(again.out)["over_tasks"]} == {"linear", "multiple-linear", "ridge"}
+
+
+def test_methods_are_graded_against_targets(scare: RunCli, sim: Path, tmp_path: Path) -> None:
+    (tmp_path / "hourly.toml").write_text(HOURLY)
+    output = scare(f"scare compare {sim} {QUICK} --out study --targets hourly.toml")
+    assert output.code == 0, output.err
+    assert "Hourly PM2.5: relative expanded uncertainty and classes" in output.out
+    again = json.loads(scare(f"scare compare {sim} {QUICK} --out study --targets hourly.toml --json").out)
+    found = {one["method"]: one for one in again["targets"]["hourly"]}
+    assert set(found) == {"linear", "multiple-linear", "ridge"}
+    for one in found.values():
+        assert 0 < one["uncertainty"] <= one["worst"]
+        assert sum(one["classes"].values()) == pl.read_parquet(sim)["device"].n_unique()
 
 
 def test_a_folder_without_a_comparison_is_named(scare: RunCli, sim: Path) -> None:

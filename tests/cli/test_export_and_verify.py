@@ -99,6 +99,7 @@ def test_an_export_that_does_not_run_fails_with_the_reason(
     assert "it does not run: " in output.err
 
 
+@pytest.mark.slow
 def test_two_models_in_a_folder_are_tried_each_by_its_own_windows(scare: RunCli, tmp_path: Path) -> None:
     make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")
     make_calibrator(newest_plan(4)).save(tmp_path / "other.scare")

@@ -81,7 +81,7 @@ def test_a_published_correction_is_exported_too(scare: RunCli) -> None:
         ("line.scare --out out --arithmetic int4", 2, "no arithmetic is called 'int4'; use float32 or fixed"),
         ("network.scare --out out --arithmetic fixed", 3, "float32 only"),
         ("line.scare --out .", 2, "is not empty"),
-        ("line.scare --out out --step 30", 2, "--step is only for published corrections"),
+        ("line.scare --out out --step 30", 2, "a time step is only for published corrections"),
         ("line.scare", 2, "Missing option '--out'"),
     ],
 )

@@ -110,12 +110,32 @@ def test_a_german_logger_and_a_station_in_utc_differ_by_a_time_zone_that_is_name
     write("station.csv", [["time", "PM2.5 [µg/m³]"], *station])
     output = scare("scare train logger.csv --reference-file station.csv")
     assert output.code == 0, output.err
-    assert "with the sensor shifted by -1 hour" in output.err
-    assert "sensor times in Europe/Berlin would explain it" in output.err
+    assert "logger.csv: the times state no zone, but fit the reference's in Europe/Berlin; read so" in output.err
+    assert "logger: the clocks agree (correlation 0.9" in output.err
+    stated = scare("scare train logger.csv --reference-file station.csv --timezone UTC")
+    assert "with the sensor shifted by -1 hour" in stated.err
+    assert "sensor times in Europe/Berlin (--timezone) would explain it" in stated.err
     right = scare("scare train logger.csv --reference-file station.csv --timezone Europe/Berlin --json")
     assert right.code == 0, right.err
-    assert "logger: the clocks agree (correlation 0.9" in right.err
     assert Calibrator.load("model.scare").inputs.channels[0].name == "PM2,5 (µg/m³)"
+
+
+def test_a_station_without_a_zone_is_read_in_the_one_that_fits_unless_both_files_lack_it(scare: RunCli) -> None:
+    made, zone = air(10, 600), ZoneInfo("Asia/Kolkata")
+    rows = [
+        [f"{START + timedelta(seconds=int(second)):%Y-%m-%dT%H:%M}", f"{raw:.2f}"]
+        for second, raw in zip(made["seconds"], made["raw"], strict=True)
+    ]
+    station = [[f"{end.astimezone(zone):%Y-%m-%d %H:%M}", f"{value:.1f}"] for end, value in hourly(made)]
+    write("station.csv", [["time", "PM2.5"], *station])
+    write("box.csv", [["time", "pm25"], *([time + "Z", raw] for time, raw in rows)])
+    output = scare("scare train box.csv --reference-file station.csv")
+    assert "station.csv: the times state no zone, but fit the sensor's in Asia/Kolkata; read so" in output.err
+    assert "box: the clocks agree" in output.err
+    write("box.csv", [["time", "pm25"], *rows])
+    output = scare("scare train box.csv --reference-file station.csv")
+    assert "read so" not in output.err
+    assert "box: the clocks disagree" in output.err
 
 
 def test_two_weeks_of_two_minutes_beside_an_hourly_reference_train_without_an_option(scare: RunCli) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.live.demo import make_fleet
+from scare.live.service import systemd_unit
 from tests.cli.output import RunCli
 from tests.needs import needs
 
@@ -143,7 +144,32 @@ def test_what_cannot_be_replayed_is_a_sentence(scare: RunCli, options: str, sent
 def test_check_says_what_the_models_read(scare: RunCli, model: Path) -> None:
     Path("live.toml").write_text(f"[models.pm]\nfile = '{model}'\n[http]\nport = 0")
     output = scare("scare live check live.toml --json")
-    assert json.loads(output.out) == {"channels": ["pm25_raw", "temperature", "humidity"]}
+    assert json.loads(output.out) == {"channels": ["pm25_raw", "temperature", "humidity"], "steps": {"pm": 60.0}}
+
+
+def test_check_says_what_becomes_of_other_steps(scare: RunCli, model: Path) -> None:
+    models = {
+        "a": f"file = '{model}'",
+        "b": f"file = '{model}'\nfiner = 'reject'",
+        "c": "file = 'barkjohn-2021'",
+        "d": "file = 'barkjohn-2021'\nstep_seconds = 120",
+    }
+    tables = "\n".join(f"[models.{name}]\n{text}" for name, text in models.items())
+    Path("live.toml").write_text(f"{tables}\n[http]\nport = 0")
+    printed = " ".join(scare("scare live check live.toml").err.split())
+    every, fates = (
+        "takes a reading every {}; ones that come more often are {}, ones that come less often {}.",
+        {
+            "a": ("1 minute", "averaged", "rejected"),
+            "b": ("1 minute", "rejected", "rejected"),
+            "c": ("1 minute", "averaged", "calibrated as they are"),
+            "d": ("2 minutes", "averaged", "rejected"),
+        },
+    )
+    assert all(f"'{name}' {every.format(*words)}" in printed for name, words in fates.items()), printed
+    Path("live.toml").write_text(f"[models.pm]\nfile = '{model}'\nstep_seconds = 30\n[http]\nport = 0")
+    refused = scare("scare live check live.toml")
+    assert (refused.code, "a time step is only for published corrections" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["run", "check", "replay", "demo"])
@@ -151,3 +177,18 @@ def test_the_help_shows_examples(scare: RunCli, command: str) -> None:
     output = scare(f"scare live {command} --help")
     assert f"scare live {command}" in output.out.split("Examples:")[1]
     assert max(map(len, output.out.splitlines())) <= 80
+
+
+def test_install_service_prints_a_unit_that_can_be_saved(scare: RunCli, tmp_path: Path) -> None:
+    config = tmp_path / "live.toml"
+    config.write_text('[models.pm]\nfile = "barkjohn-2021"\n[http]\nport = 8080\n')
+    done = scare("scare live install-service live.toml --user")
+    assert done.out == systemd_unit(config, for_user=True)
+    assert "systemctl --user enable --now scare-live" in done.err
+
+
+def test_a_config_with_a_mistake_gets_no_unit(scare: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text('[models.pm]\nfile = "barkjohn-2021"\n[htp]\nport = 8080\n')
+    done = scare("scare live install-service live.toml")
+    assert (done.code, done.out) == (2, "")
+    assert "htp" in done.err

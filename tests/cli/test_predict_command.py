@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from scare import Calibrator, Flag, Readings
-from scare.cli import predict as predict_command
+from scare.data import alignment
 from scare.data.column_mapping import iterate_tables
 from tests.calibrator.building import bad_readings, make_calibrator
 from tests.cli.output import RunCli
@@ -71,13 +71,15 @@ def test_the_newest_row_of_each_device_is_printed_with_its_interval(scare: RunCl
         assert all(f"{row[name]:.4g}" in shown for name in ANSWERS[:3])
 
 
-@pytest.mark.parametrize("size", [7, 100, 1441])
+@pytest.mark.parametrize(("size", "seconds"), [(7, 60), (100, 60), (1441, 60), (7, 10), (100, 40)])
 def test_pieces_of_a_file_give_what_the_whole_gives(
-    scare: RunCli, model: Path, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, size: int
+    scare: RunCli, model: Path, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, size: int, seconds: int
 ) -> None:
-    rows[: 400 if size == 7 else None].write_csv("raw.csv")
+    raw = rows if seconds == 60 else every(rows.filter(pl.col("device") == "box-01"), seconds)
+    raw = pl.concat([raw[:200], raw[198:]])  # some times are repeated
+    raw[: 400 if size == 7 else None].write_csv("raw.csv")
     assert scare(f"scare predict {model} raw.csv --out whole.csv").code == 0
-    monkeypatch.setattr(predict_command, "iterate_tables", lambda *given: iterate_tables(*given, rows=size))
+    monkeypatch.setattr(alignment, "iterate_tables", lambda *given, **named: iterate_tables(*given, rows=size, **named))
     assert scare(f"scare predict {model} raw.csv --out pieces.csv").code == 0
     whole, pieces = pl.read_csv("whole.csv"), pl.read_csv("pieces.csv")
     assert_frame_equal(whole, pieces, rel_tol=1e-6)
@@ -139,7 +141,8 @@ def test_a_renamed_file_is_recognised_and_the_name_that_is_given_applies(
     rows.filter(device="box-02").drop("device").write_csv("kitchen.csv")
     shutil.copy("kitchen.csv", "box-02.csv")
     message = scare(f"scare predict {model} kitchen.csv").err
-    assert "kitchen was not in training, but its readings are those of box-02. Call it so: --device box-02." in message
+    assert "kitchen was not in training, but its readings are those of box-02." in message
+    assert "If it is the same device, pass --device box-02." in message
     assert "not in training" not in scare(f"scare predict {model} kitchen.csv --device box-02 --out named.csv").err
     scare(f"scare predict {model} box-02.csv --out own.csv")
     assert_frame_equal(pl.read_csv("named.csv"), pl.read_csv("own.csv"))
@@ -224,7 +227,7 @@ def test_rows_out_of_order_are_sorted(scare: RunCli, model: Path, rows: pl.DataF
     assert scare(f"scare predict {model} sorted.csv --out a.csv").code == 0
     output = scare(f"scare predict {model} reversed.csv --out b.csv")
     assert output.code == 0, output.err
-    assert "reversed.csv: the rows are not in order of time. They are sorted" in output.err
+    assert "reversed.csv: the rows are not in order of time (" in output.err
     assert_frame_equal(pl.read_csv("a.csv"), pl.read_csv("b.csv"))
 
 
@@ -246,6 +249,114 @@ def test_finer_readings_are_averaged_and_coarser_ones_refused(scare: RunCli, mod
     refused = scare(f"scare predict {model} coarse.csv --out c.csv")
     assert refused.code == 3
     assert f"scare train --set data.step={3 * step:g}" in refused.err
+
+
+def every(rows: pl.DataFrame, seconds: int) -> pl.DataFrame:
+    """Rows of one device, one every minute, interpolated or thinned to another step."""
+    ends = rows["time"].min(), rows["time"].max()
+    times = pl.datetime_range(*ends, f"{seconds}s", eager=True).alias("time")
+    wide = pl.concat([rows, times.to_frame()], how="diagonal").unique("time", keep="first").sort("time")
+    return wide.with_columns(pl.exclude("time", "device").interpolate(), pl.lit("box-1").alias("device")).filter(
+        pl.col("time").is_in(times.implode())
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("sorted", ""),
+        ("shuffled", "the rows are not in order of time ("),
+        ("repeated", "30 rows with a repeated time left out"),
+        ("10s", "a reading every 10 seconds is averaged to 1 minute, as in training"),
+        ("40s", "a reading every 40 seconds is averaged to 1 minute, as in training"),
+        ("10s-shuffled", "they are sorted; a reading every 10 seconds is averaged to 1 minute"),
+    ],
+)
+def test_an_archive_gives_what_its_files_give(
+    scare: RunCli, model: Path, rows: pl.DataFrame, name: str, sentence: str
+) -> None:
+    box = rows.filter(pl.col("device") == rows["device"][0])
+    tables = {
+        "sorted": box,
+        "shuffled": box.sample(fraction=1.0, shuffle=True, seed=1),
+        "repeated": pl.concat([box, box[100:130]]).sort("time"),
+        "10s": every(box, 10),
+        "40s": every(box, 40),
+        "10s-shuffled": every(box, 10).sample(fraction=1.0, shuffle=True, seed=1),
+    }
+    Path("raw").mkdir()
+    tables[name].write_csv("raw/box.csv")
+    alone = scare(f"scare predict {model} raw/box.csv --out alone.csv")
+    together = scare(f"scare predict {model} raw --out out --json")
+    assert (alone.code, together.code) == (0, 0), alone.err + together.err
+    assert all(part in alone.err for part in sentence.split("; "))
+    changes = "".join(one["changes"] for one in json.loads(together.out)["changed"])
+    assert sentence in changes if sentence else not changes
+    frames = pl.read_csv("alone.csv", try_parse_dates=True), pl.read_parquet("out/box.parquet")
+    assert_frame_equal(*frames, check_dtypes=False)
+    assert frames[0]["calibrated"].count() > 0.8 * box.height
+
+
+@pytest.mark.parametrize("seconds", [120, 3600])
+def test_an_archive_refuses_coarser_readings_with_the_sentence_of_a_file(
+    scare: RunCli, model: Path, rows: pl.DataFrame, seconds: int
+) -> None:
+    Path("raw").mkdir()
+    box = rows.filter(pl.col("device") == rows["device"][0])
+    every(box, seconds).write_csv("raw/coarse.csv")
+    alone = scare(f"scare predict {model} raw/coarse.csv --out alone.csv")
+    together = scare(f"scare predict {model} raw --out out")
+    sentence = "and the model was trained on one every 1 minute: give finer readings"
+    assert (alone.code, together.code, Path("alone.csv").exists()) == (3, 3, False)
+    assert sentence in " ".join(alone.err.split())
+    assert sentence in " ".join(together.err.split())
+    assert f"data.step={seconds}" in alone.err
+
+
+@pytest.mark.parametrize("cut", [300 * 6 + 1, 300 * 6 + 4], ids=["at a full minute", "between two"])
+def test_finer_readings_in_two_files_are_averaged_as_in_one(
+    scare: RunCli, model: Path, rows: pl.DataFrame, cut: int
+) -> None:
+    box = every(rows.filter(pl.col("device") == rows["device"][0]), 10).drop("device")
+    for folder, parts in {"one": [box], "two": [box[:cut], box[cut:]]}.items():
+        Path(f"{folder}/device=box-1").mkdir(parents=True)
+        for number, part in enumerate(parts):
+            part.write_parquet(f"{folder}/device=box-1/{number}.parquet")
+        assert scare(f"scare predict {model} {folder} --out {folder}-out").code == 0
+    one, two = (pl.read_parquet(f"{folder}-out/**/*.parquet").sort("time") for folder in ("one", "two"))
+    assert one["time"].to_list() == two["time"].to_list()
+    differing = (one["pm25_raw"].ne_missing(two["pm25_raw"])).sum()
+    assert differing == (cut % 6 != 1)  # the minute that is cut
+
+
+def test_a_device_that_cannot_be_read_leaves_the_others(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
+    first, second = rows["device"].unique().sort()[:2]
+    fast, slow = (rows.filter(pl.col("device") == name) for name in (first, second))
+    pl.concat([fast, slow.gather_every(60)]).sort("time").write_csv("both.csv")
+    output = scare(f"scare predict {model} both.csv --out a.csv")
+    assert output.code == 0, output.err
+    assert f"both.csv: left out: {second} has a reading every 1 hour" in output.err
+    assert pl.read_csv("a.csv")["device"].unique().to_list() == [first]
+
+
+def test_a_file_without_rows_leaves_the_others(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
+    Path("raw").mkdir()
+    rows.write_csv("raw/a.csv")
+    rows.clear().write_csv("raw/b.csv")
+    output = scare(f"scare predict {model} raw --out out")
+    assert (output.code, "Left out: b.csv" in output.err) == (0, True)
+
+
+def test_rows_too_many_to_sort_are_refused(
+    scare: RunCli, model: Path, rows: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment, "SORTED_ROWS", 100)
+    rows.write_csv("long.csv")
+    assert scare(f"scare predict {model} long.csv --out a.csv").code == 0
+    rows.reverse().write_csv("long.csv")
+    output = scare(f"scare predict {model} long.csv --out a.csv")
+    assert output.code == 3
+    assert "too many to sort in memory (at most 100); split the file, or sort its rows" in " ".join(output.err.split())
 
 
 def test_a_run_that_calibrates_few_rows_says_why_and_strict_fails(
@@ -276,3 +387,27 @@ def test_rows_of_an_unknown_device_are_counted(scare: RunCli, model: Path, rows:
     assert found["negative"] == (table["calibrated"] < 0).sum()
     counts = f"{found['outside']:,} outside, {found['unsettled']:,} unsettled, {found['negative']:,} negative"
     assert f"stranger was not in training: of its {found['rows']:,} rows {counts}." in output.err
+
+
+def test_an_index_of_each_hour_is_written_beside_the_table(scare: RunCli, model: Path, sim: Path) -> None:
+    pl.read_parquet(sim).filter(device="box-02").write_csv("raw.csv")
+    output = scare(f"scare predict {model} raw.csv --index us-aqi --out calibrated.csv")
+    assert output.code == 0, output.err
+    hours = pl.read_csv("calibrated.index.csv")
+    assert {"concentration", "low", "high", "index", "category", "p_good", "p_hazardous"} <= set(hours.columns)
+    assert hours.height >= 6
+    assert "US AQI: second-hand" in output.err
+    described = json.loads(Path("calibrated.csv-metadata.json").read_text())["scare"]["products"]["*"]
+    assert described["levels"]["calibrated"]["level"] == "2B"
+    refused = scare(f"scare predict {model} raw.csv --index eaa --out calibrated.csv")
+    assert refused.code == 2
+    assert "no index is called 'eaa'" in refused.err
+
+
+def test_a_table_of_sites_names_where_each_value_is_from(scare: RunCli, model: Path, sim: Path) -> None:
+    pl.read_parquet(sim).filter(device="box-02").write_csv("raw.csv")
+    Path("sites.csv").write_text("site,device,from,to\nMain Street,box-02,,\n")
+    output = scare(f"scare predict {model} raw.csv --sites sites.csv --out calibrated.parquet")
+    assert output.code == 0, output.err
+    assert set(pl.read_parquet("calibrated.parquet")["site"]) == {"Main Street"}
+    assert "products" in json.loads(pl.read_parquet_metadata("calibrated.parquet")["scare"])

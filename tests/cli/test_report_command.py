@@ -10,9 +10,10 @@ import pytest
 
 from scare.errors import ExitCode
 from scare.report.chart_data import make_views
-from scare.scorecard.run import read_run
+from scare.scorecard.run_folder import read_run
 from tests.cli.output import RunCli
 from tests.report.small_run import series, write_run
+from tests.scorecard.own_targets import HOURLY
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +38,20 @@ def test_the_page_is_written_into_the_run(scare: RunCli, run: Path) -> None:
     assert (output.code, output.out) == (0, "")
     assert "run/report.html (0." in output.err
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_targets_of_ones_own_are_graded_from_the_run(scare: RunCli, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "hourly.toml").write_text(HOURLY)
+    output = scare("scare report run --targets cen,hourly.toml --reference-uncertainty BAM")
+    assert output.code == 0, output.err
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Hourly PM2.5: PM2.5, 1-hour averages" in page
+    assert "BAM 1020: as coded in JRC" in page
+    assert "(second-hand)" in page
+    assert "US EPA" not in page
+    refused = scare("scare report run --targets eu-2024-2881")
+    assert refused.code == ExitCode.USAGE
+    assert "Type in annex V" in refused.err
 
 
 def test_the_same_run_gives_the_same_bytes(scare: RunCli, run: Path, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from scare.data.readings import Channel
 from scare.errors import ExitCode
-from scare.experiments.task import ReadingsFingerprint, Task
+from scare.experiments.study_task import ReadingsFingerprint, Task
 from scare.scorecard import card as card_module
-from scare.scorecard.agency_targets import find_target
 from scare.scorecard.card import read_card
 from scare.scorecard.requirements import RequirementTable
+from scare.scorecard.targets import title
 from tests.cli.output import Output, RunCli
 from tests.cli.small_tables import colocation, write
 
@@ -57,7 +57,7 @@ def test_a_card_has_every_measure_and_the_published_form(scare: RunCli, model: P
     assert card["board"]["windows"] == 60
     assert card["provenance"]["protocol"]["board_windows"] == 60
     assert 0 < card["dataset"]["rows_scored"] < card["dataset"]["rows"] - card["dataset"]["rows_of_training"]
-    assert "rows were used in training: the report shows them, but they are not scored" in output.err
+    assert "rows were used in training; the report shows them, but they are not scored" in output.err
 
 
 def test_a_run_holds_the_card_and_the_series(scare: RunCli, model: Path, sim: Path, tmp_path: Path) -> None:
@@ -75,8 +75,9 @@ def test_a_run_holds_the_card_and_the_series(scare: RunCli, model: Path, sim: Pa
     )
     assert [one["device"] for one in card.devices] == card.dataset["devices"]
     assert sum(one["rows_scored"] for one in card.devices) == card.dataset["rows_scored"]
-    assert card.targets is not None
-    assert card.targets["pollutant"] == "PM2.5"
+    assert str(card.model["processing_level"]).startswith("processing level 2B, not an independent measurement")
+    assert all(0 < one["uptime"] <= 1 and 0 < one["data_capture"] <= 1 for one in card.devices if one["rows_scored"])
+    assert [(one.name, one.pollutant) for one in card.assessments] == [("epa", "PM2.5"), ("cen", "PM2.5")]
     jsonschema.validate(card.as_dict(), FORM)
     assert series.columns[:2] == ["device", "time"]
     assert series.columns[-5:] == ["reference", "calibrated", "low", "high", "flags"]
@@ -164,7 +165,7 @@ def test_simulated_readings_are_compared_as_they_are_because_their_units_are_kno
     card = json.loads(output.out)
     assert card["target"] == {"name": "pm25_reference", "unit": "ug/m3"}
     assert card["entries"][0]["detail"]["raw_rmse"] > card["entries"][0]["value"]
-    assert find_target(Channel(card["target"]["name"])) is not None
+    assert title(Channel(card["target"]["name"])) == "PM2.5"
     assert "guessed --time time --device-column device" in output.err
     assert "--reference" not in output.err
 

@@ -190,7 +190,7 @@ def test_changed_files_are_found(suite: RunCli) -> None:
     assert "made up, later: boxes/b1.csv is missing or was changed" in output.err
     output = suite(f"{RUN} ridge")
     assert output.code == 3
-    assert "data/boxes/b1.csv is not the file of the set made up" in " ".join(output.err.split())
+    assert "data/boxes/b1.csv does not match the file in the set made up" in " ".join(output.err.split())
 
 
 def test_training_rows_that_were_exchanged_are_found(suite: RunCli) -> None:
@@ -200,7 +200,7 @@ def test_training_rows_that_were_exchanged_are_found(suite: RunCli) -> None:
     path.write_text(json.dumps(task))
     output = suite("scare suite verify out --suite suite.toml --files data")
     assert output.code == 5
-    assert "made up, box 2: methods learned from other readings than the files give" in output.err
+    assert "made up, box 2: the methods were trained on readings that differ from those in the files" in output.err
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_training_rows_that_were_exchanged_are_found(suite: RunCli) -> None:
         ("task,device,time,value\nmade up,b0,2026-01-16T00:00Z,much", "'much' in line 2"),
         ("task,device,time,value\nmade up,b0,2026-01-16T00:00Z,1", "no task is called 'made up'; did you mean"),
         ("task,device,time,value\nmade up,,2026-01-16T00:00Z,1", "line 2: the task or the device is missing"),
-        ("task,device,time,value\nmade up\\, later,b9,2026-01-16T00:00Z,1", "has no test row of these tasks"),
+        ("task,device,time,value\nmade up\\, later,b9,2026-01-16T00:00Z,1", "has no test rows for these tasks"),
         ("task,device,time,value,low,high\na,b,2026-01-16T00:00Z,1,3,2", "line 2: low is above high"),
         ("task,device,time,value\na,b,2026-01-16T00:00Z,1\na,b,2026-01-16T00:00Z,1", "line 3: an earlier row has the"),
     ],
@@ -226,7 +226,7 @@ def test_predictions_cannot_take_the_name_of_a_method(suite: RunCli) -> None:
     references().with_columns(value=pl.col("ref")).drop("ref").write_csv("ridge.csv")
     output = suite(f"{RUN} ridge.csv")
     assert output.code == 2
-    assert "'ridge' is the name of another method" in " ".join(output.err.split())
+    assert "'ridge' is already the name of a method" in " ".join(output.err.split())
 
 
 @pytest.fixture
@@ -274,6 +274,7 @@ def fit(train, validation, window):
 """
 
 
+@pytest.mark.slow
 def test_a_method_of_an_installed_package_runs_in_processes_of_its_own(tmp_path: Path) -> None:
     write_set(tmp_path)
     package = tmp_path / "package"

@@ -279,8 +279,8 @@ def test_a_box_that_dies_before_the_test_is_not_tested(scare: RunCli, boxes: lis
 def test_a_channel_dead_on_most_boxes_is_named_with_the_option_that_leaves_it_out(
     scare: RunCli, boxes: list[str]
 ) -> None:
-    for name in boxes[1:]:
-        write(colocation(600).with_columns(pl.lit(-999.0).alias("T")), name)
+    for seed, name in enumerate(boxes[1:], start=1):
+        write(colocation(600, seed).with_columns(pl.lit(-999.0).alias("T")), name)
     output = scare(f"scare train {' '.join(boxes)} {COLUMNS} --window 8 --out no2.scare")
     assert trained(output).facts["devices"] == ["box1"]
     assert "T has no usable value on 2 of 3 devices; use --channels NO2,OX,RH to leave it out" in output.err
@@ -294,7 +294,7 @@ def test_a_dead_box_beside_a_reference_file_is_left_out(scare: RunCli, apart: fl
     pl.read_csv("sensor.csv").with_columns(pl.lit(None).alias("NO2")).write_csv("dead.csv")
     output = scare(APART.replace("sensor.csv", "sensor.csv dead.csv"))
     assert trained(output).facts["devices"] == ["sensor"]
-    assert "dead is left out: NO2 has no usable value; look at it with 'scare inspect'" in output.err
+    assert "dead is left out: NO2 has no usable value; check it with 'scare inspect'" in output.err
 
 
 # --- splits ---
@@ -408,7 +408,7 @@ def test_two_weeks_of_two_minutes_beside_an_hourly_reference_train_with_no_optio
     line = "scare train box.csv --reference-file station.csv --steps 20 --out m.scare"
     output = scare(line)
     assert output.code == 0, output.err
-    assert "the first 11 hours after each fill the window" in output.err
+    assert "rows up to 11 hours after each only fill windows" in output.err
     assert Calibrator.load("m.scare").inputs.step_seconds == 3600
     refused = scare(f"{line} --window 60h")
     assert refused.code == 3

@@ -107,7 +107,7 @@ def test_a_model_without_the_usual_knobs_asks_for_its_own(scare: RunCli, sim: Pa
     Path("tune.toml").write_text("[model]\nname = 'nlinear'\n")
     output = scare(f"scare tune {sim} {QUICK}")
     assert output.code == 2
-    assert "this model has no model.front.width; [tune.knobs] names what to search instead" in output.err
+    assert "this model has no setting model.front.width; name others in [tune.knobs]" in output.err
 
 
 def test_an_interruption_prints_what_there_is(

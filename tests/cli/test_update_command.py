@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from scare import Calibrator
-from scare.calibrator.passes import LEARNED
+from scare.calibrator.plan_passes import LEARNED
 from tests.cli.output import RunCli
 from tests.upkeep.sessions import HOURLY, air, session
 

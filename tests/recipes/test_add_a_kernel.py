@@ -16,8 +16,8 @@ from scare.calibrator.plan import Plan, run
 from scare.errors import NotApplicableError
 from scare.export import c_source
 from scare.export.lowering import compile_calibrator
+from scare.export.micropython_source import Constants, print_function
 from scare.export.package import export_calibrator
-from scare.export.python_source import Constants, print_function
 from scare.export.tensor_graph import lower_to_tensors
 from scare.kernels import QUANTISATION, Kernel, Operations, QuantisationRule, Step, pointwise
 from scare.kernels.c_arguments import elementwise_form

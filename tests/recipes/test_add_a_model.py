@@ -15,8 +15,8 @@ from scare.board.build import read_export
 from scare.board.host import HostModel
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.cost import count
-from scare.calibrator.passes import fold
 from scare.calibrator.plan import INPUT, Plan, Step, run
+from scare.calibrator.plan_passes import fold
 from scare.export.package import export_calibrator
 from scare.kernels import Operations, dense_step
 from scare.layers.buffers import split_trainable

@@ -235,7 +235,7 @@ def test_every_network_learns_from_as_many_windows() -> None:
 
 
 def test_rows_are_shared_by_all(done: Reproduction) -> None:
-    scored = SharedRows.of(done.study(done.cells[0], done.protocol.adaptability))
+    scored = SharedRows.load(done.study(done.cells[0], done.protocol.adaptability))
     assert {job.method for job in scored.estimates} == {"linear", "raw", "ridge"}
     assert np.isfinite([scored.reference, *(scored.scored(job) for job in scored.estimates)]).all()
     assert 0 < scored.shared.sum() < len(scored.shared)
@@ -247,7 +247,7 @@ def test_adaptability_is_the_error_of_the_rows_covered(done: Reproduction) -> No
     assert len(rows) == 2 * 2 * 3  # cities, kinds, thresholds
     assert list(result.tables[0].columns)[5:] == ["linear", "raw", "ridge"]
     assert all(0 <= row["coverage"] <= 1 for row in rows)
-    scored = SharedRows.of(done.study(done.cells[0], done.protocol.adaptability))
+    scored = SharedRows.load(done.study(done.cells[0], done.protocol.adaptability))
     whole = rmse(scored.of_method("raw")[0] - scored.reference)
     first = next(row for row in rows if row["kind"] == "sudden")
     assert first["coverage"] > 0.95  # whole units of a sensor at one reading a minute
@@ -262,13 +262,13 @@ def test_an_error_around_no_change_is_none_not_a_number_that_json_cannot_hold(do
 
 def test_a_fit_that_failed_is_named_and_takes_its_mean_over_tasks_away(done: Reproduction, tmp_path: Path) -> None:
     broken = replace(done, folder=Path(shutil.copytree(done.folder, tmp_path / "copy")))
-    whole = [SharedRows.of(broken.study(cell, ["linear"])) for cell in broken.cells]
+    whole = [SharedRows.load(broken.study(cell, ["linear"])) for cell in broken.cells]
     assert all(isinstance(one.value, float) for one in accuracy_findings(whole, "linear"))
     assert broken.failures(["linear", "raw"]) == []
     row = broken.studies[broken.cells[0]].folder / "rows" / "linear-w15-s0.json"
     row.write_text(json.dumps({"failed": "why"}), encoding="utf-8")
     assert broken.failures(["linear", "raw"]) == [f"No score: {'-'.join(broken.cells[0])} linear-w15-s0: why"]
-    parts = [SharedRows.of(broken.study(cell, ["linear"])) for cell in broken.cells]
+    parts = [SharedRows.load(broken.study(cell, ["linear"])) for cell in broken.cells]
     assert [one.value for one in accuracy_findings(parts, "linear")] == [None, None]
 
 

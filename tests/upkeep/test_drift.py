@@ -307,7 +307,9 @@ def test_a_box_that_was_hardly_there_is_named(calibrator: Calibrator) -> None:
 
 def test_a_model_that_reads_once_a_day_cannot_be_watched(calibrator: Calibrator) -> None:
     daily = replace(calibrator, inputs=replace(calibrator.inputs, step_seconds=86400.0))
-    with pytest.raises(DataError, match="reads every 24 hours; watching needs a reading at least every 2 hours"):
+    with pytest.raises(
+        DataError, match="every 24 hours, but drift can only be measured with one at least every 2 hours"
+    ):
         watch(daily, later()[:1])
 
 

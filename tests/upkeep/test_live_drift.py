@@ -110,7 +110,7 @@ def test_another_model_begins_anew_and_an_older_state_goes_on(calibrator: Calibr
     assert (first.state().arrays["no2/watching.ended"] == -1).all()
     second.restore(replace(state, arrays={name: one for name, one in state.arrays.items() if "/watching." not in name}))
     push(second, readings, range(50, 60))
-    assert second.watched([one.device for one in readings]).tolist() == [NOT_YET] * 6
+    assert second.drift_states([one.device for one in readings]).tolist() == [NOT_YET] * 6
 
 
 def test_no_more_devices_are_watched_than_there_is_room_for(calibrator: Calibrator) -> None:

@@ -8,8 +8,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import Intervals
 from scare.calibrator.model_card import model_card
-from scare.calibrator.passes import LEARNED, STATE
+from scare.calibrator.plan_passes import LEARNED, STATE
 from scare.data.alignment import shift
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.errors import DataError, UsageError
@@ -69,6 +70,24 @@ def test_what_was_learned_is_saved_shown_and_taken_back(calibrator: Calibrator, 
     assert loaded.facts[STATE] not in model_card(loaded)
     back, shipped = (tmp_path / name for name in ("back.scare", "shipped.scare"))
     assert revert(loaded).save(back).read_bytes() == calibrator.save(shipped).read_bytes()
+
+
+@pytest.mark.parametrize(("width", "wider"), [(0.01, True), (1000.0, False)])
+def test_intervals_that_miss_the_references_become_wider_and_idle_ones_narrower(
+    width: float, wider: bool, tmp_path: Path
+) -> None:
+    shipped = Intervals(0.9, (20.0,), (width, 2 * width), (width, 2 * width), widening=2.0)
+    calibrator = replace(HOURLY, intervals=shipped)
+    once = update(calibrator, [session(air(6), 0.8, 6.0)]).calibrator
+    factor = once.facts[LEARNED]["interval_factor"]
+    assert (factor > 1) == wider
+    assert once.intervals is not None
+    assert_allclose(once.intervals.above, np.multiply(factor, shipped.above), rtol=1e-3)
+    loaded = Calibrator.load(once.save(tmp_path / "once.scare"))
+    again = update(loaded, [session(air(6, start_day=20010), 0.8, 6.0)]).calibrator
+    assert (again.facts[LEARNED]["interval_factor"] > factor) == wider
+    back, before = (tmp_path / name for name in ("back.scare", "before.scare"))
+    assert revert(again).save(back).read_bytes() == calibrator.save(before).read_bytes()
 
 
 @pytest.mark.parametrize(
