@@ -509,7 +509,7 @@ class _Verifier:
         return self._push_live(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
 
     def _live_answers(self, readings: Sequence[StreamRow]) -> tuple[StreamAnswers, np.ndarray]:
-        """NumPy's answers, from its own windows; without intervals and codes. Also the centers of `_push_live`."""
+        """Answer readings in NumPy, from its own windows and without intervals; also returns the centers of `_push_live`."""
         windows, flags, centers = self._push_live(readings, self.inputs)
         pairs = zip(flags.tolist(), readings, strict=True)
         statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])

@@ -265,16 +265,17 @@ def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
 
 
 def _quantiles(numbers: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the quantiles of weighted numbers [n]: the smallest that, with all smaller ones, reach these shares."""
+    """Return weighted quantiles of numbers [n]: the first at which the cumulative weight reaches each share."""
     order = np.argsort(numbers, kind="stable")
     reached = np.cumsum(weights[order])
     return np.asarray(numbers[order][np.searchsorted(reached, shares * reached[-1]).clip(max=len(numbers) - 1)])
 
 
 def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float:
-    """Find the factor by which intervals must be wider to cover flagged rows as often as others.
+    """Find how much wider intervals must be for flagged rows to be covered as often as others.
 
-    It is the geometric mean of what each part needs and of `USUAL_WIDENING`, weighted by blocks of time.
+    It is the geometric mean of the factor that each part of the errors (training, validation, forward blocks) needs
+    and of `USUAL_WIDENING`; a part weighs as much as it has blocks of time.
     """
     factors, blocks = [USUAL_WIDENING], [WIDENING_BLOCKS]
     for part in parts:

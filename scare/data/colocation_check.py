@@ -113,7 +113,7 @@ def _unrelated(pairs: Sequence[_Pair]) -> Iterator[Doubt]:
 
 
 def _unexplained(pair: _Pair, share: float) -> float:
-    """Squares that a regression on all channels leaves of the reference, rolled by a share of its rows."""
+    """Regress the reference, rolled by a share of its rows, on all channels; return the residual sum of squares."""
     targets = np.roll(pair.targets, int(share * len(pair.targets)))
     columns = np.column_stack([np.ones(len(targets)), pair.values])
     return float(((targets - columns @ np.linalg.lstsq(columns, targets, rcond=None)[0]) ** 2).sum())

@@ -202,7 +202,12 @@ class Inspection:
         return first, [note] if others else []
 
     def _with_companions(self, sensor: ColumnSummary, channels: Sequence[ColumnSummary]) -> tuple[ColumnSummary, ...]:
-        """Choose the sensor, related cells, temperature and humidity; of channels that agree, only the first."""
+        """Choose the sensor and the channels that help to calibrate it, the sensor first.
+
+        Candidates are channels of its family (but no particle counts), temperature and humidity, and channels of
+        unknown quantity unless the sensor counts particles; beside a sensor of unknown quantity, all but weather. A
+        candidate that follows one already chosen (of its family; of weather, of its quantity) is left out.
+        """
         used = [sensor]
         for column in channels:
             is_cell = column.family == sensor.family and column.quantity != "particle count"
@@ -347,7 +352,7 @@ def _read_rows(
 
 
 def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
-    """What sizes mean that count tenths of a micrometre, as `pm100` beside them shows: `pm10` is PM1.
+    """Read sizes in tenths of a micrometre: beside a column `pm100` (PM10), `pm10` is PM1.
 
     >>> {name: one.quantity for name, one in _tenths(["pm10 env", "pm25 env", "pm100 env"]).items()}
     {'pm10 env': 'PM', 'pm100 env': 'PM10'}

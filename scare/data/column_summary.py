@@ -299,7 +299,7 @@ def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | 
 
 
 def highest_masses(frame: pl.DataFrame) -> dict[bool, float]:
-    """The highest value that 95 % of the readings of a mass of particles are below, of references and of others."""
+    """Return the largest 95th percentile among columns of particle mass, by whether they are a reference's."""
     tops = {True: 0.0, False: 0.0}
     for column in frame.select(cs.numeric()):
         found = find_quantity(column.name)

@@ -314,9 +314,10 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
 
 
 def _telling(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """The labels that tell rows of equal times apart: not that of a sensor, if each sensor measures one quantity only.
+    """Return the labels that tell rows of equal times apart.
 
-    The station whose sensors they are then tells as much.
+    The label of a sensor is left out if each sensor measures one quantity only and the other labels, such as the
+    station's, tell as many rows apart.
     """
     names = {one: frame.group_by(one).agg(pl.col(name).n_unique())[name].max() for one in labels}
     rest = [one for one in labels if names[one] != 1 or not SENSOR_LABEL.search(one)]

@@ -172,7 +172,7 @@ class TableFile:
 
     @property
     def either(self) -> tuple[str, ...]:
-        """The columns of which the first with a value counts, as the first of them."""
+        """Columns to merge: a row's value is the first one present among them, under the name of the first column."""
         return tuple(name for name in self.format.either if name in self.columns) if self.format else ()
 
     @property

@@ -509,7 +509,7 @@ def _from_temporal(zone: str, times: pl.Series) -> pl.Series:
 
 
 def _from_epoch(times: pl.Series) -> pl.Series:
-    """Convert Unix seconds or milliseconds from 1973 to 2286, which cannot be confused, or micro- and nanoseconds."""
+    """Convert Unix times in seconds, milli-, micro- or nanoseconds, told apart by size; null outside 1973 to 2286."""
     numbers = pl.lit(times.cast(pl.Float64, strict=False))
     scales = ((1e8, 1.0), (1e11, 1e3), (1e14, 1e6), (1e17, 1e9))
     seconds = pl.coalesce(pl.when(numbers.is_between(low, 100 * low)).then(numbers / scale) for low, scale in scales)

@@ -492,7 +492,7 @@ def _print_self_test(model: CModel) -> list[str]:
 
 
 def _described(argument: Argument) -> str | int | float:
-    """What distinguishes an argument of a call from another one."""
+    """Return what the model's checksum takes of an argument: a table's content, a value's name, or the number."""
     if isinstance(argument, CTable):
         return f"{argument.values.dtype} {crc32(argument.values.tobytes()):08x}"
     return argument.name if isinstance(argument, CValue) else argument

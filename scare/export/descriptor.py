@@ -252,7 +252,7 @@ def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
 
 
 def _training_limits(training_range: TrainingRange) -> TrainingLimits:
-    """Round the training range across channels to float32, with the mean folded into each row's constant."""
+    """Convert the limits across channels to float32; each whitening row begins with −row · mean, which centres it."""
     matrix, mean = np.array(training_range.whitening), np.array(training_range.mean)
     rows = [(-float(row @ mean), *row[:size]) for size, row in enumerate(matrix, 1)]  # lower-triangular
     return TrainingLimits(

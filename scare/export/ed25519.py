@@ -110,7 +110,7 @@ def _secret(key: bytes) -> tuple[int, bytes]:
 
 
 def _add(a: Point, b: Point) -> Point:
-    """Section 5.1.4."""
+    """Add two points of the curve, in extended coordinates (RFC 8032, section 5.1.4)."""
     e, f = (a[1] - a[0]) * (b[1] - b[0]), (a[1] + a[0]) * (b[1] + b[0])
     c, d = 2 * D * a[3] * b[3], 2 * a[2] * b[2]
     e, f, g, h = f - e, d - c, d + c, f + e

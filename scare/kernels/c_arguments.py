@@ -58,7 +58,7 @@ class CValue:
 
 
 def codes_name(output: str) -> str:
-    """Name the codes (the kernel's decisions) that a call writes to memory right after this output."""
+    """Return the name of the byte array that follows `output` in memory: the kernel's decisions, which tests read."""
     return f"{output}.codes"
 
 

@@ -3,7 +3,8 @@
     window int16 → project, hats, bins → int32 words, each value with a unit → … → one word → float
 
 A word is an int32, a half-word an int16. A unit is the real number that the integer 1 stands for: a power of two; for
-values of one channel, divided by the channel's quantum. Units come from exact bounds, so that no window can make a sum
+values of one channel divided by its quantum, the int16 steps per scaled unit of that channel. Hats and bins are the
+sums of the window that `kernels/window` makes. Units come from exact bounds, so that no window can make a sum
 overflow. Weights that read the window are int8 (int16 for the newest rows), all others int16. Where a product needs
 half-words, a row is first shifted left by its spare bits, so that it uses all bits whatever its magnitude.
 

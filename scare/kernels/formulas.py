@@ -187,7 +187,10 @@ def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) 
 
 
 def _c_blend_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_blend_f32(out, formulas, x, passages, count)`."""
+    """C call: `scare_blend_f32(out, formulas, x, passages, count)`; the caller passes the first three.
+
+    A passage is a row of four numbers: low, high, slope, offset.
+    """
     passages = np.stack([placed.weight(name) for name in ("low", "high", "slope", "offset")], axis=1)
     return CForm((table_f32(passages, "low, high, slope, offset"), len(passages)))
 

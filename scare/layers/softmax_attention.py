@@ -108,7 +108,10 @@ def mean_rows(slopes: Array, rows: Array) -> Array:
 
 
 def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
-    """Return weighted means and covariances, window by window, so that a window's weights stay in the CPU cache."""
+    """Return means [batch, slopes, C] and covariances [batch, slopes, C, C] of `rows` with weights exp(slope · row).
+
+    One window at a time, so that its weights stay in the CPU cache.
+    """
     means, covariances = jax.lax.map(_window_moments, (slopes, rows))
     return means, covariances
 

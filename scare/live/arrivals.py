@@ -185,7 +185,7 @@ class ReadingSorter:
     def __init__(self, find_last: Callable[[str], tuple[float, float]], steps: float) -> None:
         self._find_last, self._steps = find_last, steps  # a device's newest time in the fleet, and its step in seconds
         self._waiting: dict[str, list[tuple[float, float, Reading]]] = {}  # time, arrival, reading; in order of time
-        self._intervals: dict[str, float] = {}  # last gap of a device that was not filled
+        self._unfilled: dict[str, float] = {}  # length in seconds of a device's latest gap that no late reading filled
         self._released: dict[str, float] = {}  # newest times that have not reached the fleet yet
 
     def __len__(self) -> int:
@@ -225,12 +225,12 @@ class ReadingSorter:
         waiting = self._waiting[device]
         while waiting:
             gap = waiting[0][0] - last  # NaN for a new device
-            if gap > 1.5 * max(step, self._intervals.get(device, 0.0)):
+            if gap > 1.5 * max(step, self._unfilled.get(device, 0.0)):
                 if waiting[-1][0] - waiting[0][0] < self._steps * step:
                     return
-                self._intervals[device] = gap  # nothing filled it: the next gap as long is not waited for
+                self._unfilled[device] = gap  # nothing filled it: the next gap as long is not waited for
             elif gap <= 1.5 * step:
-                self._intervals.pop(device, None)
+                self._unfilled.pop(device, None)
             time, _, reading = waiting.pop(0)
             last = self._released[device] = time if isnan(last) else max(time, last)
             yield reading

@@ -55,7 +55,7 @@ def why_no_target(channel: Channel, sets: Sequence[TargetSet]) -> str:
 
 def target_table(one: Assessment) -> ReportTable:
     """Tabulate the bounds of each class in the first rows, and below them each device's measures and its class."""
-    names = _of_device(one)
+    names = _single_device_measures(one)
     head = ("", f"class{_second_hand(one)}", _averages(one), *(_heading(name, one) for name in names))
     rows: list[list[str | Cell]] = []
     for result in one.devices:
@@ -69,14 +69,14 @@ def target_table(one: Assessment) -> ReportTable:
 
 
 def bounds_table(one: Assessment) -> ReportTable:
-    """Tabulate the bounds of each class."""
-    names = _of_device(one)
+    """Tabulate the bounds that each class sets on the measures of a single device."""
+    names = _single_device_measures(one)
     rows = [[name, *(_bounds(bounds, measure, one) for measure in names)] for name, bounds in one.classes.items()]
     head = (f"bounds{_second_hand(one)}", *(_heading(name, one) for name in names))
     return ReportTable(f"{one.title}: bounds of the classes", head, rows)
 
 
-def _of_device(one: Assessment) -> list[str]:
+def _single_device_measures(one: Assessment) -> list[str]:
     """The measures of a single device that some class bounds."""
     return [name for name in one.measures if name not in OF_SEVERAL]
 

@@ -1,11 +1,12 @@
 """Fit the linear families, trees and network of one calibrator: their shares are chosen once, then all are refitted.
 
-    training, validation → families, trees, members → shares            (`combine`: choices are made)
+    training, validation → families, trees, members → shares            (`combine`: choices are made; a member is one
+                                                                           trained network of an ensemble)
     rows, choices        → network trained again                          (`Combination.trained_again`)
                          → linear models and trees fitted again, a plan   (`Combination.plan`: nothing is chosen)
 
-A network starts at a linear model, so it can be stored as its difference to that start; a plan adds this difference to
-the linear models as they are fitted now. Called by `fit`; cross-fitting and shares are in `training.selection`, the
+A network starts as a linear model, and only what training added to that start is kept; a plan adds it to the linear
+models as they are fitted now. Called by `fit`; cross-fitting and shares are in `training.selection`, the
 linear families in `models.linear_families`.
 """
 

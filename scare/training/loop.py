@@ -286,9 +286,8 @@ def run_round(
     It is compiled once for rounds of one length, however many examples there are: a refit has more than the evaluation.
     """
     examples, places = gather.narrowed(batches)
-    settings = replace(
-        settings, seed=0
-    )  # a step does not use it, and members that differ in it share the compiled code
+    # No step uses the seed; without it, networks that differ only in their seed share the compiled code.
+    settings = replace(settings, seed=0)
     scanned = jnp.asarray(places), jnp.asarray(targets[batches])
     return _scan_round(state, examples, scanned, settings, phase_steps)
 

@@ -254,15 +254,15 @@ def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
     return Job(f"export:{target}", [Command(words)], {"file": out})
 
 
-def _predict_job(path: str, written: Mapping[str, Any]) -> Job:
+def _predict_job(path: str, table_options: Mapping[str, Any]) -> Job:
     """Make the job that calibrates an uploaded file to a CSV of the same name.
 
-    `written` are the table options of the file, which are those of the files of training.
+    `table_options` are those of the training files.
     """
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
     options = []
-    for key, value in written.items():
+    for key, value in table_options.items():
         for each in value if key == "missing" else [value]:  # --missing is repeated for each code
             options += [f"--{key.replace('_', '-')}", str(each)]
     words = ("predict", MODEL, path, *options, "--out", out, "--json")

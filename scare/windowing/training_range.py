@@ -69,7 +69,7 @@ class TrainingRange:
 
     @property
     def usual(self) -> float:
-        """Mean squared distance in training, about the number of channels; the slow mean starts from it."""
+        """Mean squared distance in training, close to the number of channels; the slow mean starts there."""
         return float(len(self.mean))
 
     def clamp(self, scaled: np.ndarray) -> np.ndarray:
