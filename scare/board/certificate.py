@@ -509,7 +509,7 @@ class _Verifier:
         return self._push_live(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
 
     def _live_answers(self, readings: Sequence[StreamRow]) -> tuple[StreamAnswers, np.ndarray]:
-        """Answer readings in NumPy, from its own windows and without intervals; also returns the centers of `_push_live`."""
+        """Answer readings in NumPy from its own windows, without intervals; also return the centers of `_push_live`."""
         windows, flags, centers = self._push_live(readings, self.inputs)
         pairs = zip(flags.tolist(), readings, strict=True)
         statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
@@ -556,11 +556,11 @@ class _Verifier:
     def _stream_values(
         self, readings: Sequence[StreamRow], ran: np.ndarray, windows: np.ndarray, centers: np.ndarray
     ) -> np.ndarray:
-        """Calibrated values [m] of the windows [m, …] of those readings of a stream for which the model `ran` [n].
+        """Compute NumPy's values [m] for the readings of a stream on which the model ran.
 
-        `centers` are those of `_push_live`.
-
-        `_value` updates `choice`, so a branch stays in use for its period, until a new history begins.
+        `ran` [n] marks them among the n `readings`; `windows` [m, …] are theirs, in the same order; `centers` [n] are
+        those of `_push_live`. A `Choice` passes from window to window, so that a branch stays in use for its period; a
+        restart or a new history resets it.
         """
         found: list[np.float32] = []
         times = np.array([reading.now_ms for reading in readings]) / 1000
