@@ -1,4 +1,4 @@
-"""C packages: a model with its runtime, as plain C99 or as a library (Arduino, PlatformIO, Zephyr).
+"""C packages: a model with its runtime, as plain C99 or as a library (Arduino, PlatformIO, ESP-IDF, Zephyr).
 
     Compiled -> CModel -> make_c, or Library.make with a folder of templates -> Artefact
 
@@ -17,6 +17,7 @@ import numpy as np
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import ALL_VERSIONS
+from scare.calibrator.model_card import describe_first_value
 from scare.calibrator.plan import run
 from scare.data.quantities import Quantity, is_called, quantities, quantity
 from scare.data.readings import Channel
@@ -40,6 +41,7 @@ from scare.upkeep.update import identity
 README, EXTRAS, RUNTIME, GOLDEN_HEADER = "README.md", "extras", "src", "golden.h"
 GOLDEN_WINDOWS = 16  # most windows in golden.h
 MAIN_STACK = 2048  # bytes of stack that Zephyr's sample needs beside the calibration, printf of floats included
+IDF_STACK = 3584  # the same for ESP-IDF's example: the default of its main task
 NUMPY_TYPES = {"float": "float32"}  # NumPy's name of a C type; others are the C type without `_t`
 ANSWER = ("calibrated", "low", "high", "flags")  # columns of an answer that examples print
 LEARNERS = {Arithmetic.FLOAT32: "scare_learn_f32", Arithmetic.FIXED: "scare_learn_s32"}  # C name of the learner
@@ -249,6 +251,11 @@ PLATFORMIO = library_target(
     ("no2.scare --out lib/no2", "barkjohn-2021 --board esp8266 --out lib/pm25"),
     Library("platformio"),
 )
+ESPIDF = library_target(
+    "Write an ESP-IDF component with an example, for an ESP32 of any kind.",
+    ("pm.scare --arithmetic fixed --board esp32 --out components/scare_pm", "barkjohn-2021 --name pm25 --out pm25"),
+    Library("espidf", fields=lambda _, model: {"idf_stack": str(model.stack_bytes + IDF_STACK)}),
+)
 ZEPHYR = library_target(
     "Write a Zephyr module with a sample.",
     ("no2.scare --out modules/no2", "barkjohn-2021 --name pm25 --out modules/pm25"),
@@ -269,14 +276,19 @@ def c_artefact(
     It warns of channels whose valid range is wider than an int16 window.
     """
     sizes = {
-        "ram_bytes": model.memory_bytes,
+        "ram_bytes": model.ram_bytes,
+        "memory_bytes": model.memory_bytes,
         "window_bytes": model.window_bytes,
         "scratch_bytes": model.scratch_bytes,
+        "state_bytes": model.state_bytes,
+        "stack_bytes": model.stack_bytes,
         "constant_bytes": model.table_bytes,
+        "first_value_readings": model.descriptor.checked,
     }
     summary = (
-        f"RAM {model.memory_bytes:,} bytes (window {model.window_bytes:,}, scratch {model.scratch_bytes:,}),"
-        f" constants {model.table_bytes:,} bytes"
+        f"RAM {model.ram_bytes:,} bytes (window {model.window_bytes:,}, scratch {model.scratch_bytes:,}, stack at most"
+        f" {model.stack_bytes:,}), constants {model.table_bytes:,} bytes",
+        describe_first_value(compiled.calibrator.inputs),
     )
     kept = {
         name: KeptValue(
@@ -298,7 +310,7 @@ def c_artefact(
         source,
         model.name,
         sizes,
-        (summary,),
+        summary,
         compiled.compute,
         compiled.golden,
         extras,
@@ -348,7 +360,7 @@ def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: 
         settling=f"| settling | {model.settling_bytes} |\n" if model.settles else "",
         state_bytes=model.state_bytes,
         stack_bytes=model.stack_bytes,
-        ram_bytes=model.memory_bytes + model.state_bytes + model.stack_bytes,
+        ram_bytes=model.ram_bytes,
         table_bytes=model.table_bytes,
     )
 

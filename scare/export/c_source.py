@@ -88,6 +88,11 @@ def _all_sources() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
+def licence() -> str:
+    """Read the licence of the runtime, which also applies to what is printed."""
+    return (_runtime_folder().parent / "LICENSE").read_text(encoding="utf-8")
+
+
 class Parameter(NamedTuple):
     """A parameter of a kernel in C: its name, the type of its number or numbers, and whether it is a pointer.
 
@@ -169,6 +174,11 @@ class CModel:
     def stack_bytes(self) -> int:
         """Upper bound of the stack of `scare_calibrate`; a test measures every model."""
         return STACK_BYTES[self.program.kind]
+
+    @property
+    def ram_bytes(self) -> int:
+        """Bytes of RAM that one calibration needs: memory, `scare` and stack."""
+        return self.memory_bytes + self.state_bytes + self.stack_bytes
 
     @property
     def settles(self) -> bool:

@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import Any
 from zlib import crc32
 
+from scare.calibrator.model_card import describe_first_value
 from scare.calibrator.plan import Plan
 from scare.export import micropython_runtime
 from scare.export.c_package import ANSWER, channel_rows, statuses
@@ -63,13 +64,15 @@ def make_micropython(compiled: Compiled) -> Artefact:
         "window_bytes": module.window_bytes,
         "scratch_bytes": module.scratch_bytes,
         "constant_bytes": module.constant_bytes,
+        "first_value_readings": compiled.descriptor.checked,
     }
     summary = (
         f"arrays {module.memory_bytes:,} bytes: window {module.window_bytes:,}, scratch {module.scratch_bytes:,},"
-        f" constants {module.constant_bytes:,}"
+        f" constants {module.constant_bytes:,}",
+        describe_first_value(compiled.calibrator.inputs),
     )
     model = f"{compiled.name}.py"
-    return Artefact(files, model, compiled.name, sizes, (summary,), compiled.compute, compiled.golden)
+    return Artefact(files, model, compiled.name, sizes, summary, compiled.compute, compiled.golden)
 
 
 def runtime_modules(descriptor: Descriptor) -> dict[str, str]:

@@ -15,8 +15,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import NotApplicableError, UsageError
-from scare.export.c_package import ARDUINO, GOLDEN_HEADER, PLATFORMIO, RUST, ZEPHYR, C, learner_files
-from scare.export.c_source import SETTLES, runtime_sources
+from scare.export.c_package import ARDUINO, ESPIDF, GOLDEN_HEADER, PLATFORMIO, RUST, ZEPHYR, C, learner_files
+from scare.export.c_source import SETTLES, licence, runtime_sources
 from scare.export.esphome import ESPHOME
 from scare.export.lowering import Compiled, compile_calibrator
 from scare.export.micropython import MICROPYTHON
@@ -28,9 +28,9 @@ from scare.files import replacing, temporary_path
 from scare.words import suggestion
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (C, ARDUINO, PLATFORMIO, ZEPHYR, ESPHOME, RUST, MICROPYTHON, TFLITE, ONNX)
+    target.name: target for target in (C, ARDUINO, PLATFORMIO, ESPIDF, ZEPHYR, ESPHOME, RUST, MICROPYTHON, TFLITE, ONNX)
 }
-ZIP = ".zip"
+ZIP, LICENCE = ".zip", "LICENSE"
 SETTLING = f"{SETTLES}1"  # this line of scare.h in the export of a model that settles
 READABLE = 0o100644 << 16  # external attributes of a zip entry: a regular file, mode 644
 
@@ -103,7 +103,7 @@ def check_output(out: Path, force: bool) -> None:
 
 
 def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool = False) -> Package:
-    """Write the files of a target, its golden vectors and `scare.json`; with `learn` also the on-board learner."""
+    """Write the files of a target, golden vectors, `scare.json` and the licence; with `learn` the on-board learner."""
     artefact = target.make(compiled)
     if learn:
         artefact = replace(artefact, files={**artefact.files, **learner_files(compiled, artefact)})
@@ -112,7 +112,7 @@ def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool 
         # It shares the folder, and so the runtime, with a model that settles.
         artefact = replace(artefact, files={**artefact.files, header: runtime_sources(settles=True)["scare.h"]})
     extras = f"{artefact.extras}/" if artefact.extras else ""
-    files = {**artefact.files, f"{extras}{GOLDEN}": artefact.golden.as_bytes(artefact.name)}
+    files = {**artefact.files, f"{extras}{GOLDEN}": artefact.golden.as_bytes(artefact.name), LICENCE: licence()}
     description = replace(describe_export(target, compiled, artefact), sha256=_digests(files, artefact))
     write_files(folder, {**files, f"{extras}{SCARE_JSON}": description.as_text()})
     return Package(target, folder, compiled, artefact)

@@ -30,7 +30,9 @@ def test_the_help_fits_a_terminal(scare: RunCli, command: str) -> None:
 def test_sizes_are_on_stdout_and_the_rest_on_stderr(scare: RunCli, line: Path) -> None:
     output = scare(f"scare export c {line} --out out")
     assert output.code == 0, output.err
-    assert output.out == "RAM 60 bytes (window 48, scratch 8), constants 12 bytes\n"
+    first, second = output.out.splitlines()
+    assert first == "RAM 756 bytes (window 48, scratch 8, stack at most 640), constants 12 bytes"
+    assert second.startswith("The first value comes ")
     assert "Scaled with the mean and spread of all devices. For one device, add --device: box-1, box-2." in output.err
     assert "Wrote out. Its README.md" in output.err
     assert Path("out/model.c").exists()
@@ -40,7 +42,9 @@ def test_a_device_and_a_name_are_taken(scare: RunCli, line: Path) -> None:
     output = scare(f"scare export c {line} --out out --device box-2 --name dust --json")
     facts = json.loads(output.out)
     assert (facts["device"], facts["name"], facts["arithmetic"]) == ("box-2", "dust", "float32")
-    assert facts["ram_bytes"] == 60
+    assert (facts["memory_bytes"], facts["state_bytes"], facts["stack_bytes"]) == (60, 56, 640)
+    assert facts["ram_bytes"] == 60 + 56 + 640
+    assert facts["first_value_readings"] == 4
     assert Path("out/dust.h").exists()
     assert "scaled" not in output.err
 
@@ -102,7 +106,12 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
 
 @pytest.mark.parametrize(
     ("target", "manifest"),
-    [("arduino", "library.properties"), ("platformio", "library.json"), ("zephyr", "zephyr/module.yml")],
+    [
+        ("arduino", "library.properties"),
+        ("platformio", "library.json"),
+        ("espidf", "examples/calibrate/main/idf_component.yml"),
+        ("zephyr", "zephyr/module.yml"),
+    ],
 )
 def test_a_library_is_written_for_files_and_corrections(scare: RunCli, line: Path, target: str, manifest: str) -> None:
     for model, out in ((line, "one"), ("barkjohn-2021", "two")):

@@ -103,7 +103,8 @@ def test_the_properties_are_those_of_the_specification(library: Path) -> None:
 
 
 def test_folders_are_those_of_the_specification(library: Path) -> None:
-    assert {path.name for path in library.iterdir()} == {"library.properties", "README.md", "src", "examples", "extras"}
+    named = {"library.properties", "README.md", "LICENSE", "src", "examples", "extras"}
+    assert {path.name for path in library.iterdir()} == named
     for example in (library / "examples").iterdir():
         assert (example / f"{example.name}.ino").exists()
     assert not list((library / "src").rglob("*.ino"))

@@ -48,7 +48,16 @@ HOSTILE = {
 COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
 HASHES = re.compile(r'"(?:\\.|[^"\\\n])*"|#[^\n]*')
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-WRITTEN = ("c", "arduino", "platformio", "zephyr", "esphome", "rust", "micropython")  # others are binary and one JSON
+WRITTEN = (
+    "c",
+    "arduino",
+    "platformio",
+    "espidf",
+    "zephyr",
+    "esphome",
+    "rust",
+    "micropython",
+)  # others are binary and one JSON
 PLAIN = "plain"
 
 
@@ -115,7 +124,7 @@ READ: dict[str, Callable[[str], Any]] = {
     ".json": lambda text: shape_of(json.loads(text)),
     **dict.fromkeys((".yaml", ".yml"), lambda text: shape_of(yaml.safe_load(text.replace("!lambda", "")))),
     "": lambda text: (HASHES.sub("", text.partition("help")[0]), text.count("\n")),  # Kconfig
-    **dict.fromkeys((".txt", ".conf", ".ini"), lambda text: " ".join(HASHES.sub("", text).split())),
+    **dict.fromkeys((".txt", ".conf", ".ini", ".defaults"), lambda text: " ".join(HASHES.sub("", text).split())),
     ".properties": lambda text: [line.partition("=")[0] for line in text.splitlines()],
     ".md": code_of_markdown,
 }

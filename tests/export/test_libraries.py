@@ -1,12 +1,15 @@
-"""Libraries for PlatformIO and Zephyr: manifests as each system asks for, examples that compute what Python does."""
+"""Libraries for PlatformIO, ESP-IDF and Zephyr: manifests as each asks for, examples that compute what Python does."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from jsonschema import validate
 
 from scare.board.build import STRICT
@@ -19,7 +22,7 @@ from tests.export.compilers import c, call
 from tests.export.printed import cells, compare, correction
 
 OWN = "calibration", "scare_rust"  # files of one library only
-STUB = Path(__file__).with_name("zephyr_stub")
+STUB, IDF_STUB = (Path(__file__).with_name(f"{system}_stub") for system in ("zephyr", "espidf"))
 NETWORK = make_calibrator(attention_plan())
 TEXT = {"type": "string", "minLength": 1}
 MANIFEST = {  # of library.json, from PlatformIO's documentation, as far as we use it
@@ -34,6 +37,17 @@ MANIFEST = {  # of library.json, from PlatformIO's documentation, as far as we u
         "examples": {"type": "array", "items": {"type": "object", "required": ["name", "base", "files"]}},
         "build": {"type": "object", "properties": {"flags": {"type": "array", "items": TEXT}}},
         **dict.fromkeys(("keywords", "license", "frameworks", "platforms", "headers"), TEXT),
+    },
+}
+
+IDF_MANIFEST = {  # of idf_component.yml, by `compote manifest schema` 3.1, as far as we use it
+    "type": "object",
+    "required": ["version", "description", "license", "dependencies"],
+    "additionalProperties": False,
+    "properties": {
+        "version": {**TEXT, "pattern": r"^\d+\.\d+\.\d+$"},
+        "dependencies": {"type": "object", "additionalProperties": TEXT},
+        **dict.fromkeys(("description", "license"), TEXT),
     },
 }
 
@@ -112,6 +126,70 @@ def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
     assert compare(NETWORK, cells("\n".join(lines[first : first + NETWORK.window + 61]))[1:]) >= 60
 
 
+# ESP-IDF
+
+
+def test_the_example_of_the_component_builds_and_runs(tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake (Debian) would run it")
+    for calibrator, name in ((NETWORK, "no2"), (correction("barkjohn-2021"), "pm25")):
+        component = export_calibrator(calibrator, "espidf", "float32", tmp_path / name / "component", name=name).folder
+        build, environment = tmp_path / name / "build", os.environ | {"IDF_PATH": str(IDF_STUB)}
+        for command in (["-S", component / "examples" / "calibrate", "-B", build], ["--build", build]):
+            subprocess.run(["cmake", *command], env=environment, check=True, capture_output=True)
+        done = subprocess.run([build / "app"], capture_output=True, text=True, check=True)
+        rows = cells(done.stdout)[1:]
+        assert len(rows) == 100
+        assert compare(calibrator, rows) >= 80
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag"), [("CONFIG_SCARE_PAST=y", "-DSCARE_PAST=1"), ("CONFIG_SCARE_RAM_MAX=100", "RAM_MAX=100")]
+)
+def test_an_option_of_menuconfig_reaches_the_compiler(settings: str, flag: str, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake (Debian) would run it")
+    component = export_calibrator(NETWORK, "espidf", "float32", tmp_path / "out").folder
+    kconfig = (component / "Kconfig").read_text(encoding="utf-8")
+    assert f"config {settings.removeprefix('CONFIG_').partition('=')[0]}\n" in kconfig
+    define = [f"-D{settings}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=1"]
+    line = ["cmake", "-S", component / "examples" / "calibrate", "-B", tmp_path / "build", *define]
+    subprocess.run(line, env=os.environ | {"IDF_PATH": str(IDF_STUB)}, check=True, capture_output=True)
+    lines = json.loads((tmp_path / "build" / "compile_commands.json").read_text())
+    compiled = {Path(line["file"]).name: line["command"] for line in lines}
+    assert flag in compiled["scare.c"]
+    assert flag in compiled["main.c"]
+    assert "-ffp-contract=off" in compiled["scare.c"]
+
+
+def test_the_manifests_are_as_the_component_manager_asks(tmp_path: Path) -> None:
+    component = export_calibrator(NETWORK, "espidf", "float32", tmp_path / "out", name="no2").folder
+    manifest = yaml.safe_load((component / "idf_component.yml").read_text(encoding="utf-8"))
+    validate(manifest, IDF_MANIFEST)
+    main = component / "examples" / "calibrate" / "main"
+    (dependency,) = yaml.safe_load((main / "idf_component.yml").read_text(encoding="utf-8"))["dependencies"].values()
+    assert (main / dependency["path"]).resolve() == component.resolve()
+    stack = re.search(r"STACK_SIZE=(\d+)", (main.parent / "sdkconfig.defaults").read_text(encoding="utf-8"))
+    assert stack
+    assert int(stack[1]) == 3584 + 640  # ESP-IDF's default, and a model's in float32
+
+
+RISC_V = "riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs"  # an ESP32-C3's core
+XTENSA = "xtensa-lx106-elf-gcc", "-mlongcalls", "-ffreestanding"  # an ESP8266's, of which an ESP32's is a successor
+
+
+@pytest.mark.parametrize(("compiler", "package"), [(RISC_V, "gcc-riscv64-unknown-elf"), (XTENSA, "gcc-xtensa-lx106")])
+def test_compilers_of_its_boards_take_it(compiler: Sequence[str], package: str, tmp_path: Path) -> None:
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"{package} (Debian) would run it")
+    calibrator = make_calibrator(curve_plan(12))
+    component = export_calibrator(calibrator, "espidf", "fixed", tmp_path / "out").folder
+    flags = ["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fno-math-errno", "-c"]
+    (tmp_path / "objects").mkdir()
+    call([*compiler, *flags, *sources(component / "src")], tmp_path / "objects")
+    assert len(list((tmp_path / "objects").glob("*.o"))) == len(sources(component / "src"))
+
+
 # Zephyr
 
 
@@ -126,7 +204,6 @@ def test_the_option_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
 
 
 def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
-    yaml = pytest.importorskip("yaml", reason="pyyaml (pip) would run it")
     library = export_calibrator(NETWORK, "zephyr", "float32", tmp_path / "out").folder
     module = yaml.safe_load((library / "zephyr" / "module.yml").read_text(encoding="utf-8"))
     assert (library / module["build"]["cmake"] / "CMakeLists.txt").exists()

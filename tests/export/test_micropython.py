@@ -223,8 +223,8 @@ def test_statuses_mean_what_they_mean_in_c() -> None:
 
 
 def test_the_files_are_these(package: Package) -> None:
-    names = {"model.py", "scare_live.py", "scare_store.py", "main.py", "golden.safetensors", "scare.json", "README.md"}
-    assert {path.name for path in package.folder.iterdir()} == names
+    modules, others = {"model.py", "scare_live.py", "scare_store.py", "main.py"}, {"golden.safetensors", "scare.json"}
+    assert {path.name for path in package.folder.iterdir()} == {*modules, *others, "README.md", "LICENSE"}
 
 
 def test_golden_windows_have_their_results(package: Package) -> None:

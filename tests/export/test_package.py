@@ -41,7 +41,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_files_are_these(package: Package) -> None:
-    ours = {"model.c", "model.h", "golden.h", "golden.safetensors", "scare.json", "README.md"}
+    ours = {"model.c", "model.h", "golden.h", "golden.safetensors", "scare.json", "README.md", "LICENSE"}
     assert contents(package.folder).keys() == ours | {f"src/{name}" for name in runtime_sources()}
 
 

@@ -66,7 +66,7 @@ def test_it_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert (facts["file"], facts["bytes"]) == ("pm.scare", Path("out/pm.scare").stat().st_size)
     assert "scare verify out" in printed.err
     written = {path.name for path in Path("out").iterdir()}
-    assert written == {"pm.scare", "README.md", "golden.safetensors", "scare.json"}
+    assert written == {"pm.scare", "README.md", "LICENSE", "golden.safetensors", "scare.json"}
 
 
 def test_what_it_cannot_do_is_its_own_message(capsys: pytest.CaptureFixture[str]) -> None:
