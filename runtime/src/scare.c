@@ -567,6 +567,7 @@ const char *scare_explain(scare_status status) {
     case SCARE_DAMAGED: return "the blob is damaged or cut short";
     case SCARE_FOREIGN: return "the blob is of another model or version";
     case SCARE_WRONG: return "the self-test failed";
+    case SCARE_UNSIGNED: return "the blob is not signed with the owner's key";
     }
     return "no such status";
 }

@@ -40,7 +40,8 @@ typedef enum {
     SCARE_ARGUMENT = 7,   /* a null pointer, or not initialised */
     SCARE_DAMAGED = 8,    /* the blob is damaged or cut short */
     SCARE_FOREIGN = 9,    /* the blob is of another model, or of another version of this code */
-    SCARE_WRONG = 10      /* the self-test failed: a result differs from the one stored with the model */
+    SCARE_WRONG = 10,     /* the self-test failed: a result differs from the one stored with the model */
+    SCARE_UNSIGNED = 11   /* the blob has no signature that was made with the owner's key */
 } scare_status;
 
 /* Row flags: bits of `flags`, the same as in Python (docs/flags.md). */

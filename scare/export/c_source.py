@@ -144,7 +144,10 @@ class SelfTest:
 
 @dataclass(frozen=True)
 class CModel:
-    """A model to be printed as C; `title` describes it in a sentence, `labels` name the channels with their units."""
+    """A model to be printed as C or written as a blob.
+
+    `title` describes it in a sentence; `labels` and `target` name the channels and the target with their units.
+    """
 
     name: str
     title: str
@@ -153,6 +156,7 @@ class CModel:
     layout: Layout
     descriptor: Descriptor
     self_test: SelfTest
+    target: str = ""
 
     @property
     def window_bytes(self) -> int:

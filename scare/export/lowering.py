@@ -129,7 +129,8 @@ class Compiled:
     def c_model(self) -> CModel:
         """The model to be printed as C."""
         layout, test = plan_memory(self.program), make_self_test(self.plan, self.program.quanta)
-        return CModel(self.name, self.title, self.labels, self.program, layout, self.descriptor, test)
+        target = _label(self.calibrator.target)
+        return CModel(self.name, self.title, self.labels, self.program, layout, self.descriptor, test, target)
 
     @cached_property
     def golden(self) -> GoldenVectors:

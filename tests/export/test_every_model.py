@@ -9,12 +9,14 @@ from scare.board.measure import measure_once
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import run
 from scare.calibrator.plan_passes import fold
+from scare.export.blob import make_blob
 from scare.export.c_source import CModel
 from scare.export.descriptor import encode_windows
 from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from tests.calibrator.building import make_calibrator, with_edges
 from tests.contract.test_models import CASES, random_network
+from tests.export.blobs import OK, Blob
 from tests.export.building import LoadedModel, compile_models
 
 WINDOW = 60
@@ -65,6 +67,20 @@ def test_its_self_test_passes(built: Built, name: str, arithmetic: str) -> None:
     model, compiled = built[name, arithmetic]
     assert len(model.self_test.seeds) == 4
     assert compiled.self_test() == 0
+
+
+@pytest.mark.parametrize(("name", "arithmetic"), EXPORTS)
+def test_as_a_blob_it_computes_the_same_bits(built: Built, name: str, arithmetic: str) -> None:
+    model, compiled = built[name, arithmetic]
+    blob = Blob(make_blob(model))
+    assert blob.status == OK
+    windows = np.random.default_rng(2).normal(size=(40, WINDOW, 2)).astype(np.float32)
+    choices = np.zeros((2, 2), np.uint32)
+    for window in encode_windows(windows, model.program.quanta):
+        assert blob.run(window, choices[0]) == compiled.run(window, choices[1])
+    assert_array_equal(*choices)
+    assert blob.begin(model.memory_bytes) == OK
+    assert blob.self_test() == OK
 
 
 @pytest.mark.slow

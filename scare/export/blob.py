@@ -1,0 +1,183 @@
+"""A model as one file for the interpreter of `runtime/src/scare_blob.c`: head, parts, CRC-32, Ed25519 signature.
+
+    CModel -> make_blob -> bytes, unsigned -> sign_blob -> bytes; the target is in blob_package.py
+
+Every number is little-endian, every part on a word boundary. A pointer is a word: its offset, and in the two lowest
+bits what it begins in. The same model always gives the same bytes.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import numpy as np
+
+from scare.errors import DataError, NotApplicableError
+from scare.export.blob_kernels import REAL, blob_kernels
+from scare.export.c_source import CModel
+from scare.export.ed25519 import SIGNATURE_BYTES, public_key, sign, verify
+from scare.export.memory_layout import WORD
+from scare.kernels.c_arguments import Branch, CCall, CTable, CValue
+
+MARK = b"SCB\x01"  # "SCB", version of the format
+CONTENT, WINDOW, SCRATCH = range(3)  # what a pointer begins in
+MOST_KERNELS = 32  # different ones: SCARE_BLOB_KERNELS
+MOST_TITLE = 1024  # bytes, the last of them zero
+QUANTA = 1 / 524_288, 524_288  # smallest and largest number of steps of a scaled value of 1
+HEAD_BYTES, PARTS = 216, 13
+TAIL_BYTES = WORD + SIGNATURE_BYTES
+Part = tuple[int, int]  # bytes from the start of the file; number of elements
+
+
+@dataclass
+class _Writer:
+    """Parts one after the other, after a head that is written last; equal parts once."""
+
+    content: bytearray = field(default_factory=lambda: bytearray(HEAD_BYTES))
+    known: dict[bytes, int] = field(default_factory=dict)
+
+    def add(self, numbers: bytes, count: int) -> Part:
+        """Add a part, unless there is an equal one."""
+        if numbers not in self.known:
+            self.known[numbers] = len(self.content)
+            self.content += numbers + bytes(-len(numbers) % WORD)
+        return self.known[numbers], count
+
+    def add_array(self, numbers: np.ndarray) -> Part:
+        """Add a table as it is."""
+        return self.add(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes(), numbers.size)
+
+    def add_rows(self, rows: Iterable[Sequence[float]], form: str) -> Part:
+        """Add structures, each packed by this format."""
+        packed = [struct.pack(f"<{form}", *row) for row in rows]
+        return self.add(b"".join(packed), len(packed))
+
+
+def make_blob(model: CModel) -> bytes:
+    """Write the unsigned file of a model; `NotApplicableError` if the interpreter could not run it."""
+    writer, descriptor, training = _Writer(), model.descriptor, model.descriptor.training
+    for channel, label in zip(descriptor.channels, model.labels, strict=True):
+        if channel.quantum and not QUANTA[0] <= channel.quantum <= QUANTA[1]:
+            raise DataError(f"{label} has {channel.quantum:g} steps for a scaled value of 1; a blob cannot hold that")
+    title = model.title.encode()[: MOST_TITLE - 1] + b"\0"
+    interval = descriptor.interval
+    flat_channels = (
+        [*c.valid, c.center, c.rest, c.inverse, c.quantum, *c.clamp, *c.trained] for c in descriptor.channels
+    )
+    parts = [
+        writer.add(title, len(title)),
+        writer.add_rows(flat_channels, "10f"),
+        writer.add_array(np.array(descriptor.absent, np.float32)),
+        writer.add_rows(
+            [[*interval.edge, *interval.below, *interval.above, interval.widening]] if interval else [], "24f"
+        ),
+        writer.add_array(np.array(training.whitening, np.float32)),
+        writer.add_array(np.array(descriptor.spike_floors, np.float32)),
+        writer.add_rows(descriptor.moving, "Iff"),
+        writer.add_rows(zip(model.self_test.seeds, model.self_test.results, strict=True), "If"),
+    ]
+    plan = _Plan(model, writer)
+    calls = [writer.add_array(np.array(part, np.uint32)) for part in plan.parts]
+    if len(plan.kernels) > MOST_KERNELS:
+        raise NotApplicableError(
+            f"the model has {len(plan.kernels)} different kernels; a blob has at most {MOST_KERNELS}"
+        )
+    parts += [writer.add_array(np.array([blob_kernels()[name].identity for name in plan.kernels], np.uint32)), *calls]
+    program = model.program
+    head = struct.pack(
+        "<4s13I10f",
+        *(MARK, len(writer.content), model.identity, inputs_checksum(model)),
+        *(program.window, program.channels, descriptor.step_ms, descriptor.checked, descriptor.needed),
+        *(descriptor.hold, int(program.kind != "float"), model.scratch_bytes, descriptor.settle, descriptor.stuck_rows),
+        *(descriptor.target_scale, descriptor.target_center, descriptor.floor, training.limit, training.slow_limit),
+        *(training.rising, training.lowest, training.slope, descriptor.spike_share, model.self_test.tolerance),
+    )
+    head += struct.pack(f"<{2 * PARTS}I", *(number for part in parts for number in part))
+    head += struct.pack("<4I", plan.decided, *plan.periods, plan.pointer(program.result))
+    assert len(head) == HEAD_BYTES
+    writer.content[:HEAD_BYTES] = head
+    return bytes(writer.content) + struct.pack("<I", crc32(writer.content)) + bytes(SIGNATURE_BYTES)
+
+
+class _Plan:
+    """The program as words: for each call the kernel's number and its arguments."""
+
+    def __init__(self, model: CModel, writer: _Writer) -> None:
+        self.model, self.writer = model, writer
+        self.kernels: list[str] = []
+        self.periods, self.decided = (0, 0), 0
+        calls: tuple[CCall | Branch, ...] = model.program.calls
+        before = [call for call in calls if isinstance(call, CCall)]
+        parts: list[Sequence[CCall]] = [before, (), (), ()]
+        match [call for call in calls if isinstance(call, Branch)]:
+            case []:
+                pass
+            case [branch] if calls[-1] is branch:
+                parts[1:] = branch.decision, branch.simple, branch.deep
+                self.periods = branch.simple_period, branch.deep_period
+                self.decided = self.pointer(branch.decision[-1].output)
+            case _:
+                raise NotApplicableError("a blob has at most one choice of a branch, at the end of its plan")
+        self.parts = [[word for call in part for word in self._words(call)] for part in parts]
+
+    def pointer(self, value: CValue) -> int:
+        """The word that points to a value."""
+        place = self.model.layout.places[value.name]
+        if place.offset % WORD:
+            raise NotApplicableError(f"{value.name} does not begin on a word boundary, as a blob needs")
+        return place.offset | (WINDOW if place.in_window else SCRATCH)
+
+    def _words(self, call: CCall) -> list[int]:
+        """The kernel's number in this file, then a word for each argument."""
+        if call.function not in self.kernels:
+            self.kernels.append(call.function)
+        kinds = blob_kernels()[call.function].kinds
+        return [
+            self.kernels.index(call.function),
+            *(self._word(argument, kind) for argument, kind in zip(call.arguments, kinds, strict=True)),
+        ]
+
+    def _word(self, argument: CValue | CTable | float, kind: int) -> int:
+        if isinstance(argument, CValue):
+            return self.pointer(argument)
+        if isinstance(argument, CTable):
+            return self.writer.add_array(argument.values)[0] | CONTENT
+        if kind == REAL:
+            return int(np.float32(argument).view(np.uint32))
+        return int(argument) & 0xFFFFFFFF
+
+
+def inputs_checksum(model: CModel) -> int:
+    """A checksum of the channels in order and of the target, by which firmware refuses a file for other readings."""
+    return crc32("\n".join([*model.labels, model.target]).encode())
+
+
+def sign_blob(content: bytes, key: bytes) -> bytes:
+    """Sign a file with a private key."""
+    end = len(content) - TAIL_BYTES
+    return content[: end + WORD] + sign(key, content[:end])
+
+
+def is_signed_by(content: bytes, public: bytes) -> bool:
+    """Whether the file's signature was made with the private counterpart of this public key."""
+    return verify(content[-SIGNATURE_BYTES:], public, content[:-TAIL_BYTES])
+
+
+def unsigned(content: bytes) -> bytes:
+    """The file without its signature."""
+    return content[:-SIGNATURE_BYTES] + bytes(SIGNATURE_BYTES)
+
+
+def print_key(key: bytes) -> str:
+    """Print the public key of a private one as C."""
+    return ", ".join(f"0x{byte:02x}" for byte in public_key(key))
+
+
+def check_blob(content: bytes, name: str) -> None:
+    """Raise `DataError` unless the file is whole."""
+    sound = len(content) >= HEAD_BYTES + TAIL_BYTES and content[:4] == MARK
+    if not sound or struct.unpack_from("<I", content, 4)[0] != len(content) - TAIL_BYTES:
+        raise DataError(f"{name} is not a blob of scare, or it is cut short; export it again")
+    if crc32(content[:-TAIL_BYTES]) != struct.unpack_from("<I", content, len(content) - TAIL_BYTES)[0]:
+        raise DataError(f"{name} is damaged: its checksum is wrong; export it again")
