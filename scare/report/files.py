@@ -12,7 +12,7 @@ from scare.files import replacing
 from scare.report.blocks import ReportTable, plain
 from scare.report.chart_data import make_views
 from scare.report.sections import devices, quality, scorecard
-from scare.report.targets import targets
+from scare.report.targets import precision, targets
 from scare.scorecard.run_folder import Run
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -35,7 +35,13 @@ def write_tables(run: Run, page: Path) -> Path:
 
 
 def _tables(run: Run) -> Iterator[ReportTable]:
-    blocks = [*devices(list(make_views(run)), run.target.unit), *targets(run), *scorecard(run.card), *quality(run)]
+    blocks = [
+        *devices(list(make_views(run)), run.target.unit),
+        *precision(run.card.assessments),
+        *targets(run),
+        *scorecard(run.card),
+        *quality(run),
+    ]
     yield from (block for block in blocks if isinstance(block, ReportTable))
 
 

@@ -38,7 +38,7 @@ from scare.report.sections import (
     selection,
     tiles,
 )
-from scare.report.targets import targets
+from scare.report.targets import class_lines, precision, targets
 from scare.report.weather_charts import weather_drawings
 from scare.schema import nan_to_none
 from scare.scorecard.accuracy import Accuracy
@@ -51,6 +51,9 @@ ASSETS = Path(__file__).with_name("assets")
 CONTENTS = {
     "readings": "Readings",
     "deployment": "Deployment and siting",
+    "accuracy": "Accuracy",
+    "precision": "Precision",
+    "weather": "Meteorological effects",
     "targets": "Targets",
     "scorecard": "Scorecard",
     "coverage": "Interval coverage",
@@ -116,6 +119,7 @@ def make_page(run: Run, views: Sequence[View], deployment: Deployment | None = N
         heading=heading,
         lead=lead(run),
         verdict=run.card.verdict,
+        classes=class_lines(run.card.assessments),
         tiles=tiles(run, views),
         contents=CONTENTS,
         scorecard=scorecard(run.card),
@@ -125,6 +129,7 @@ def make_page(run: Run, views: Sequence[View], deployment: Deployment | None = N
         coverage=coverage(run),
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
+        precision=precision(run.card.assessments),
         targets=targets(run),
         deployment=deployment_blocks(deployment),
         weather=weather_drawings(run),

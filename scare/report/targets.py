@@ -18,26 +18,51 @@ from scare.words import plural
 REGRESSIONS = {"ols": "Ordinary", "orthogonal": "Orthogonal", "deming": "Deming"}
 
 
+def class_lines(assessments: Sequence[Assessment]) -> list[str]:
+    """Say in a sentence for each set of targets which classes the devices reach, and how sure that is."""
+    lines = []
+    for one in assessments:
+        judged = [result for result in one.devices if result.reached]
+        if not judged:
+            lines.append(f"{one.title}: not judged, too few complete {one.average_hours}-hour averages.")
+            continue
+        names = [*one.classes, BELOW_ALL]
+        counts = {name: sum(result.reached == name for result in judged) for name in names}
+        reached = ", ".join(f"{_label(name, one)} for {count}" for name, count in counts.items() if count)
+        reached = f"{reached} of {len(judged)} devices" if len(judged) > 1 else _label(judged[0].reached, one)
+        sure = sum(result.certain for result in judged)
+        how = "sure" if sure == len(judged) else f"{sure} of them sure" if sure else "uncertain"
+        beyond = ", extrapolated" if any(map(one.beyond, judged)) else ""
+        lines.append(f"{one.title}{_second_hand(one)}: {reached}; {how}{beyond}.")
+    return lines
+
+
+def precision(assessments: Sequence[Assessment]) -> list[Block]:
+    """Tabulate how units side by side agree, by each set that asks for it; or why that was not measured."""
+    asking = [one for one in assessments if set(one.measures) & set(OF_SEVERAL)]
+    tables: list[Block] = [together_table(one) for one in asking if one.together]
+    if tables:
+        return tables
+    needs = f"{min(one.units_needed for one in asking)} or more units" if asking else "several units"
+    return [Note(f"Not measured: it needs {needs} with enough averages beside the same reference.")]
+
+
 def targets(run: Run) -> list[Block | Drawing]:
     """All sets of targets that apply, each with its tables and notes; or why there is none."""
     blocks: list[Block | Drawing] = []
-    for one in run.card.assessments:
-        together = [together_table(one)] if one.together else []
-        drawings = uncertainty_drawings(one)
-        blocks += [
-            target_table(one),
-            bounds_table(one),
-            *together,
-            *drawings,
-            *(Note(line) for line in describe_targets(one)),
-        ]
+    lines = [describe_targets(one) for one in run.card.assessments]
+    common = [line for line in lines[0] if len(lines) > 1 and all(line in own for own in lines)] if lines else []
+    for one, own in zip(run.card.assessments, lines, strict=True):
+        notes = (Note(line) for line in own if line not in common)
+        blocks += [target_table(one), bounds_table(one), *uncertainty_drawings(one), *notes]
     if not blocks:
         return [Note(why_no_target(run.target, list(target_sets().values())))]
     reasons: dict[str, list[str]] = {}
     for series in run.series:
         if not len(series.scored):
             reasons.setdefault(series.why_not_scored, []).append(series.device)
-    return [*blocks, *(Note(f"Not assessed: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items())]
+    unscored = (Note(f"Not assessed: {', '.join(devices)}: {reason}.") for reason, devices in reasons.items())
+    return [*blocks, *(Note(f"All sets: {line}") for line in common), *unscored]
 
 
 def why_no_target(channel: Channel, sets: Sequence[TargetSet]) -> str:
@@ -103,6 +128,12 @@ def together_table(one: Assessment) -> ReportTable:
 def describe_targets(one: Assessment) -> list[str]:
     """Return where the targets come from, how they were applied, and what a co-location cannot show."""
     lines = [f"Targets: {one.source}, from a data file of {one.as_of}{_second_hand(one, ': ')}."]
+    if one.regression == "deming":
+        known = one.deming_ratio is not None
+        ratio = (
+            f"u²(bs,s) / u²(bs,RM) = {number(one.deming_ratio)}" if known else "1, as u(bs,s) or u(bs,RM) is unknown"
+        )
+        lines.append(f"The ratio of Deming's regression is {ratio}.")
     lines.append(
         f"{REGRESSIONS[one.regression]} regression with the reference as x, ± one standard uncertainty; an average"
         f" needs {percent(one.completeness)} of its readings; days are in UTC; [95 % interval] by resampled days. How"
@@ -197,8 +228,14 @@ def _class(result: TargetResult, one: Assessment, sure: str) -> str | Cell:
     if not result.reached:
         return "not judged"
     kind = {BELOW_ALL: "bad", next(iter(one.classes)): "good"}.get(result.reached, "fair")
-    words = "within" if len(one.classes) == 1 and kind == "good" else result.reached
-    return Cell(words, sure, Badge(kind, "second-hand") if one.second_hand else None)
+    return Cell(_label(result.reached, one), sure, Badge(kind, "second-hand") if one.second_hand else None)
+
+
+def _label(reached: str, one: Assessment) -> str:
+    """The class that was reached; of a set with a single one, whether all is within its bounds."""
+    if len(one.classes) > 1:
+        return "no class" if reached == BELOW_ALL else reached
+    return "outside" if reached == BELOW_ALL else "within"
 
 
 def _days(result: TargetResult, one: Assessment) -> Badge | None:

@@ -4,18 +4,25 @@ They are drawn here as SVG, so that they print, need no script, and are readable
 are told apart by dashes, marks and labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import ceil, cos, floor, hypot, log10, pi, sin
 from typing import ClassVar
 
+from scare.data.quantities import display_unit
 from scare.report.blocks import number, percent, quantity
 from scare.scorecard.assessment import Assessment, Curve, TargetResult
 
+Point = tuple[float, float]
 WIDTH, HEIGHT, MARGIN = 460.0, 300.0, 46.0  # px
+RIGHT = 138.0  # px beside the curves, for the letters of devices and the names of classes
+CENTRE = 155.0  # px from the left edge to the centre of the target diagram
+LETTER = 11.0  # px between two letters, at least
+TICKS = 4  # intervals of an axis, about
 TOP_OF_CLASSES = 1.15  # the end of an axis, times the widest class in sight
 SHOWN = 8  # devices drawn
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6")
+OF_CLASS, OF_LIMIT, OF_INTERVAL = "4 4", "1 3", "1 2"  # dashes
 MARKS = "ABCDEFGH"
 
 
@@ -30,16 +37,44 @@ class Drawing:
     height: float = HEIGHT
     lines: list[tuple[float, float, float, float, str]] = field(default_factory=list)  # x1, y1, x2, y2, dash
     curves: list[tuple[str, str]] = field(default_factory=list)  # points, dash
-    circles: list[tuple[float, float, float, str, bool]] = field(default_factory=list)  # x, y, radius, dash, filled
+    circles: list[tuple[float, float, float]] = field(default_factory=list)  # x, y, radius
     texts: list[tuple[float, float, str, str]] = field(default_factory=list)  # x, y, text, anchor
 
-    def line(self, start: tuple[float, float], end: tuple[float, float], dash: str = "") -> None:
+    def line(self, start: Point, end: Point, dash: str = "") -> None:
         """Draw a straight line."""
         self.lines.append((*_rounded(start), *_rounded(end), dash))
 
-    def text(self, at: tuple[float, float], words: str, anchor: str = "start") -> None:
+    def curve(self, points: Iterable[Point], dash: str = "") -> None:
+        """Draw a line through points."""
+        self.curves.append((" ".join(f"{x:.1f},{y:.1f}" for x, y in points), dash))
+
+    def dot(self, at: Point) -> None:
+        """Draw a dot."""
+        self.circles.append((*_rounded(at), 3.0))
+
+    def text(self, at: Point, words: str, anchor: str = "start") -> None:
         """Write a word or two."""
         self.texts.append((*_rounded(at), words, anchor))
+
+    def letters(self, ends: Mapping[str, Point], across: float) -> None:
+        """Write letters in a column at `across`, each as high as its point or a little off, with a line to it."""
+        height = -1e9
+        for letter, end in sorted(ends.items(), key=lambda pair: pair[1][1]):
+            height = max(end[1] + LETTER / 3, height + LETTER)
+            self.line(end, (across - 2, height - LETTER / 3), OF_INTERVAL)
+            self.text((across, height), letter)
+
+
+def ticks(end: float, start: float = 0.0) -> list[float]:
+    """Choose about five round numbers from `start` to `end`.
+
+    >>> ticks(110.0), ticks(0.86), ticks(16.0, -3.0)
+    ([0.0, 50.0, 100.0], [0.0, 0.2, 0.4, 0.6, 0.8], [0.0, 5.0, 10.0, 15.0])
+    """
+    rough = (end - start) / TICKS
+    power = 10.0 ** floor(log10(rough))
+    step = min((power * factor for factor in (1, 2, 5, 10)), key=lambda one: abs(log10(one / rough)))
+    return [round(step * place, 12) for place in range(ceil(start / step - 1e-9), floor(end / step + 1e-9) + 1)]
 
 
 def uncertainty_drawings(one: Assessment) -> list[Drawing]:
@@ -50,35 +85,47 @@ def uncertainty_drawings(one: Assessment) -> list[Drawing]:
 
 def _curve_drawing(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
     """Relative expanded uncertainty over the reference, with the limits of the classes."""
+    assert one.limit is not None
     bounds, top = _classes_in_sight(one, devices)
     end = max(device.curve.x[-1] for device in devices if device.curve)
     drawing = Drawing(f"{one.title}: uncertainty by concentration", _caption(one, devices))
+    right = WIDTH - RIGHT
 
-    def place(x: float, share: float) -> tuple[float, float]:
-        across = MARGIN + (WIDTH - 2 * MARGIN) * x / end
+    def place(x: float, share: float) -> Point:
+        across = MARGIN + (right - MARGIN) * x / end
         return across, HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * min(share, top) / top
 
     drawing.line(place(0, 0), place(end, 0))
     drawing.line(place(0, 0), place(0, top))
-    for share in (0.0, top / 2, top):
-        drawing.text((MARGIN - 4, place(0, share)[1] + 4), percent(share), "end")
-    for x in (0.0, end / 2, end):
+    for share in ticks(top):
+        drawing.line(place(0, share), (MARGIN - 3, place(0, share)[1]))
+        drawing.text((MARGIN - 5, place(0, share)[1] + 4), percent(share), "end")
+    for x in ticks(end):
+        drawing.line(place(x, 0), (place(x, 0)[0], HEIGHT - MARGIN + 3))
         drawing.text((place(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
-    drawing.text((WIDTH / 2, HEIGHT - 8), f"reference [{quantity(1, one.unit).split(' ', 1)[-1]}]", "middle")
-    drawing.text((MARGIN, MARGIN - 26), "relative expanded uncertainty")
+    drawing.text(((MARGIN + right) / 2, HEIGHT - 10), f"reference [{display_unit(one.unit)}]", "middle")
+    drawing.text((MARGIN - 36, MARGIN - 30), "relative expanded uncertainty")
     for name, share in bounds.items():
-        drawing.line(place(0, share), place(end, share), "4 4")
-        drawing.text((place(end, share)[0] - 40, place(end, share)[1] - 3), f"{name}: {percent(share)}", "end")
-    assert one.limit is not None
-    drawing.line(place(one.limit, 0), place(one.limit, top), "1 3")
-    drawing.text((place(one.limit, top)[0], place(0, top)[1] - 6), "limit", "middle")
-    for index, device in enumerate(devices):
-        assert device.curve is not None
-        inside = [(x, share) for x, share in zip(device.curve.x, device.curve.uncertainty, strict=True) if share <= top]
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*pair) for pair in inside))
-        drawing.curves.append((points, DASHES[index]))
+        drawing.line(place(0, share), (right + 20, place(0, share)[1]), OF_CLASS)
+        drawing.text((right + 24, place(0, share)[1] + 4), name)
+    seen = max(device.highest_reference or 0.0 for device in devices)
+    lines = {"limit": one.limit} | ({"highest reference": seen} if seen < 0.8 * one.limit else {})
+    for words, x in lines.items():
+        drawing.line(place(x, 0), place(x, top), OF_LIMIT)
+        drawing.text((place(x, top)[0], MARGIN - 6), words, "middle")
+    ends = {}
+    for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
+        curve = device.curve
+        assert curve is not None
+        inside = [place(x, share) for x, share in zip(curve.x, curve.uncertainty, strict=True) if share <= top]
         if inside:
-            drawing.text((place(*inside[-1])[0] + 4, place(*inside[-1])[1] + 4), MARKS[index])
+            drawing.curve(inside, dash)
+            ends[letter] = inside[-1]
+        if len(devices) == 1:  # the intervals of several would cover each other
+            for edge in (curve.low, curve.high):
+                pairs = zip(curve.x, edge, strict=False)
+                drawing.curve((place(x, share) for x, share in pairs if share <= top), OF_INTERVAL)
+    drawing.letters(ends, right + 8)
     return drawing
 
 
@@ -90,35 +137,31 @@ def _target_diagram(one: Assessment, devices: Sequence[TargetResult]) -> Drawing
         f"{one.title}: modified target diagram",
         "Across: twice the random standard uncertainty over the reference; up: twice the bias over the reference. The"
         " distance from the centre is the expanded uncertainty; circles are the classes. Each line leads from low to"
-        " high concentrations, and the dot is at the limit value.",
+        " high concentrations, and the dot is at the limit value. Devices have the letters of the drawing before.",
     )
-    centre = 2 * MARGIN, HEIGHT / 2
 
-    def place(random: float, bias: float) -> tuple[float, float]:
-        return centre[0] + random * scale, centre[1] - bias * scale
+    def place(random: float, bias: float) -> Point:
+        return CENTRE + random * scale, HEIGHT / 2 - bias * scale
 
     drawing.line(place(0, -top), place(0, top))
     drawing.line(place(0, 0), place(top, 0))
     for name, share in bounds.items():
-        steps = [(share * k / 24, share * sqrt(max(0.0, 1 - (k / 24) ** 2))) for k in range(25)]
-        arc = [*((x, y) for x, y in steps), *((x, -y) for x, y in reversed(steps))]
-        drawing.curves.append((" ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*pair) for pair in arc)), "4 4"))
-        drawing.text((place(0, share)[0] - 4, place(0, share)[1] + 4), f"{name}", "end")
-    for index, device in enumerate(devices):
+        angles = [pi * (step / 48 - 0.5) for step in range(49)]
+        drawing.curve((place(share * cos(angle), share * sin(angle)) for angle in angles), OF_CLASS)
+        drawing.text((CENTRE - 5, place(0, share)[1] + 4), f"{name}, {percent(share)}", "end")
+    dots = {}
+    for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
         curve = device.curve
         assert curve is not None
-        pairs = [
-            (random, bias)
-            for random, bias in zip(curve.random, curve.bias, strict=True)
-            if random <= top and abs(bias) <= top
-        ]
-        drawing.curves.append((" ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*one) for one in pairs)), DASHES[index]))
+        pairs = zip(curve.random, curve.bias, strict=True)
+        drawing.curve((place(*pair) for pair in pairs if hypot(*pair) <= top), dash)
         at = _at_limit(curve, one.limit or 0.0)
-        if at[0] <= top and abs(at[1]) <= top:
-            drawing.circles.append((*_rounded(place(*at)), 3.0, "", True))
-            drawing.text((place(*at)[0] + 5, place(*at)[1] - 5), MARKS[index])
-    drawing.text((place(top, 0)[0], place(0, 0)[1] + 16), "random", "end")
-    drawing.text((place(0, top)[0] + 4, place(0, top)[1] + 4), "bias")
+        if hypot(*at) <= top:
+            drawing.dot(place(*at))
+            dots[letter] = place(*at)
+    drawing.letters(dots, place(top, 0)[0] + 24)
+    drawing.text((place(top, 0)[0] - 4, place(0, 0)[1] - 5), "random", "end")
+    drawing.text((CENTRE + 5, place(0, top)[1] + 4), "bias")
     return drawing
 
 
@@ -154,8 +197,9 @@ def _caption(one: Assessment, devices: Sequence[TargetResult]) -> str:
         shown = percent(value) if value is not None else "unknown"
         named.append(f"{letter} {device.device}: {shown}{' (extrapolated)' if one.beyond(device) else ''}")
     more = f"; {len(one.devices) - SHOWN} more are in the table" if len(one.devices) > SHOWN else ""
-    return f"At the limit of {quantity(one.limit, one.unit)} ({one.title}{mark}): {'; '.join(named)}{more}."
+    band = "; dotted: the 95 % interval" if len(devices) == 1 and devices[0].curve and devices[0].curve.low else ""
+    return f"At the limit of {quantity(one.limit, one.unit)} ({one.title}{mark}): {'; '.join(named)}{more}{band}."
 
 
-def _rounded(at: tuple[float, float]) -> tuple[float, float]:
+def _rounded(at: Point) -> Point:
     return round(at[0], 1), round(at[1], 1)

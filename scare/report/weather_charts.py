@@ -7,7 +7,7 @@ import numpy as np
 
 from scare.report.blocks import number
 from scare.report.error_analysis import CENTRAL, FEW_ROWS, round_edges
-from scare.report.uncertainty_charts import HEIGHT, MARGIN, WIDTH, Drawing
+from scare.report.uncertainty_charts import HEIGHT, MARGIN, WIDTH, Drawing, ticks
 from scare.scorecard.run_folder import Run
 from scare.scorecard.series import pool
 
@@ -64,11 +64,12 @@ def _draw(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawing | None:
     drawing.line(place(first, 0), place(last, 0))
     drawing.line(place(first, 0), place(first, top))
     drawing.line(place(first, 1), place(last, 1), "4 4")
-    for share in (0.0, 1.0, top):
+    for share in ticks(top):
         drawing.text((MARGIN - 4, place(first, share)[1] + 4), number(share), "end")
-    for x in (first, (first + last) / 2, last):
+    for x in ticks(last, first):
         drawing.text((place(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
-    drawing.text((WIDTH / 2, HEIGHT - 8), name, "middle")
+    drawing.text((WIDTH / 2, HEIGHT - 10), name, "middle")
+    drawing.text((MARGIN - 36, MARGIN - 30), "calibrated / reference")
     medians: list[tuple[float, float]] = []
     for index, quartile in enumerate(quartiles):
         if quartile is None:
@@ -76,12 +77,11 @@ def _draw(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawing | None:
         low, middle, high = quartile
         centre = float(edges[index] + edges[index + 1]) / 2
         drawing.line(place(centre, low), place(centre, high))
-        at = place(centre, middle)
-        drawing.circles.append((round(at[0], 1), round(at[1], 1), 3.0, "", True))
+        drawing.dot(place(centre, middle))
         medians.append((centre, middle))
     if not medians:
         return None
-    drawing.curves.append((" ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*pair) for pair in medians)), ""))
+    drawing.curve(place(*pair) for pair in medians)
     lowest, highest = min(medians, key=lambda pair: pair[1]), max(medians, key=lambda pair: pair[1])
     drawing.caption = (
         f"The median ratio of a bin is lowest, {number(lowest[1])}, around {number(lowest[0])} and highest,"

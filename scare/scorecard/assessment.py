@@ -133,6 +133,12 @@ class Assessment:
         return tuple(measure for measure in MEASURES if measure in bounded)
 
     @property
+    def deming_ratio(self) -> float | None:
+        """The ratio u²(bs,s) / u²(bs,RM) of a Deming regression; None if one of the two is unknown."""
+        u_between = self.together.values.get("between_units") if self.together else None
+        return (u_between / self.reference_uncertainty) ** 2 if u_between and self.reference_uncertainty else None
+
+    @property
     def untested(self) -> tuple[str, ...]:
         """The measures with bounds that nothing has a value of."""
         results = [*self.devices, *([self.together] if self.together else [])]

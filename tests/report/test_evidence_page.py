@@ -13,7 +13,8 @@ from scare.errors import UsageError
 from scare.report.deployment import read_deployment
 from scare.report.files import BROWSERS, print_pdf, write_tables
 from scare.report.page import write_report
-from scare.report.uncertainty_charts import uncertainty_drawings
+from scare.report.targets import class_lines, precision
+from scare.report.uncertainty_charts import LETTER, Drawing, uncertainty_drawings
 from scare.scorecard.requirements import Finding, RequirementTable
 from scare.scorecard.run_folder import read_run, summarize
 from scare.scorecard.targets import choose_sets
@@ -44,6 +45,31 @@ def test_the_curve_ends_at_the_uncertainty_of_the_table(folder: Path, tmp_path: 
     page = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count('<div class="drawing">') == 2 + 3  # of the targets; by temperature, humidity and dew point
     assert 0 < page.index('id="readings"') < page.index('id="targets"') < page.index('id="scorecard"')
+
+
+def test_letters_of_devices_do_not_cover_each_other() -> None:
+    drawing = Drawing("", "")
+    drawing.letters({"A": (0.0, 50.0), "B": (0.0, 51.0), "C": (0.0, 20.0)}, 10.0)
+    heights = {letter: height for _, height, letter, _ in drawing.texts}
+    assert heights["C"] < heights["A"]
+    assert heights["B"] - heights["A"] >= LETTER
+
+
+def test_the_first_page_says_the_class_and_precision_has_its_section(folder: Path, tmp_path: Path) -> None:
+    run = read_run(folder)
+    cen = replace(run, card=replace(run.card, **summarize(run, choose_sets("cen"))))
+    (line,) = class_lines(cen.card.assessments)
+    assert line == "CEN/TS 17660, field part (second-hand): class 1 for 3 of 3 devices; sure, extrapolated."
+    page = write_report(cen, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.index(line) < page.index('id="readings"')
+    order = [
+        page.index(f'<section id="{name}"') for name in ("deployment", "accuracy", "precision", "weather", "targets")
+    ]
+    assert order == sorted(order)  # as in EPA's report
+    assert page.index("agreement between units") > order[2]
+    alone = replace(run, card=replace(run.card, **summarize(replace(run, series=run.series[:1]), choose_sets("cen"))))
+    (note,) = precision(alone.card.assessments)
+    assert "2 or more units" in note.text
 
 
 def test_facts_of_the_deployment_are_shown_and_what_is_missing_is_named(folder: Path, tmp_path: Path) -> None:

@@ -35,13 +35,15 @@
     label, stroke: colour(name), paths: () => null, value: (_, value) => short(value),
     points: { show: true, size: 4, width: 0, fill: faded(name), stroke: faded(name) },
   });
-  const marked = (label, name) => line(label, name, {
-    width: 2, spanGaps: true, points: { show: true, size: 6, fill: colour(name), stroke: colour(name) },
+  const marked = (label, name, more) => line(label, name, {
+    width: 2, spanGaps: true, points: { show: true, size: 6, fill: colour(name), stroke: colour(name) }, ...more,
   });
+  const dashed = (name) => (name === "raw" ? { dash: [6, 4] } : {}); // told apart in black and white, too
 
-  function draw(id, options, values, height) {
+  function draw(id, options, values, screenHeight) {
     const place = byId(id).querySelector(".chart");
     const width = Math.max(240, place.clientWidth);
+    const height = root.classList.contains("printing") ? 0.7 * screenHeight : screenHeight; // two plots fit on the first page
     const chart = new uPlot({ width, height, ...options, legend: { markers: { width: 3 }, ...options.legend } }, values, place);
     charts.push({ id, chart, place, height });
     return chart;
@@ -154,7 +156,7 @@
       scales: { x: { time: false, range: [bins[0].low, bins[bins.length - 1].high] }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
       cursor: noDrag,
       series: [{ label: "bin", value: (_, value, __, row) => (row == null ? "–" : `${short(bins[row].low)} to ${short(bins[row].high)}, ${bins[row].rows.toLocaleString("en")} rows`) },
-        ...names.map((name) => marked(name, name))],
+        ...names.map((name) => marked(name, name, dashed(name)))],
     }, [centres, ...names.map((name) => bins.map((bin) => bin.rmse[name]))], 300);
   }
 
@@ -164,7 +166,7 @@
       axes: [level("minutes from the change"), axis(withUnit("RMSE", data.unit))],
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high || 1] } },
       cursor: noDrag,
-      series: [{ label: "minutes", value: (_, value) => short(value) }, ...names.map((name) => line(name, name, { width: 2 }))],
+      series: [{ label: "minutes", value: (_, value) => short(value) }, ...names.map((name) => line(name, name, { width: 2, ...dashed(name) }))],
     }, [minutes, ...names.map((name) => rmse[name])], 300);
   }
 
