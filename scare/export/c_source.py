@@ -27,6 +27,7 @@ INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
 KERNEL_HEADERS = "scare_kernels.h", "scare_fixed.h"
 LEARNING = ("scare_learn",)  # prefix of the on-board learner's files, exported with --learn only
+LORAWAN = ("scare_lorawan",)  # prefix of what packs an answer into the bytes of an uplink
 BLOBS = ("scare_blob", "scare_ed25519", "scare_slots")  # prefixes of the files that run a model from a file
 COLUMNS = 120
 CALL_COLUMNS = COLUMNS - 8  # a call inside a branch is indented by 8
@@ -67,13 +68,18 @@ def runtime_sources(settles: bool = False) -> dict[str, str]:
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
     """
-    found = {name: text for name, text in _all_sources().items() if not name.startswith((*LEARNING, *BLOBS))}
+    found = {name: text for name, text in _all_sources().items() if not name.startswith((*LEARNING, *BLOBS, *LORAWAN))}
     return {name: text.replace(f"{SETTLES}0", f"{SETTLES}{int(settles)}") for name, text in found.items()}
 
 
 def learning_sources() -> dict[str, str]:
     """Like `runtime_sources`, for the on-board learner."""
     return {name: text for name, text in _all_sources().items() if name.startswith(LEARNING)}
+
+
+def lorawan_sources() -> dict[str, str]:
+    """Like `runtime_sources`, for payloads of LoRaWAN."""
+    return {name: text for name, text in _all_sources().items() if name.startswith(LORAWAN)}
 
 
 def blob_sources() -> dict[str, str]:

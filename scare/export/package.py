@@ -18,6 +18,7 @@ from scare.errors import NotApplicableError, UsageError
 from scare.export.c_package import ARDUINO, ESPIDF, GOLDEN_HEADER, PLATFORMIO, RUST, ZEPHYR, C, learner_files
 from scare.export.c_source import SETTLES, licence, runtime_sources
 from scare.export.esphome import ESPHOME
+from scare.export.lorawan import LORAWAN
 from scare.export.lowering import Compiled, compile_calibrator
 from scare.export.micropython import MICROPYTHON
 from scare.export.onnx import ONNX
@@ -28,7 +29,8 @@ from scare.files import replacing, temporary_path
 from scare.words import suggestion
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (C, ARDUINO, PLATFORMIO, ESPIDF, ZEPHYR, ESPHOME, RUST, MICROPYTHON, TFLITE, ONNX)
+    target.name: target
+    for target in (C, ARDUINO, PLATFORMIO, ESPIDF, ZEPHYR, ESPHOME, LORAWAN, RUST, MICROPYTHON, TFLITE, ONNX)
 }
 ZIP, LICENCE = ".zip", "LICENSE"
 SETTLING = f"{SETTLES}1"  # this line of scare.h in the export of a model that settles

@@ -118,7 +118,7 @@ def _block(text: str) -> Any:
 
 
 READ: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys((".c", ".h", ".hpp", ".cpp", ".ino", ".rs"), code_of_c),
+    **dict.fromkeys((".c", ".h", ".hpp", ".cpp", ".ino", ".rs", ".js"), code_of_c),
     ".py": code_of_python,
     ".toml": lambda text: shape_of(tomllib.loads(text)),
     ".json": lambda text: shape_of(json.loads(text)),

@@ -21,7 +21,7 @@ from tests.export.building import sources
 from tests.export.compilers import c, call
 from tests.export.printed import cells, compare, correction
 
-OWN = "calibration", "scare_rust"  # files of one library only
+OWN = "calibration", "scare_rust", "scare_lorawan"  # files of one library only
 STUB, IDF_STUB = (Path(__file__).with_name(f"{system}_stub") for system in ("zephyr", "espidf"))
 NETWORK = make_calibrator(attention_plan())
 TEXT = {"type": "string", "minLength": 1}

@@ -17,7 +17,7 @@ from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.parity_tolerance import TIE, coded_steps, nearest_to_tie, outputs_and_codes
 from scare.calibrator.plan import run
 from scare.errors import DataError, NotApplicableError, UsageError
-from scare.export.c_source import blob_sources, learning_sources, runtime_sources
+from scare.export.c_source import blob_sources, learning_sources, lorawan_sources, runtime_sources
 from scare.export.descriptor import encode_windows
 from scare.export.lowering import compile_calibrator
 from scare.export.package import Package, export_calibrator
@@ -47,7 +47,7 @@ def test_the_files_are_these(package: Package) -> None:
 
 def test_the_runtime_is_all_there_under_names_of_its_own() -> None:
     files = [path.name for path in RUNTIME.rglob("*.[ch]*")]
-    assert sorted(files) == sorted({**blob_sources(), **learning_sources()})
+    assert sorted(files) == sorted({**blob_sources(), **learning_sources(), **lorawan_sources()})
 
 
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16"])

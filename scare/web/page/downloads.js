@@ -5,7 +5,7 @@ import { number } from "./pages/format.js";
 import { KB, arithmetic } from "./board.js";
 import { accepted } from "./files.js";
 
-const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", espidf: "ESP-IDF component", zephyr: "Zephyr module", esphome: "ESPHome component", rust: "Rust crate", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
+const TITLES = { c: "C", arduino: "Arduino library", platformio: "PlatformIO library", espidf: "ESP-IDF component", zephyr: "Zephyr module", esphome: "ESPHome component", lorawan: "LoRaWAN payload and codec", rust: "Rust crate", micropython: "MicroPython module", tflite: "TensorFlow Lite", onnx: "ONNX" };
 
 const ARITHMETIC = { fixed: "fixed point", float32: "floating point" };
 
