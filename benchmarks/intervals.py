@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy_tasks import load_tasks
-from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_all, one_thread
+from scare.baselines.classical import RATE, ROUNDS, SEED, Boosted, make_all
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import LEVEL, Intervals, derive_intervals
 from scare.data.readings import CALIBRATED, FLAGS, HIGH, LOW, REFERENCE, Readings
 from scare.data.split import Split
+from scare.executor import one_thread
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
 from scare.layers.embedding import HatBasis
@@ -100,7 +101,9 @@ def grow(split: Split, inputs: Inputs, share: float) -> Boosted:
     flat = learned.features.reshape(len(learned.targets), -1)
     how: dict[str, Any] = {"max_iter": ROUNDS, "learning_rate": RATE, "early_stopping": False, "random_state": SEED}
     trees = HistGradientBoostingRegressor(loss="quantile", quantile=share, **how)
-    return Boosted(inputs, basis, (np.zeros(flat.shape[1]), 0.0), one_thread(trees.fit, flat, learned.targets), {})
+    with one_thread():
+        trees.fit(flat, learned.targets)
+    return Boosted(inputs, basis, (np.zeros(flat.shape[1]), 0.0), trees, {})
 
 
 def _ends(calibrator: Calibrator, readings: Sequence[Readings]) -> np.ndarray:

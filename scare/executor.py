@@ -43,6 +43,15 @@ Arguments = tuple[Any, ...]
 Files = dict[str, bytes]  # content by name
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit linear algebra and scikit-learn to one thread here: theirs wait for each other, and double a fit's work."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1):
+        yield
+
+
 class Executor(Protocol):
     """Runs up to `size` jobs at a time; `shared` is true if a worker may be on another computer."""
 

@@ -7,7 +7,7 @@ corrections are calibrators, so they are saved and exported like any model. A ba
 such as a penalty, is then fitted to training and validation together, as our own calibrators are.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.quantities import is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError, NotApplicableError
+from scare.executor import one_thread
 from scare.layers.embedding import HatBasis
 from scare.models.linear_families import PENALTIES, Moments, choose_ridge, squared_errors
 from scare.windowing.inputs import Inputs, WindowStream
@@ -170,7 +171,8 @@ class Boosted:
         """Return the values in the target's unit of scaled windows [n, window, channels]: [n]."""
         features = windows if self.basis is None else self.basis.T.astype(np.float32) @ windows
         flat = features.reshape(len(windows), -1)
-        scaled = flat @ self.line[0] + self.line[1] + one_thread(self.trees.predict, flat)
+        with one_thread():
+            scaled = flat @ self.line[0] + self.line[1] + self.trees.predict(flat)
         return self.inputs.scaling.target.invert(scaled[:, None])[:, 0]
 
 
@@ -203,21 +205,14 @@ def _fit_boosted(
         chosen = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
         weights, bias = chosen.fit(learned)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
-    trees = one_thread(trees.fit, flat, learned.targets - flat @ weights - bias)
+    with one_thread():
+        trees.fit(flat, learned.targets - flat @ weights - bias)
     is_leaf = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
     leaves = int(sum(of_tree.sum() for of_tree in is_leaf))  # a number each
     splits = sum(map(len, is_leaf)) - leaves  # a feature and a threshold each
     numbers = 2 * splits + leaves + (len(weights) + 1 if with_ridge else 0)
     facts = {"model": "ridge-boosting" if with_ridge else "boosting", "parameters": numbers, "bytes": BYTES * numbers}
     return Boosted(inputs, basis, (weights, bias), trees, facts)
-
-
-def one_thread(work: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """Run scikit-learn on one thread, because its threads wait for each other, for long on a busy machine."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    with threadpool_limits(1):
-        return work(*arrays)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from scare.data.dataframes import read_frame
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.readings import TIME, Channel, Readings
 from scare.errors import DataError, UsageError
+from scare.executor import one_thread
 from scare.layers.buffers import split_trainable
 from scare.models.linear_families import AS_IS, OFFSET
 from scare.training.budget import Weighed, choose_by_cost, describe_cost
@@ -145,6 +146,7 @@ def fit(
     return found
 
 
+@one_thread()
 def fit_baseline(
     name: str, readings: Sequence[Readings], validation: Sequence[Readings] = (), recipe: Recipe | None = None
 ) -> Predictor:
@@ -181,6 +183,7 @@ class Evaluation:
         """Return the calibrator to score on test rows: refitted to training and validation if `is_refitted`."""
         return self.refit((*self.train, *self.validation), report) if self.is_refitted else self.calibrator
 
+    @one_thread()
     def refit(self, readings: Sequence[Readings], report: Report | None = None) -> Calibrator:
         """Fit the chosen combination to these readings, with the same choices and intervals."""
         before = self.calibrator
@@ -245,6 +248,7 @@ class Evaluation:
         return _join([_errors(bare, box, box.device) for box in after])
 
 
+@one_thread()
 def evaluate(
     readings: Readings | Sequence[Readings],
     validation: Sequence[Readings] = (),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.plan import Step
+from scare.executor import one_thread
 from scare.kernels import KERNELS
 
 ROUNDS, RATE, DEPTH, SEED = 100, 0.1, 3, 0
@@ -55,7 +56,6 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
     `guarded` trees are switched off outside the range of these readings.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     rows_of_leaf = int(np.clip(len(residuals) / LEAF_SHARE, FEWEST_ROWS, MOST_ROWS))
     boosting = HistGradientBoostingRegressor(
@@ -67,7 +67,7 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
         early_stopping=False,
         random_state=SEED,
     )
-    with threadpool_limits(1):  # its threads wait for each other, for long on a busy machine
+    with one_thread():
         boosting.fit(features, residuals)
     grown = [_pad_tree(stage[0].nodes) for stage in boosting._predictors]
     feature, threshold, leaf = (np.stack(parts) for parts in zip(*grown, strict=True))

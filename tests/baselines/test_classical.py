@@ -20,6 +20,7 @@ from scare.baselines.classical import (
 from scare.data.flags import DEFAULT_SETTINGS
 from scare.data.readings import REFERENCE, Channel
 from scare.errors import DataError, NotApplicableError
+from scare.executor import one_thread
 from scare.experiments.study import compare
 from scare.layers.embedding import HatBasis
 from scare.windowing.inputs import Inputs
@@ -198,7 +199,8 @@ def test_boosting_is_scikit_learn_on_the_hats() -> None:
     alike = sklearn.HistGradientBoostingRegressor(
         max_iter=200, learning_rate=0.08, early_stopping=False, random_state=0
     )
-    same = classical.one_thread(alike.fit, hats, examples.targets)
+    with one_thread():
+        same = alike.fit(hats, examples.targets)
     errors = values_of(trees, box) - box.targets
     assert isinstance(trees, Boosted)
     scale = inputs.scaling.target

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.equation import equations
@@ -331,6 +332,18 @@ def test_a_rate_that_is_too_high_is_refused_with_advice() -> None:
 def test_a_network_broken_by_its_very_last_step_is_refused_too() -> None:
     with pytest.raises(DataError, match=r"training\.rate"):
         fit(make_readings(), recipe=line_recipe(steps=1, warm_up=0.0, average=0.0, rate=3e38))
+
+
+def test_a_fit_computes_on_one_thread_and_leaves_the_number_as_it_was() -> None:
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info()}
+
+    with threadpool_limits(2):
+        before, during = threads(), []
+        fit(make_readings(), recipe=line_recipe(), report=lambda _: during.append(threads()))
+        assert threads() == before
+    assert during
+    assert set().union(*during) == {1}
 
 
 def test_an_interrupt_keeps_the_best_so_far() -> None:
