@@ -11,7 +11,7 @@ endif
 export PYTHONDONTWRITEBYTECODE :=
 C_FILES := $(wildcard runtime/src/*.[ch]* runtime/src/*/*.[ch] scare/board/*.c)
 
-.PHONY: demo test slow fuzz lint format site lock dist clean
+.PHONY: demo test slow fuzz lint format site lock dist arduino-library clean
 
 # The main job end to end: simulate, train, score, save, plot (out/demo).
 demo: $(VENV)/.train
@@ -53,6 +53,11 @@ lock: .cache/tools
 dist: .cache/tools
 	.cache/tools/bin/python -m build --outdir dist .
 	.cache/tools/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json
+
+# Folders for the registries of libraries (out/libraries): Arduino, PlatformIO, ESP-IDF and Zephyr in one, and ESPHome.
+arduino-library: $(VENV)/.train
+	rm -rf out/libraries
+	$(BIN)/python packaging/make_libraries.py out/libraries
 
 .cache/tools:
 	$(PYTHON) -m venv $@

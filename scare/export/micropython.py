@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import Any
 from zlib import crc32
 
+import scare
 from scare.calibrator.model_card import describe_first_value
 from scare.calibrator.plan import Plan
 from scare.export import micropython_runtime
@@ -58,6 +59,7 @@ def make_micropython(compiled: Compiled) -> Artefact:
         f"{compiled.name}.py": module.text,
         **runtime_modules(compiled.descriptor),
         **fill_templates("micropython", _template_fields(compiled, module)),
+        "package.json": _package_json(compiled),
     }
     sizes = {
         "ram_bytes": module.memory_bytes,
@@ -182,6 +184,13 @@ def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
         "scratch_bytes": str(module.scratch_bytes),
         "constant_bytes": str(module.constant_bytes),
     }
+
+
+def _package_json(compiled: Compiled) -> str:
+    """Print what `mip` reads: the files of the package, beside it."""
+    modules = [f"{compiled.name}.py", *runtime_modules(compiled.descriptor)]
+    urls = ",\n".join(f'    ["{module}", "{module}"]' for module in modules)
+    return f'{{\n  "urls": [\n{urls}\n  ],\n  "version": "{scare.__version__}"\n}}\n'
 
 
 def _store_bytes(plan: Plan, descriptor: Descriptor) -> int:

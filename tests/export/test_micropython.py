@@ -224,7 +224,15 @@ def test_statuses_mean_what_they_mean_in_c() -> None:
 
 def test_the_files_are_these(package: Package) -> None:
     modules, others = {"model.py", "scare_live.py", "scare_store.py", "main.py"}, {"golden.safetensors", "scare.json"}
-    assert {path.name for path in package.folder.iterdir()} == {*modules, *others, "README.md", "LICENSE"}
+    assert {path.name for path in package.folder.iterdir()} == {
+        *modules,
+        *others,
+        "README.md",
+        "LICENSE",
+        "package.json",
+    }
+    listed = json.loads((package.folder / "package.json").read_text(encoding="utf-8"))["urls"]
+    assert listed == [[name, name] for name in ("model.py", "scare_live.py", "scare_store.py")]  # what mip copies
 
 
 def test_golden_windows_have_their_results(package: Package) -> None:
