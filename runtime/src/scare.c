@@ -21,7 +21,8 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
 
 /* Sizes of parts of the memory given to scare_init, in words. */
 static uint32_t window_words(const scare_model *model) {
-    return SCARE_WORDS(model->window * model->channels * (uint32_t)(model->integer ? sizeof(int16_t) : sizeof(float)));
+    uint32_t channel_bytes = (uint32_t)(model->window * sizeof(float));
+    return SCARE_WORDS(model->channels * (model->stride ? model->stride * (uint32_t)sizeof(int16_t) : channel_bytes));
 }
 
 static uint32_t real_words(const scare_model *model) {
@@ -117,7 +118,7 @@ static void shift_floats(const scare_model *model, float *window, uint32_t rows,
 static void shift_integers(const scare_model *model, int16_t *window, uint32_t rows, const float *row) {
     uint32_t end = model->window, i;
     SCARE_ROLLED
-    for (uint32_t c = 0u; c < model->channels; c++, window += end) {
+    for (uint32_t c = 0u; c < model->channels; c++, window += model->stride) {
         SCARE_ROLLED
         for (i = 0u; i < end - rows; i++) {
             window[i] = window[i + rows];
@@ -134,7 +135,7 @@ static void shift_integers(const scare_model *model, int16_t *window, uint32_t r
 
 SCARE_SMALL void shift(scare *self, uint32_t rows, const float *row) {
     const scare_model *model = self->model;
-    if (model->integer) {
+    if (model->stride) {
         shift_integers(model, (int16_t *)self->window, rows, row);
     } else {
         shift_floats(model, (float *)self->window, rows, row);
@@ -215,8 +216,8 @@ SCARE_SMALL void rescale(scare *self) {
         for (uint32_t m = 0u; m < model->moving_count; m++) {
             uint32_t c = model->moving[m].channel;
             float scaled = scale_moved(&model->channel[c], &self->center[m], *reading++, &beyond);
-            if (model->integer) {
-                ((int16_t *)self->window)[c * model->window + row] = quantise(&model->channel[c], scaled);
+            if (model->stride) {
+                ((int16_t *)self->window)[c * model->stride + row] = quantise(&model->channel[c], scaled);
             } else {
                 ((float *)self->window)[row * model->channels + c] = scaled;
             }
@@ -544,8 +545,8 @@ scare_status scare_push(scare *self, uint32_t now_ms, const float *reading, floa
 
 float scare_window_number(const scare *self, uint32_t channel, uint32_t row) {
     const scare_model *model = self->model;
-    if (model->integer) {
-        return (float)((const int16_t *)self->window)[channel * model->window + row] / model->channel[channel].quantum;
+    if (model->stride) {
+        return (float)((const int16_t *)self->window)[channel * model->stride + row] / model->channel[channel].quantum;
     }
     return ((const float *)self->window)[row * model->channels + channel];
 }

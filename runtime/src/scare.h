@@ -116,8 +116,9 @@ typedef struct scare_model {
     const float *whitening;      /* per channel: an offset, then a row of a lower triangle; NULL: no training range */
     float limit, slow_limit;     /* of the squared Mahalanobis distance to training, and of its slow mean */
     float rising, lowest, slope; /* channel-0 value from which `lowest` applies; output per unit beyond the clamp */
-    uint32_t integer;            /* 0: the window holds float, row after row; 1: int16_t, channel after channel */
-    uint32_t scratch_bytes;      /* memory that `run` needs, at least one row */
+    uint32_t stride; /* 0: the window holds float, row after row; else int16_t, channel after channel, each this many
+                        numbers after the one before: an even number, so that channels begin on a word boundary */
+    uint32_t scratch_bytes; /* memory that `run` needs, at least one row */
     void (*run)(const void *window, void *scratch, scare_choice *choice, float *scaled, const struct scare_model *self);
     uint32_t identity; /* a checksum of the model: blobs of others are not restored */
 #if SCARE_PAST

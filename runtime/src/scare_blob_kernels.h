@@ -332,7 +332,7 @@ static const uint32_t *call_hash_codes_q(const uint32_t *a, unsigned char *const
     return a + 10;
 }
 
-static const uint8_t rules_hat_basis_q[] = {7, 194, 129, 129, 129, 0, 0, 0, 16, 2, 6, 16, 1, 33, 34, 130, 16, 4, 48, 2, 1, 2, 34, 131, 5, 16, 1, 33, 4, 34, 16, 2, 50, 2, 0, 1, 34, 32, 129, 6, 5, 34, 128, 16, 2, 6, 39, 144, 16, 1, 5, 39, 144, 255};
+static const uint8_t rules_hat_basis_q[] = {7, 194, 129, 129, 129, 0, 0, 0, 16, 2, 6, 16, 1, 33, 34, 130, 16, 4, 48, 2, 1, 2, 34, 131, 5, 16, 1, 33, 4, 34, 16, 2, 50, 2, 0, 1, 34, 32, 129, 6, 5, 34, 128, 16, 2, 6, 39, 144, 16, 1, 5, 39, 144, 4, 16, 2, 36, 16, 0, 40, 144, 255};
 static const uint32_t *call_hat_basis_q(const uint32_t *a, unsigned char *const *base) {
     scare_hat_basis_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6]);
     return a + 7;
@@ -368,7 +368,7 @@ static const uint32_t *call_products_q(const uint32_t *a, unsigned char *const *
     return a + 5;
 }
 
-static const uint8_t rules_project_q[] = {12, 194, 129, 128, 129, 130, 0, 0, 0, 0, 0, 0, 0, 10, 16, 1, 7, 6, 34, 41, 34, 128, 6, 16, 1, 33, 5, 34, 8, 32, 9, 32, 129, 10, 10, 16, 4, 36, 16, 3, 40, 32, 16, 1, 16, 1, 7, 33, 6, 34, 41, 34, 8, 34, 130, 10, 10, 16, 4, 36, 16, 3, 40, 32, 16, 1, 16, 1, 7, 33, 6, 34, 41, 34, 9, 34, 131, 16, 3, 10, 34, 132, 7, 16, 1, 39, 144, 16, 1, 6, 39, 144, 8, 16, 8, 36, 16, 0, 40, 144, 9, 16, 2, 36, 16, 0, 40, 144, 16, 1, 11, 39, 11, 16, 62, 39, 34, 144, 8, 16, 0, 40, 6, 16, 1, 40, 32, 5, 16, 2, 36, 16, 0, 40, 32, 144, 255};
+static const uint8_t rules_project_q[] = {12, 194, 129, 128, 129, 130, 0, 0, 0, 0, 0, 0, 0, 10, 16, 1, 7, 6, 34, 41, 34, 128, 6, 16, 1, 33, 5, 34, 8, 32, 9, 32, 129, 10, 10, 16, 4, 36, 16, 3, 40, 32, 16, 1, 16, 1, 7, 33, 6, 34, 41, 34, 8, 34, 130, 10, 10, 16, 4, 36, 16, 3, 40, 32, 16, 1, 16, 1, 7, 33, 6, 34, 41, 34, 9, 34, 131, 16, 3, 10, 34, 132, 7, 16, 1, 39, 144, 16, 1, 6, 39, 144, 8, 16, 8, 36, 16, 0, 40, 144, 9, 16, 2, 36, 16, 0, 40, 144, 16, 1, 11, 39, 11, 16, 62, 39, 34, 144, 5, 16, 2, 36, 16, 0, 40, 144, 255};
 static const uint32_t *call_project_q(const uint32_t *a, unsigned char *const *base) {
     scare_project_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
     return a + 12;
@@ -477,13 +477,13 @@ static const scare_kernel kernels[] = {
     {0xc2cb0da8u, call_feed_forward_q, rules_feed_forward_q},
     {0x240ce695u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
     {0x9f2b2beeu, call_hash_codes_q, rules_hash_codes_q},
-    {0xfc9991e2u, call_hat_basis_q, rules_hat_basis_q},
+    {0x3382a502u, call_hat_basis_q, rules_hat_basis_q},
     {0xba89fa56u, call_layer_norm_8_q, rules_layer_norm_8_q},
     {0x9f7b73e5u, call_layer_norm_q, rules_layer_norm_q},
     {0x59e6f963u, call_lens_q, rules_lens_q},
     {0x0bbe1a5au, call_newest_q, rules_newest_q},
     {0x41d71753u, call_products_q, rules_products_q},
-    {0xb83001f6u, call_project_q, rules_project_q},
+    {0x4eb16be8u, call_project_q, rules_project_q},
     {0x1bb50b46u, call_result_q, rules_result_q},
     {0xf0c94078u, call_softmax_attention_q, rules_softmax_attention_q},
     {0xa3687d34u, call_token_rows_1_8_q, rules_token_rows_1_8_q},

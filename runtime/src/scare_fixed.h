@@ -144,7 +144,7 @@ void scare_trees_wide_q(int32_t *out, const int32_t *x, const uint16_t *features
 
 /* Like the above, of the window; guarded are its oldest numbers, row after row. */
 void scare_trees_window_q(int32_t *out, const int16_t *window, const uint16_t *features, const int16_t *table,
-                          const int32_t *guard, uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t rows,
+                          const int32_t *guard, uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t stride,
                           uint32_t channels, uint32_t shift, uint32_t up);
 
 #ifdef __cplusplus

@@ -94,7 +94,7 @@ SCARE_SMALL float *reading_at(const scare *self, uint32_t channel, uint32_t row,
 
 /* Whether the numbers of a channel are steps of 16 bits, where they are not rounded. */
 SCARE_SMALL int is_short(const scare *self, uint32_t channel, uint32_t is) {
-    return self->model->integer && !reading_at(self, channel, 0u, is);
+    return self->model->stride && !reading_at(self, channel, 0u, is);
 }
 
 SCARE_SMALL float number_at(const scare *self, uint32_t channel, uint32_t row, uint32_t is) {

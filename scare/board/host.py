@@ -18,6 +18,7 @@ import numpy as np
 from scare.board.build import CExport, compile_each, compile_once, library_name
 from scare.board.vectors import StreamRow
 from scare.export.descriptor import InputChannel, Range, encode_windows
+from scare.kernels.c_arguments import pad_axis
 
 OK, HISTORY, MISSING, RANGE, EARLY, NOT_FINITE = range(6)  # `scare_status` of scare.h
 ANSWER = {"value": "<f4", "low": "<f4", "high": "<f4", "flags": "<u4"}  # `scare_answer`
@@ -50,24 +51,24 @@ def model_structure(pointer: type) -> Any:
         **dict.fromkeys(("target_scale", "target_center", "floor"), ctypes.c_float),
         **dict.fromkeys(("interval", "whitening"), pointer),
         **dict.fromkeys(("limit", "slow_limit", "rising", "lowest", "slope"), ctypes.c_float),
-        **dict.fromkeys(("integer", "scratch_bytes"), ctypes.c_uint32),
+        **dict.fromkeys(("stride", "scratch_bytes"), ctypes.c_uint32),
         "run": pointer,
     }
     return type("Model", (ctypes.Structure,), {"_fields_": tuple(kinds.items())})
 
 
-def stored_windows(windows: np.ndarray, channels: Sequence[CChannel]) -> np.ndarray:
+def stored_windows(windows: np.ndarray, facts: Any, channels: Sequence[CChannel]) -> np.ndarray:
     """Convert scaled windows [n, window, channels] to the model's memory format.
 
-    That is float32, or for a fixed-point model int16 steps, [n, channels, window]. Integer windows of a fixed-point
+    That is float32, or for a fixed-point model int16 steps, [n, channels, stride]. Integer windows of a fixed-point
     model are in steps already.
     """
     quanta = [channel.quantum for channel in channels if channel.quantum]
     if quanta and np.issubdtype(windows.dtype, np.integer):
-        stored = windows.astype(np.int16).swapaxes(1, 2)
+        stored = pad_axis(windows.astype(np.int16).swapaxes(1, 2), -1, 2)
     else:
         stored = encode_windows(windows, quanta)
-    return np.ascontiguousarray(stored)
+    return np.ascontiguousarray(stored[..., : stride(facts)] if quanta else stored)
 
 
 class StreamModel(Protocol):
@@ -127,8 +128,9 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
     contents = {name: place.decode(kept[name]) for name, place in model.exported.kept.items()}
     value, low, high, flags = (np.frombuffer(answers, ANSWER_TYPE)[name].copy() for name in ANSWER)
     facts = model.facts
-    if facts.integer:  # stored channel by channel
-        decoded = np.frombuffer(windows, "<i2").reshape(-1, facts.channels, facts.window).swapaxes(1, 2)
+    if facts.stride:  # stored channel by channel
+        decoded = np.frombuffer(windows, "<i2").reshape(-1, facts.channels, stride(facts)).swapaxes(1, 2)
+        decoded = decoded[:, : facts.window]
     else:
         decoded = np.frombuffer(windows, "<f4").reshape(-1, facts.window, facts.channels)
     return StreamAnswers(np.array(statuses), value, low, high, flags, decoded, contents)
@@ -136,7 +138,12 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
 
 def window_bytes(facts: Any) -> int:
     """Size of a model's window in bytes."""
-    return int(facts.window * facts.channels * (2 if facts.integer else 4))
+    return int(facts.channels * (stride(facts) * 2 if facts.stride else facts.window * 4))
+
+
+def stride(facts: Any) -> int:
+    """Half-words from one channel of a fixed-point model's window to the next; older exports say 1."""
+    return int(facts.window if facts.stride == 1 else facts.stride)
 
 
 ModelStructure = model_structure(ctypes.c_void_p)
@@ -162,7 +169,7 @@ class HostModel:
 
     def run(self, windows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Run scaled windows [n, window, channels] independently: scaled outputs [n], and kept values by name."""
-        stored = stored_windows(windows, self._channels)
+        stored = stored_windows(windows, self.facts, self._channels)
         outputs = np.empty(len(stored), np.float32)
         contents = {name: bytearray() for name in self.exported.kept}
         for start in range(0, len(stored), CHUNK):
@@ -182,7 +189,7 @@ class HostModel:
         The function returned times `count` windows from index `first` on: nanoseconds [count], in memory that the next
         call overwrites.
         """
-        stored, size = stored_windows(windows, self._channels), window_bytes(self.facts)
+        stored, size = stored_windows(windows, self.facts, self._channels), window_bytes(self.facts)
         nanoseconds = np.zeros(len(stored), np.uint64)
         scratch = np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
         memory, times = (array.ctypes.data_as(ctypes.c_void_p) for array in (scratch, nanoseconds))

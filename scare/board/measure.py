@@ -162,7 +162,7 @@ def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[
     model = VirtualModel(read_export(folder), board)
     image = model.firmware.image
     static = image.static_bytes + (image.constant_bytes if board.constants_in_ram else 0)
-    runs, integer = model.run(windows, advance), bool(model.facts.integer)
+    runs, integer = model.run(windows, advance), bool(model.facts.stride)
     return Report(board, image.flash_bytes, static, model.facts.step_ms, runs, model.push(), integer)
 
 

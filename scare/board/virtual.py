@@ -87,7 +87,7 @@ class VirtualModel:
         kept = self.exported.kept
         outputs, instructions, stacks, cycles = bytearray(), [], [], []
         contents = {name: bytearray() for name in kept}
-        for content in stored_windows(windows, self.channels):
+        for content in stored_windows(windows, self.facts, self.channels):
             self.machine.write(window, content)
             trace = self._run()
             outputs += self.machine.read(SCALED, 4)

@@ -21,7 +21,7 @@ from scare.errors import DataError
 from scare.export.descriptor import Descriptor, InputChannel, MovingChannel, Range
 from scare.export.memory_layout import WORD, Layout, values_by_name
 from scare.kernels import THRESHOLD
-from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program
+from scare.kernels.c_arguments import BYTES, Argument, Branch, CCall, CTable, CValue, Program, even
 
 INSTALLED = Path(__file__).with_name("runtime_src")
 IN_TREE = Path(__file__).parents[2] / "runtime"
@@ -168,7 +168,8 @@ class CModel:
     def window_bytes(self) -> int:
         """Bytes of the window, rounded up to words."""
         program = self.program
-        return -(-program.window * program.channels * BYTES[program.kind] // WORD) * WORD
+        rows = program.window if program.kind == "float" else even(program.window)
+        return rows * program.channels * BYTES[program.kind]
 
     @property
     def scratch_bytes(self) -> int:
@@ -476,7 +477,7 @@ def _print_descriptor(model: CModel) -> list[str]:
         "interval": "&interval" if descriptor.interval else "NULL",
         **{name: print_number(number) for name, number in vars(training).items() if name != "whitening"},
         "whitening": "whitening" if training.whitening else "NULL",
-        "integer": int(program.kind != "float"),
+        "stride": 0 if program.kind == "float" else even(program.window),
         "scratch_bytes": model.scratch_bytes,
         "run": "run",
         "identity": f"{model.identity:#010x}u",

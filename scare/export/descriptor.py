@@ -20,6 +20,7 @@ from scare.data.flags import LARGEST, SPIKE_FLOOR
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.kernels import FULL, window_q
+from scare.kernels.c_arguments import pad_axis
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.training_range import TrainingRange
 from scare.words import suggestion
@@ -194,16 +195,16 @@ def scaling_of(scaling: Scaling, device: str) -> Affine:
 def encode_windows(windows: np.ndarray, quanta: Sequence[float] = ()) -> np.ndarray:
     """Encode scaled windows [n, window, channels] for `run`: float32, or with `quanta` int16 [n, channels, window].
 
-    `quanta` are the int16 steps per scaled unit, by channel.
+    `quanta` are the int16 steps per scaled unit, by channel. An odd window has a zero after each channel.
 
     >>> encode_windows(np.array([[[0.5], [-0.26], [9999.0]]]), [10.0])
-    array([[[    5,    -3, 32767]]], dtype=int16)
+    array([[[    5,    -3, 32767,     0]]], dtype=int16)
     """
     if not len(quanta):
         return windows.astype(np.float32)
     with np.errstate(over="ignore"):
         steps = window_q(windows.astype(np.float32), {"quantum": np.asarray(quanta, np.float32)}, {})
-    return steps.swapaxes(1, 2)
+    return pad_axis(steps.swapaxes(1, 2), -1, 2)
 
 
 def interval_table(intervals: Intervals) -> IntervalTable:

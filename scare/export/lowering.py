@@ -47,6 +47,7 @@ from scare.kernels.c_arguments import (
     PlacedStep,
     Program,
     codes_name,
+    even,
 )
 from scare.kernels.contract import FIXED_SUFFIX
 from scare.kernels.fixed_point import WINDOW as STEPS
@@ -249,7 +250,7 @@ def lower_float32(plan: Plan) -> Program:
 def lower_fixed(plan: Plan) -> Program:
     """Lower a quantised plan to `_q` kernels; the output of its first step, an int16 window, is the program's input."""
     first, *steps = plan.steps
-    window = CValue(WINDOW_NAME, "int16_t", (plan.channels, plan.window))
+    window = CValue(WINDOW_NAME, "int16_t", (plan.channels, even(plan.window)))
     calls, result = FIXED_LOWERING.calls(steps, plan.shapes, {INPUT: window, STEPS: window})
     quanta = tuple(float(number) for number in first.weights["quantum"])
     return Program("int16_t", plan.window, plan.channels, calls, result, quanta)

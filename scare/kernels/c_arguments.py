@@ -204,6 +204,11 @@ def checked_size(what: str, size: int) -> int:
     return size
 
 
+def even(count: int) -> int:
+    """Round up to an even number: so many half-words lie between two channels of an int16 window."""
+    return count + count % 2
+
+
 def pad_axis(array: np.ndarray, axis: int, multiple: int, value: float = 0.0) -> np.ndarray:
     """Pad an axis at its end to a length that is a multiple of `multiple`."""
     widths = [(0, 0)] * array.ndim

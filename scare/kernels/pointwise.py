@@ -19,6 +19,7 @@ from scare.kernels.c_arguments import (
     PlacedStep,
     checked_size,
     elementwise_form,
+    even,
     pad_axis,
     table_q,
     tables_f32,
@@ -174,7 +175,7 @@ def c_newest_f32(placed: PlacedStep) -> CForm | CView:
 def _c_newest_q(placed: PlacedStep) -> CForm:
     """C call: `scare_newest_q(out, window, stride, rows, channels)`."""
     window, channels = placed.shapes[0]
-    return CForm((window, window, channels))
+    return CForm((even(window), window, channels))
 
 
 def _tensor_newest(x: Tensor, weights: Weights, settings: Settings) -> Tensor:

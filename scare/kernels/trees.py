@@ -15,7 +15,7 @@ A tree that is not perfect is padded: a node whose threshold is the largest floa
 import numpy as np
 
 from scare.errors import NotApplicableError
-from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, table_f32, table_q
+from scare.kernels.c_arguments import CForm, CTable, MakeForm, PlacedStep, even, table_f32, table_q
 from scare.kernels.c_extents import extents
 from scare.kernels.contract import Codes, Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect
 from scare.kernels.fixed_point import (
@@ -251,8 +251,8 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
     name, sizes = "trees", [count, depth, len(guard)]
     if len(shape) == 2:  # the window, which lies in memory channel after channel
         rows, channels = shape
-        index, _ = _index_table(feature % channels * rows + feature // channels, MOST_INPUTS)
-        name, sizes = "trees_window", [*sizes, rows, channels]
+        index, _ = _index_table(feature % channels * even(rows) + feature // channels, MOST_INPUTS)
+        name, sizes = "trees_window", [*sizes, even(rows), channels]
     else:
         index, wide = _index_table(feature, shape[0])
         if wide:
@@ -355,9 +355,9 @@ C_EXTENTS = {
         features="1 + trees * (2 ** depth - 1)",
         table="1 + trees * (2 ** (depth + 1) - 1)",
         guard="2 * guarded",
-        window="max(largest(features) + 1, rows * channels)",
+        window="max(largest(features) + 1, stride * channels)",
         out="1 + (trees + 4) // 4",
-        where=f"{_TREES_Q}, guarded <= rows * channels",
+        where=f"{_TREES_Q}, guarded <= stride * channels",
     ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {"trees": _tensor_trees}

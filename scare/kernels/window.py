@@ -18,6 +18,7 @@ from scare.kernels.c_arguments import (
     MakeForm,
     PlacedStep,
     blocks_f32,
+    even,
     pad_axis,
     table_f32,
     table_q,
@@ -160,7 +161,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
         table_q(np.array(segments), "first pair and pairs of each segment", np.uint16),
         table_q(pairs, "shares of the nearer and the farther knot", np.int16),
     )
-    return CForm((*tables, window, channels, knots))
+    return CForm((*tables, even(window), channels, knots))
 
 
 def _tensor_hat_basis(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -297,8 +298,7 @@ def quantise_projection(
     of the newest int16.
     """
     rows = len(matrix)
-    aligned = q.channels == 1 or rows % 2 == 0  # every channel begins on a word boundary
-    newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT and aligned else rows  # C reads eight older rows at a time
+    newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT else rows  # C reads eight older rows at a time
     older, coarse = error_diffused(matrix[: rows - newer])
     fine = weight_scales(matrix[rows - newer :], FULL)
     shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)  # so that both scales · 2^shift fit 30 bits
@@ -333,7 +333,8 @@ def _c_project_q(placed: PlacedStep) -> CForm:
         table_q(scales, f"{name} coarse, fine, bias"),
     )
     sizes = int(settings["per_channel"]), older.shape[2], newer.shape[2], older.shape[1]
-    return CForm((*tables, *placed.shapes[0], *sizes, settings["shift"]))
+    rows, channels = placed.shapes[0]
+    return CForm((*tables, even(rows), channels, *sizes, settings["shift"]))
 
 
 def _blocked(weights: np.ndarray) -> np.ndarray:
@@ -405,7 +406,7 @@ def _c_bins_q(placed: PlacedStep) -> CForm:
         table_q(weights["start"], "first row of each bin", np.uint16),
         table_q(weights["scale"], "scale of each bin"),
     )
-    return CForm((*tables, window, window, channels, placed.out[0], placed.step.settings["shift"]))
+    return CForm((*tables, even(window), window, channels, placed.out[0], placed.step.settings["shift"]))
 
 
 def _tensor_bins(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -472,7 +473,7 @@ C_EXTENTS = {
         shares="4 * total(segments[1::2])",
         window="(channels - 1) * stride + 2 * last(segments)",
         out="knots * channels",
-        where="knots >= 2, channels >= 1",
+        where="knots >= 2, channels >= 1, stride % 2 == 0",
     ),
     "project_q": extents(
         out="rows * max(1, per_channel * channels)",
@@ -480,8 +481,7 @@ C_EXTENTS = {
         older_weights="(rows + (rows % 4 == 3)) * max(1, (1 - per_channel) * channels) * older",
         newer_weights="(rows + (rows % 4 == 3)) * max(1, (1 - per_channel) * channels) * newer",
         scales="3 * rows",
-        where="per_channel <= 1, channels >= 1, older % 8 == 0, newer % 2 == 0, 1 <= shift <= 62,"
-        " older == 0 or channels == 1 or stride % 2 == 0",
+        where="per_channel <= 1, channels >= 1, older % 8 == 0, newer % 2 == 0, 1 <= shift <= 62, stride % 2 == 0",
     ),
     "bins_q": extents(
         starts="bins",

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from scare.export.scare_json import SCARE_JSON, Description, KeptValue, ScaledChannel
+from scare.kernels.c_arguments import even
 
 RUNTIME = Path(__file__).parents[2] / "runtime" / "src"
 
@@ -42,7 +43,7 @@ static void run(const void *input, void *scratch, scare_choice *choice, float *s
 const scare_model model = {{
     .window = MODEL_WINDOW, .channels = MODEL_CHANNELS, .step_ms = 60000, .checked = MODEL_WINDOW, .needed = 1,
     .hold = 3, .channel = channels, .absent = NULL, .absent_count = 0, .target_scale = 2.0f, .target_center = 1.0f,
-    .integer = {integer}, .scratch_bytes = MODEL_SCRATCH_BYTES, .run = run,
+    .stride = {stride}, .scratch_bytes = MODEL_SCRATCH_BYTES, .run = run,
 }};
 """
 
@@ -62,7 +63,7 @@ def write_model(
         weights=", ".join(str(i + 1) + ("" if integer else ".0f") for i in range(count)),
         kind="int16_t" if integer else "float",
         total="int32_t" if integer else "float",
-        integer=int(integer),
+        stride=even(window) if integer else 0,
         statics=statics,
         more=more,
     )

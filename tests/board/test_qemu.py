@@ -46,7 +46,7 @@ def test_qemu_gives_the_same_values_and_instructions(tmp_path: Path, write: Call
     windows = np.random.default_rng(3).normal(size=(WINDOWS, WINDOW, CHANNELS)).astype(np.float32)
     model = VirtualModel(read_export(write(tmp_path / "model")), NANO)
     runs = model.run(windows)
-    printed, log = run_in_qemu(model.exported, stored_windows(windows, model.channels), tmp_path)
+    printed, log = run_in_qemu(model.exported, stored_windows(windows, model.facts, model.channels), tmp_path)
     bits = [int(line, 16) for line in re.findall(r"^[0-9a-f]{8}$", printed, re.MULTILINE)]
     assert bits == runs.outputs.view(np.uint32).tolist()
     assert instructions_of("run", log) == runs.instructions.tolist()

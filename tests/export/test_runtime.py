@@ -67,7 +67,7 @@ class ModelFields(ctypes.Structure):
         ("interval", ctypes.POINTER(IntervalFields)),
         ("whitening", ctypes.POINTER(ctypes.c_float)),
         *((name, ctypes.c_float) for name in ("limit", "slow_limit", "rising", "lowest", "slope")),
-        ("integer", ctypes.c_uint32),
+        ("stride", ctypes.c_uint32),
         ("scratch_bytes", ctypes.c_uint32),
         ("run", RUN),
     ]
@@ -96,9 +96,9 @@ class Calibration:
         self.keep = RUN(self._run)
         rules = (policy.rows_checked(window), policy.rows_needed(window), policy.hold)
         self.model = ModelFields(window, 2, step_ms, *rules, self.channels, self.absent, 4, 2.0, 10.0, -3e38)
-        self.model.integer, self.model.scratch_bytes = other.get("integer", 0), 12
+        self.model.stride, self.model.scratch_bytes = (window + window % 2) * other.get("integer", 0), 12
         self.model.run = self.keep
-        numbers = window * 2 if not self.model.integer else window
+        numbers = self.model.stride or window * 2
         self.words = numbers + (rules[0] + 31) // 32 + 3
         self.memory = np.full(self.words + 2, GUARD, np.uint32)
         self.private = (ctypes.c_uint32 * (library.size() // 4 + 1))()
@@ -130,8 +130,8 @@ class Calibration:
 
     def window(self) -> np.ndarray:
         rows, inside = self.model.window, self.memory[1:-1]
-        if self.model.integer:
-            return inside.view(np.int16)[: rows * 2].reshape(2, rows)
+        if stride := self.model.stride:
+            return inside.view(np.int16)[: stride * 2].reshape(2, stride)[:, :rows]
         return inside.view(np.float32)[: rows * 2].reshape(rows, 2)
 
 

@@ -18,10 +18,11 @@
 #define SCARE_ASSEMBLY 0
 #endif
 
-/* Two int16_t in a word, the first in the low half: aligned to two bytes at least. */
+/* Two int16_t on a word boundary as a word, the first in the low half. A processor that has no unaligned loads would
+ * otherwise read byte by byte. */
 SCARE_INLINE int32_t scare_pair(const int16_t *numbers) {
     int32_t pair;
-    __builtin_memcpy(&pair, numbers, sizeof pair);
+    __builtin_memcpy(&pair, __builtin_assume_aligned(numbers, 4), sizeof pair);
     return pair;
 }
 
@@ -32,7 +33,7 @@ typedef struct {
 
 SCARE_INLINE int32_t scare_next_word(const void **table) {
     int32_t word;
-    __builtin_memcpy(&word, *table, sizeof word);
+    __builtin_memcpy(&word, __builtin_assume_aligned(*table, 4), sizeof word);
     *table = (const int8_t *)*table + sizeof word;
     return word;
 }
@@ -46,7 +47,7 @@ SCARE_INLINE scare_words scare_next_four(const void **table) {
     return (scare_words){a, b, c, d};
 #else
     scare_words words;
-    __builtin_memcpy(&words, *table, sizeof words);
+    __builtin_memcpy(&words, __builtin_assume_aligned(*table, 4), sizeof words);
     *table = (const int8_t *)*table + sizeof words;
     return words;
 #endif
@@ -77,6 +78,11 @@ SCARE_INLINE int32_t scare_low(int32_t pair) {
 
 SCARE_INLINE int32_t scare_high(int32_t pair) {
     return pair >> 16;
+}
+
+/* The low half without a sign. */
+SCARE_INLINE int32_t scare_lower(int32_t word) {
+    return (int32_t)((uint32_t)word & 0xffffu);
 }
 
 SCARE_INLINE int32_t scare_pack(int32_t low, int32_t high) {
@@ -141,12 +147,17 @@ SCARE_INLINE int32_t scare_odd_bytes(int32_t word) {
     return scare_even_bytes((int32_t)(((uint32_t)word >> 8) | ((uint32_t)word << 24)));
 }
 
+/* word * half / 2^16, rounded down, in products of 32 bits: one of 64 is a call or several instructions elsewhere. */
+SCARE_INLINE int32_t scare_multiply_half(int32_t word, int32_t half) {
+    return scare_plus((word >> 16) * half, (scare_lower(word) * half) >> 16);
+}
+
 /* The product of a word and a half-word without its lowest 16 bits, plus a word. */
 SCARE_INLINE int32_t scare_add_half(int32_t word, int32_t half, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawb(word, half, sum);
 #else
-    return scare_plus(sum, (int32_t)(((int64_t)word * scare_low(half)) >> 16));
+    return scare_plus(sum, scare_multiply_half(word, scare_low(half)));
 #endif
 }
 
@@ -155,7 +166,7 @@ SCARE_INLINE int32_t scare_add_upper(int32_t word, int32_t pair, int32_t sum) {
 #if defined(__ARM_FEATURE_DSP)
     return __smlawt(word, pair, sum);
 #else
-    return scare_plus(sum, (int32_t)(((int64_t)word * scare_high(pair)) >> 16));
+    return scare_plus(sum, scare_multiply_half(word, scare_high(pair)));
 #endif
 }
 

@@ -70,11 +70,11 @@ void scare_trees_wide_q(int32_t *out, const int32_t *x, const uint16_t *features
 }
 
 void scare_trees_window_q(int32_t *out, const int16_t *window, const uint16_t *features, const int16_t *table,
-                          const int32_t *guard, uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t rows,
+                          const int32_t *guard, uint32_t trees, uint32_t depth, uint32_t guarded, uint32_t stride,
                           uint32_t channels, uint32_t shift, uint32_t up) {
     uint32_t beyond = 0u;
     SCARE_ROLLED
     for (uint32_t i = 0u; i < guarded; i++, guard += 2)
-        beyond |= outside(window[i % channels * rows + i / channels], guard);
+        beyond |= outside(window[i % channels * stride + i / channels], guard);
     sum_trees(out, (reader){window, features, table, shift, 1, 1}, beyond, trees, depth, up, 0);
 }
