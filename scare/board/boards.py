@@ -36,6 +36,7 @@ class Board:
     cpu: str  # the compiler's -mcpu
     core: str  # that Unicorn emulates
     measures: tuple[str, ...]
+    gcc: str = ""  # command of GCC with the flags of the core; empty: none is known
     current_ma: Amount = 0.0  # while it computes
     voltage: Amount = 0.0
     constants_in_ram: bool = False  # its C keeps constants in RAM, not in flash
@@ -43,7 +44,7 @@ class Board:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Compiler flags that select the processor."""
+        """Flags of zig that select the processor."""
         return ("-target", self.target, f"-mcpu={self.cpu}")
 
     @property

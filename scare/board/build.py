@@ -1,4 +1,4 @@
-"""Build exported C with zig from pip: shared libraries for this computer, firmware for every board.
+"""Build exported C with zig from pip or a GCC: shared libraries for this computer, firmware for every board.
 
     a folder of `scare export` -> read_export -> CExport (sources, flags) -> compile_once -> host.py
     CExport + Board -> build (model, runtime, main.c, start.c, link.ld) -> Firmware (ELF) -> Image -> virtual.py
@@ -10,6 +10,7 @@ import atexit
 import hashlib
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scare.board.boards import Board
-from scare.errors import DataError
+from scare.errors import DataError, UsageError
 from scare.export.scare_json import ExportFolder, KeptValue, find_exports
 from scare.extras import require
 from scare.files import replacing
@@ -45,6 +46,46 @@ FREESTANDING = (
     "-fdata-sections",
     "-g",
 )
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler: its command, flags after those of `STANDARD`, and what follows the sources when it links."""
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def is_zig(self) -> bool:
+        """Whether it is the one that comes with pip."""
+        return self == ZIG
+
+    @cached_property
+    def version(self) -> str:
+        """Version, which is part of the cache key; empty for zig, which is pinned."""
+        if self.is_zig:
+            return ""
+        return subprocess.run([*self.command, "-dumpversion"], capture_output=True, text=True).stdout.strip()
+
+
+ZIG = Compiler((sys.executable, "-m", "ziglang", "cc"))
+USUAL = "zig"  # the name of the compiler whose counts we publish
+COMPILERS = {USUAL: "-O2", "gcc-Os": "-Os", "gcc-O2": "-O2", "gcc-O3": "-O3"}  # levels of optimisation by name
+
+
+def find_compiler(name: str, board: Board) -> Compiler:
+    """Find a compiler for a board by name; `UsageError` if there is none."""
+    if name not in COMPILERS:
+        raise UsageError(f"no compiler is called '{name[:40]}'; use {', '.join(COMPILERS)}")
+    if name == USUAL:
+        return ZIG
+    if not board.gcc:
+        raise UsageError(f"no GCC is known for {board.name}; use {USUAL}")
+    command, *flags = board.gcc.split()
+    if shutil.which(command) is None:
+        raise UsageError(f"{command} is not installed; install it, or use {USUAL}")
+    return Compiler((command,), (*flags, COMPILERS[name], "-nostdlib"), ("-lgcc",))
 
 
 @dataclass(frozen=True)
@@ -158,10 +199,12 @@ class Firmware:
         return read_image(self.path)
 
 
-def build(exported: CExport, board: Board) -> Firmware:
+def build(exported: CExport, board: Board, compiler: Compiler | None = None) -> Firmware:
     """Build the smallest program that uses a model (main.c), so that its size is about the model's."""
-    runtime = compile_each(exported.runtime, (*board.flags, *FREESTANDING), [exported.runtime_headers])
-    return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines)
+    own = compiler or ZIG
+    flags = (*(board.flags if own.is_zig else ()), *FREESTANDING)
+    runtime = compile_each(exported.runtime, flags, [exported.runtime_headers], own)
+    return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines, compiler=own)
 
 
 def link(
@@ -170,25 +213,39 @@ def link(
     includes: Sequence[Path] = (),
     flags: Sequence[str] = (),
     keep: Sequence[str] = (),
+    compiler: Compiler | None = None,
 ) -> Firmware:
     """Link sources with a reset handler; unused functions are dropped, except those in `keep`."""
     require("board", "ziglang", "elftools")
     script = HERE / "link.ld"
     linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
     linking += [f"-Wl,-u,{name}" for name in keep]
-    all_flags = (*board.flags, *FREESTANDING, *flags, *linking)
-    return Firmware(compile_once([*sources, HERE / "start.c"], "firmware.elf", all_flags, includes, [script]), board)
+    own = compiler or ZIG
+    more = [HERE / "start.c"]
+    if own.is_zig:
+        flags = (*board.flags, *flags)
+    else:
+        more.append(HERE / "memory.c")
+    all_flags = (*flags, *FREESTANDING, *linking)
+    return Firmware(compile_once([*sources, *more], "firmware.elf", all_flags, includes, [script], own), board)
 
 
 class BuildError(RuntimeError):
     """The compiler failed; the message is its output."""
 
 
-def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes: Sequence[Path] = ()) -> Path:
-    """Compile and link with zig; flags decide whether `out` is a program, a shared library or an object."""
+def compile_c(
+    sources: Sequence[Path],
+    out: Path,
+    flags: Sequence[str],
+    includes: Sequence[Path] = (),
+    compiler: Compiler = ZIG,
+) -> Path:
+    """Compile and link; flags decide whether `out` is a program, a shared library or an object."""
     require("board", "ziglang")
-    command = [sys.executable, "-m", "ziglang", "cc", *STANDARD, *flags]
-    command += [f"-I{folder}" for folder in includes] + [str(source) for source in sources] + ["-o", str(out)]
+    command = [*compiler.command, *STANDARD, *compiler.flags, *flags]
+    command += [f"-I{folder}" for folder in includes] + [str(source) for source in sources]
+    command += [*compiler.libraries, "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise BuildError(done.stderr)
@@ -196,24 +253,36 @@ def compile_c(sources: Sequence[Path], out: Path, flags: Sequence[str], includes
 
 
 def compile_once(
-    sources: Sequence[Path], name: str, flags: Sequence[str], includes: Sequence[Path] = (), other: Iterable[Path] = ()
+    sources: Sequence[Path],
+    name: str,
+    flags: Sequence[str],
+    includes: Sequence[Path] = (),
+    other: Iterable[Path] = (),
+    compiler: Compiler = ZIG,
 ) -> Path:
     """Like `compile_c`, to a cached file `name`; the content of `other` files is part of the cache key."""
     headers = [header for folder in includes for header in sorted(folder.rglob("*.h"))]
-    digest = hashlib.sha256(repr((STANDARD, tuple(flags))).encode())
+    own = () if compiler.is_zig else (*compiler.command, *compiler.flags, compiler.version)
+    digest = hashlib.sha256(repr((STANDARD, (*flags, *own))).encode())
     for path in (*sources, *headers, *other):
         digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
     out = cache_folder() / digest.hexdigest()[:32] / name
     if not out.exists():
         with replacing(out) as temporary:
-            compile_c(sources, temporary, flags, includes)
+            compile_c(sources, temporary, flags, includes, compiler)
     return out
 
 
-def compile_each(sources: Sequence[Path], flags: Sequence[str], includes: Sequence[Path] = ()) -> list[Path]:
+def compile_each(
+    sources: Sequence[Path], flags: Sequence[str], includes: Sequence[Path] = (), compiler: Compiler = ZIG
+) -> list[Path]:
     """Like `compile_once`, to one object per source, in parallel."""
+
+    def compile_one(path: Path) -> Path:
+        return compile_once([path], f"{path.stem}.o", (*flags, "-c"), includes, compiler=compiler)
+
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda path: compile_once([path], f"{path.stem}.o", (*flags, "-c"), includes), sources))
+        return list(pool.map(compile_one, sources))
 
 
 def library_name(stem: str) -> str:
@@ -282,7 +351,7 @@ def _section(section: Any) -> Section:
 def _code_ranges(marks: Iterable[tuple[int, str]], end: int) -> list[tuple[int, int]]:
     """Find the address ranges (begin, end) of instructions, from marks (address, kind) below `end`.
 
-    The marks are Arm's mapping symbols: `$t` begins Thumb instructions and `$d` begins data within the code.
+    The marks are mapping symbols: `$t` begins Thumb instructions, `$x` those of RISC-V, and `$d` data within the code.
     """
     changes = [*sorted(mark for mark in marks if mark[0] < end), (end, "$d")]
-    return [(begin, after) for (begin, kind), (after, _) in pairwise(changes) if kind == "$t"]
+    return [(begin, after) for (begin, kind), (after, _) in pairwise(changes) if kind in ("$t", "$x")]

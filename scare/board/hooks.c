@@ -11,7 +11,7 @@
 #define EXPORT
 #endif
 
-enum { EDGES = 1 << 16, STACK_POINTER = 12 };
+enum { EDGES = 1 << 16 };
 
 /* An edge from one block to the next, and how often it was taken. It keeps its place in the table from run to run. */
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct {
     edge *edges;
-    uint32_t used, from, from_size, lowest;
+    uint32_t used, from, from_size, lowest, stack_pointer; /* the last is Unicorn's number of the register */
     uint64_t left;
     int (*read_register)(void *machine, int name, void *value);
     int (*stop)(void *machine);
@@ -62,6 +62,6 @@ void lower_stack(void *machine, uint64_t address, uint32_t size, void *data) {
     uint32_t pointer = 0;
     (void)address;
     (void)size;
-    self->read_register(machine, STACK_POINTER, &pointer);
+    self->read_register(machine, (int)self->stack_pointer, &pointer);
     if (pointer < self->lowest) self->lowest = pointer;
 }

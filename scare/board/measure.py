@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from scare.board.boards import Board, board
-from scare.board.build import read_export
+from scare.board.build import USUAL, read_export
 from scare.board.host import ANSWER_TYPE
 from scare.board.virtual import Cycles, PushCost, Runs, VirtualModel
 from scare.calibrator.calibrator import Calibrator
@@ -154,12 +154,18 @@ class Example:
     flags: tuple[str, ...]
 
 
-def measure(folder: Path, board: Board, windows: np.ndarray, advance: Callable[[], object] = lambda: None) -> Report:
+def measure(
+    folder: Path,
+    board: Board,
+    windows: np.ndarray,
+    advance: Callable[[], object] = lambda: None,
+    compiler: str = USUAL,
+) -> Report:
     """Measure an exported model on a board over scaled windows [n, window, channels], whether it fits or not.
 
-    `advance` is called after each window.
+    `advance` is called after each window; `compiler` is a name in `COMPILERS` of build.py.
     """
-    model = VirtualModel(read_export(folder), board)
+    model = VirtualModel(read_export(folder), board, compiler)
     image = model.firmware.image
     static = image.static_bytes + (image.constant_bytes if board.constants_in_ram else 0)
     runs, integer = model.run(windows, advance), bool(model.facts.stride)

@@ -1,7 +1,7 @@
-/* Startup code of a Cortex-M program: from reset to main. */
+/* Startup code of a program: from reset to main. */
 #include <stdint.h>
 
-#if defined(__ARM_ARCH_7EM__) && !(defined(__ARM_FEATURE_DSP) && (__ARM_FP & 4))
+#if (defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__)) && !(defined(__ARM_FEATURE_DSP) && (__ARM_FP & 4))
 #error "built without the DSP instructions or the floating point unit"
 #endif
 
@@ -24,9 +24,13 @@ void Reset_Handler(void) {
     }
 }
 
+#if defined(__riscv)
+__asm__(".section .vectors, \"ax\"\n la sp, stack_top\n j Reset_Handler\n .previous");
+#else
 typedef struct {
     uint32_t *stack;
     void (*reset)(void);
 } vectors;
 
 __attribute__((used, section(".vectors"))) static const vectors table = {stack_top, Reset_Handler};
+#endif

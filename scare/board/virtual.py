@@ -1,4 +1,4 @@
-"""The virtual board: exported C in an emulated Cortex-M, with every instruction counted.
+"""The virtual board: exported C in an emulated Cortex-M or RISC-V, with every instruction counted.
 
     CExport -> build.py (firmware) -> Machine (Unicorn) -> Trace -> CycleModel -> Runs -> measure.py, certificate.py
 
@@ -18,15 +18,25 @@ import re
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scare.board.boards import Board
-from scare.board.build import RAM, CExport, Firmware, Image, build, compile_once, library_name
+from scare.board.build import (
+    RAM,
+    USUAL,
+    CExport,
+    Firmware,
+    Image,
+    build,
+    compile_once,
+    find_compiler,
+    library_name,
+)
 from scare.board.host import ANSWER_TYPE, CALIBRATION_WORDS, CChannel, model_structure, stored_windows, window_bytes
+from scare.board.processors import Instruction, processor
 from scare.extras import require
 
 OUTSIDE = 0x10000000  # extra memory that no chip has, for arguments of calls; calls return to its start
@@ -35,12 +45,11 @@ PAGE = 4096  # bytes; Unicorn maps memory in whole pages
 EDGES = 1 << 16  # most edges that can be counted, as in hooks.c
 MOST_BLOCKS = 1 << 33  # most blocks of code per call, minutes of emulation; more is taken for an endless loop
 EDGE = np.dtype([("from", "<u4"), ("from_size", "<u4"), ("to", "<u4"), ("to_size", "<u4"), ("count", "<u8")])
-REGISTER, UNKNOWN = 1, ".byte"  # Capstone's operand type of a register, and its name for undecodable bytes
+UNKNOWN = ".byte"  # Capstone's name for undecodable bytes
 # Addresses of the arguments of `scare_calibrate` and `run`.
 READING, ANSWER, CHOICE, SCALED = (OUTSIDE + offset for offset in (0x1000, 0x2000, 0x2010, 0x2018))
 # Addresses of a model whose `run` does nothing, to measure `scare_calibrate` without it.
 IDLE_MODEL, IDLE_RUN = OUTSIDE + 0x3000, OUTSIDE + 0x3100
-IDLE_CODE = bytes.fromhex("0020 1860 7047")  # Thumb: *scaled = 0; return
 ModelStructure = model_structure(ctypes.c_uint32)
 
 
@@ -69,9 +78,9 @@ class PushCost:
 class VirtualModel:
     """An exported model in the flash of a virtual board."""
 
-    def __init__(self, exported: CExport, board: Board) -> None:
+    def __init__(self, exported: CExport, board: Board, compiler: str = USUAL) -> None:
         self.exported = exported
-        self.firmware = build(exported, board)
+        self.firmware = build(exported, board, find_compiler(compiler, board))
         self.machine = Machine(self.firmware)
         self._cycles = CycleModel(self.machine)
         place = self.machine.symbols
@@ -110,9 +119,9 @@ class VirtualModel:
 
         Instructions and cycles are those of a model whose `run` does nothing; the stack is the real model's.
         """
-        self.machine.write(IDLE_RUN, IDLE_CODE)
+        self.machine.write(IDLE_RUN, self.machine.processor.idle_code)
         idle = bytearray(self.machine.read(self._model, self.machine.sizes[self.exported.name]))
-        struct.pack_into("<I", idle, ModelStructure.run.offset, IDLE_RUN | 1)  # addresses of Thumb code are odd
+        struct.pack_into("<I", idle, ModelStructure.run.offset, IDLE_RUN | self.machine.processor.odd)
         self.machine.write(IDLE_MODEL, bytes(idle))
         self._begin(IDLE_MODEL)
         reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]
@@ -193,22 +202,11 @@ class Record(ctypes.Structure):
         ("origin", ctypes.c_uint32),
         ("origin_size", ctypes.c_uint32),
         ("lowest", ctypes.c_uint32),
+        ("stack_pointer", ctypes.c_uint32),
         ("left", ctypes.c_uint64),
         ("read_register", ctypes.c_void_p),
         ("stop", ctypes.c_void_p),
     )
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One decoded instruction."""
-
-    address: int
-    size: int
-    name: str
-    reads: frozenset[str]
-    writes: frozenset[str]
-    words: int  # in its register operands: as many as `push`, `ldm` and the like move
 
 
 @dataclass(frozen=True)
@@ -227,22 +225,17 @@ class Machine:
         """Load the firmware into Unicorn, map memory for arguments, and install the hooks that count edges."""
         require("board", "unicorn", "capstone", "elftools")
         import unicorn
-        from unicorn import arm_const
 
         self.board = firmware.board
-        self._registers = arm_const
-        self._engine = unicorn.Uc(
-            unicorn.UC_ARCH_ARM,
-            unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS,
-            getattr(arm_const, f"UC_CPU_ARM_{self.board.core}"),
-        )
+        self.processor = processor(self.board.core, self.board.hard_float)
+        self._engine = self.processor.engine()
         self.symbols, self.sizes = firmware.image.symbols, firmware.image.sizes
         self._load(firmware.image)
         self._engine.mem_map(OUTSIDE, OUTSIDE_BYTES)
         self._fault = ""
         self._engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._note_fault)
         self._edges = np.zeros(EDGES, EDGE)
-        self._record = Record(self._edges.ctypes.data)
+        self._record = Record(self._edges.ctypes.data, stack_pointer=self.processor.stack_pointer)
         self._add_hooks(firmware.image.code)
         # Number of instructions in the block that each edge leads to; 0 until the block is decoded.
         self._instructions = np.zeros(EDGES, np.int64)
@@ -251,28 +244,28 @@ class Machine:
         """Call a function by name or address; ints and floats are passed as C passes them."""
         import unicorn
 
-        registers, engine = self._registers, self._engine
+        engine, at = self._engine, self.processor
         address = self.symbols[function] if isinstance(function, str) else function
         top = self.symbols["stack_top"]
         pointer = self._pass_arguments(arguments, top)
-        engine.reg_write(registers.UC_ARM_REG_SP, pointer)
-        engine.reg_write(registers.UC_ARM_REG_LR, OUTSIDE | 1)  # odd: Thumb code
+        engine.reg_write(at.stack_pointer, pointer)
+        engine.reg_write(at.return_address, OUTSIDE | at.odd)
         self._edges["count"] = 0
         self._record.origin, self._record.origin_size, self._record.lowest = 0, 0, pointer
         self._record.left = MOST_BLOCKS
         self._fault = ""
         try:
-            engine.emu_start(address | 1, OUTSIDE)
+            engine.emu_start(address | at.odd, OUTSIDE)
         except unicorn.UcError as error:
             raise MachineError(self._explain(self._fault or str(error))) from error
-        if engine.reg_read(registers.UC_ARM_REG_PC) != OUTSIDE:
+        if engine.reg_read(at.program_counter) != OUTSIDE:
             raise MachineError(self._explain("it did not return"))
         return self._trace(pointer)
 
     @property
     def result(self) -> int:
         """Return value of the last call, as a 32-bit word."""
-        return int(self._engine.reg_read(self._registers.UC_ARM_REG_R0))
+        return int(self._engine.reg_read(self.processor.result))
 
     def write(self, address: int, content: bytes | np.ndarray) -> None:
         """Write bytes to memory."""
@@ -288,22 +281,7 @@ class Machine:
 
     def decode(self, address: int, size: int) -> list[Instruction]:
         """Disassemble the instructions in a range of code."""
-        found = []
-        for instruction in self._decoder.disasm(self.read(address, size), address):
-            read, written = frozenset[str](), frozenset[str]()
-            words = 0
-            if instruction.id:  # 0: bytes that are no instruction
-                read, written = (
-                    frozenset(map(instruction.reg_name, registers)) for registers in instruction.regs_access()
-                )
-                names = [
-                    instruction.reg_name(operand.reg) for operand in instruction.operands if operand.type == REGISTER
-                ]
-                has_address = instruction.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))  # in its first register
-                first = 1 if has_address else 0
-                words = sum(2 if name.startswith("d") else 1 for name in names[first:])
-            found.append(Instruction(instruction.address, instruction.size, instruction.mnemonic, read, written, words))
-        return found
+        return self.processor.decode(self.read(address, size), address)
 
     def function_at(self, address: int) -> str:
         """Name of the function at an address."""
@@ -342,41 +320,17 @@ class Machine:
         add(unicorn.UC_HOOK_BLOCK, "enter_block", 1, 0)
         for begin, end in code:
             for instruction in self.decode(begin, end - begin):
-                if "sp" in instruction.writes and not instruction.name.startswith(("pop", "vpop", "ldm", "add")):
-                    add(
-                        unicorn.UC_HOOK_CODE,
-                        "lower_stack",
-                        instruction.address + instruction.size,
-                        instruction.address + instruction.size,
-                    )
-
-    @cached_property
-    def _decoder(self) -> Any:
-        import capstone
-
-        decoder = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
-        decoder.detail = decoder.skipdata = True
-        return decoder
+                if instruction.lowers_stack:
+                    after = instruction.address + instruction.size
+                    add(unicorn.UC_HOOK_CODE, "lower_stack", after, after)
 
     def _pass_arguments(self, arguments: tuple[int | float, ...], top: int) -> int:
-        """Pass four arguments in registers and the rest below the `top` of the stack; returns the stack pointer.
-
-        This is Arm's calling convention (AAPCS); with hard float, floats have registers of their own.
-        """
-        registers = self._registers
-        words: list[int] = []
-        floats: list[int] = []
-        for argument in arguments:
-            as_float = isinstance(argument, float)
-            word = struct.unpack("<I", struct.pack("<f", argument))[0] if as_float else int(argument) & 0xFFFFFFFF
-            (floats if as_float and self.board.hard_float else words).append(word)
-        for index, word in enumerate(floats):
-            self._engine.reg_write(registers.UC_ARM_REG_S0 + index, word)
-        for index, word in enumerate(words[:4]):
-            self._engine.reg_write(registers.UC_ARM_REG_R0 + index, word)
-        rest = struct.pack(f"<{len(words[4:])}I", *words[4:])
-        pointer = (top - len(rest)) & ~7  # aligned to 8 bytes
-        self.write(pointer, rest)
+        """Pass arguments in registers and below the `top` of the stack; returns the stack pointer."""
+        in_registers, rest = self.processor.place_arguments(arguments)
+        for register, word in in_registers.items():
+            self._engine.reg_write(register, word)
+        pointer = (top - 4 * len(rest)) & ~15  # aligned as every calling convention asks for
+        self.write(pointer, struct.pack(f"<{len(rest)}I", *rest))
         return pointer
 
     def _trace(self, pointer: int) -> Trace:
@@ -409,7 +363,7 @@ class Machine:
 
     def _explain(self, fault: str) -> str:
         """Add to a fault the function in which it happened."""
-        place = self._engine.reg_read(self._registers.UC_ARM_REG_PC)
+        place = self._engine.reg_read(self.processor.program_counter)
         return f"{fault}, in {self.function_at(place)} ({place:#x})"
 
 

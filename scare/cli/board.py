@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scare.board import boards
-from scare.board.build import read_export
+from scare.board.build import COMPILERS, USUAL, find_compiler, read_export
 from scare.board.measure import Report, example_answers, measure
 from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel
@@ -27,6 +27,7 @@ def run(
     arithmetic: ArithmeticName = Arithmetic.FLOAT32,
     board: Annotated[str, typer.Option("--board", help="Board name (scare board list).")] = "nano33ble",
     windows: Annotated[int, typer.Option("--windows", min=1, help="Number of windows to run.")] = 1000,
+    compiler: Annotated[str, typer.Option("--compiler", help=f"{', '.join(COMPILERS)} (if installed).")] = USUAL,
     as_json: Json = False,
 ) -> None:
     """Build the calibrator's C for a board, run it on a virtual one, and measure whether it fits.
@@ -38,15 +39,18 @@ def run(
       scare board run no2.scare --arithmetic fixed --board stm32f4 --json
     """
     chosen, calibrator = boards.board(board), open_calibrator(model)
+    find_compiler(compiler, chosen)
     trials = board_windows(calibrator, windows)
     with TemporaryDirectory() as scratch, progress("running", "what") as (bar, task):
         folder = Path(scratch) / "model"
         export_calibrator(calibrator, "c", arithmetic, folder)
         bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
-        report = measure(folder, chosen, trials, lambda: bar.advance(task))
+        report = measure(folder, chosen, trials, lambda: bar.advance(task), compiler)
         examples = []
         if len(calibrator.golden.windows):
-            examples = example_answers(VirtualModel(read_export(folder), chosen), calibrator.golden.windows[-1])
+            examples = example_answers(
+                VirtualModel(read_export(folder), chosen, compiler), calibrator.golden.windows[-1]
+            )
     if as_json:
         shown = []
         for example in examples:

@@ -3,12 +3,20 @@
 
 __attribute__((naked, used)) void count_down(int times);
 __attribute__((naked, used)) void count_down(int times) {
+#ifdef __riscv
+    __asm volatile("1: addi a0, a0, -1\n bnez a0, 1b\n ret");
+#else
     __asm volatile("1: subs r0, #1\n bne 1b\n bx lr");
+#endif
 }
 
 __attribute__((naked, used)) void spell(void);
 __attribute__((naked, used)) void spell(void) {
+#ifdef __riscv
+    __asm volatile("addi sp, sp, -32\n nop\n nop\n addi sp, sp, 32\n ret");
+#else
     __asm volatile("push {r4, r5, lr}\n sub sp, #20\n nop\n add sp, #20\n pop {r4, r5, pc}");
+#endif
 }
 
 volatile uint8_t *touch(uint32_t address);

@@ -20,7 +20,8 @@ int main(void) {
         } scaled;
         char text[10];
         MODEL.run(windows[i], scratch, &choice, &scaled.number, &MODEL);
-        for (int digit = 0; digit < 8; digit++) text[digit] = "0123456789abcdef"[(scaled.bits >> (28 - 4 * digit)) & 15u];
+        for (int digit = 0; digit < 8; digit++)
+            text[digit] = "0123456789abcdef"[(scaled.bits >> (28 - 4 * digit)) & 15u];
         text[8] = '\n';
         text[9] = 0;
         ask(0x04, text);

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scare.board import virtual
 from scare.board.boards import board
 from scare.board.build import Firmware, link
+from scare.board.processors import Arm
 from scare.board.virtual import OUTSIDE, CycleModel, Cycles, Machine, MachineError
 
 HERE = Path(__file__).parent
@@ -31,15 +32,21 @@ def m0() -> Machine:
     return Machine(link([HERE / "counted.c"], board("rp2040"), keep=FUNCTIONS))
 
 
-@pytest.fixture(params=["m4", "m0"])
+@pytest.fixture(scope="module")
+def riscv() -> Machine:
+    return Machine(link([HERE / "counted.c"], board("esp32c3"), keep=FUNCTIONS))
+
+
+@pytest.fixture(params=["m4", "m0", "riscv"])
 def machine(request: pytest.FixtureRequest) -> Machine:
     found: Machine = request.getfixturevalue(request.param)
     return found
 
 
 def float_result(machine: Machine) -> float:
-    names = machine._registers
-    word = machine._engine.reg_read(names.UC_ARM_REG_S0 if machine.board.hard_float else names.UC_ARM_REG_R0)
+    found = machine.processor
+    has_own = isinstance(found, Arm) and found.hard_float
+    word = machine._engine.reg_read(found.first_float if has_own else found.result)
     return float(np.uint32(word).view(np.float32))
 
 

@@ -1,0 +1,77 @@
+"""Every core whose instructions are counted computes the same, whatever compiled for it."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scare.board.boards import Board, board, boards
+from scare.board.build import COMPILERS, USUAL, find_compiler, read_export
+from scare.board.measure import measure
+from scare.board.vectors import board_windows
+from scare.board.virtual import VirtualModel
+from scare.calibrator.calibrator import Calibrator
+from scare.errors import UsageError
+from scare.experiments.untrained import draw_method
+from scare.export.lowering import Arithmetic
+from scare.export.package import export_calibrator
+
+COUNTED = [one.name for one in boards().values() if "instructions" in one.measures]
+WINDOW = 23  # odd
+GCC = [name for name in COMPILERS if name != USUAL]
+# At N = 360, preset `default`, one channel, fixed point, compiled by zig: instructions of a value, reading included.
+MOST = {"rp2040": 121_000, "esp32c3": 100_000}
+
+
+@pytest.fixture(scope="module")
+def scare() -> Calibrator:
+    return draw_method("scare", WINDOW)
+
+
+@pytest.fixture(scope="module")
+def folder(scare: Calibrator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export_calibrator(scare, "c", Arithmetic.FIXED, tmp_path_factory.mktemp("cores") / "model").folder
+
+
+def expect_same(calibrator: Calibrator, folder: Path, on: Board, compiler: str) -> None:
+    windows = board_windows(calibrator, 8)
+    expected = VirtualModel(read_export(folder), board("nano33ble")).run(windows)
+    found = VirtualModel(read_export(folder), on, compiler).run(windows)
+    assert found.outputs.tobytes() == expected.outputs.tobytes()
+    assert all(np.array_equal(found.kept[name], codes) for name, codes in expected.kept.items())
+    # Floats in software, normalising and clamping in branches take a few instructions more or less.
+    assert np.ptp(found.instructions) <= (0 if on.hard_float else 0.01 * found.instructions.mean())
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_fixed_point_is_the_same_in_every_bit(scare: Calibrator, folder: Path, name: str) -> None:
+    expect_same(scare, folder, board(name), USUAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", GCC)
+@pytest.mark.parametrize("name", COUNTED)
+def test_gcc_gives_the_same_bits(scare: Calibrator, folder: Path, name: str, compiler: str) -> None:
+    command = board(name).gcc.split()[0]
+    if shutil.which(command) is None:
+        pytest.skip(f"{command} (Debian) would compile it")
+    expect_same(scare, folder, board(name), compiler)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_core_without_dsp_instructions_is_within_its_bound(name: str, tmp_path: Path) -> None:
+    calibrator = draw_method("scare", 360)
+    made = export_calibrator(calibrator, "c", Arithmetic.FIXED, tmp_path / "model").folder
+    report = measure(made, board(name), calibrator.golden.windows[:1])
+    assert report.runs.instructions.max() + report.pushes.instructions <= MOST[name]
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda command: None)
+    with pytest.raises(UsageError, match="arm-none-eabi-gcc is not installed; install it, or use zig"):
+        find_compiler("gcc-Os", board("nano33ble"))
+    with pytest.raises(UsageError, match="no GCC is known for uno; use zig"):
+        find_compiler("gcc-O2", board("uno"))
+    with pytest.raises(UsageError, match="no compiler is called 'clang'; use zig, gcc-Os, gcc-O2, gcc-O3"):
+        find_compiler("clang", board("nano33ble"))
