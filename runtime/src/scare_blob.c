@@ -30,6 +30,11 @@ typedef struct {
     uint32_t decided, periods[2], result; /* where the decision and the result are; windows until the next decision */
 } blob_head;
 
+/* `stride` of the model. */
+SCARE_INLINE uint32_t stride_of(const blob_head *head) {
+    return head->integer ? (head->window + 1u) & ~1u : 0u;
+}
+
 /* A kernel as a plan calls it: `call` takes words of the file and returns the word after them. */
 typedef struct {
     uint32_t identity;
@@ -385,7 +390,7 @@ SCARE_SMALL void describe(const checker *self, scare_blob *blob) {
     model->rising = head->rising;
     model->lowest = head->lowest;
     model->slope = head->slope;
-    model->integer = head->integer;
+    model->stride = stride_of(head);
     model->scratch_bytes = head->scratch_bytes;
     model->run = run;
     model->identity = head->identity;
@@ -435,7 +440,8 @@ SCARE_SMALL scare_status open_whole(scare_blob *self, const void *content) {
     if (!is_descriptor_sound(&check)) {
         return SCARE_DAMAGED;
     }
-    check.limit[WINDOW] = check.head->window * check.head->channels * (check.head->integer ? 2u : 4u);
+    check.limit[WINDOW] =
+        check.head->channels * (check.head->integer ? stride_of(check.head) * 2u : check.head->window * 4u);
     check.limit[SCRATCH] = check.head->scratch_bytes;
     if ((check.head->settle && !SCARE_SETTLE) || !find_kernels(&check)) {
         return SCARE_FOREIGN;
