@@ -1,6 +1,6 @@
 """Air quality indices of calibrated values: the US AQI with NowCast, the European index, and how sure a category is.
 
-    rows with their interval → hourly means → NowCast, 8 or 24 hours → category, index, probability of each category
+    rows with their interval → hourly means → NowCast or 8 hours → category, index, probability of each category
 
 The interval of an average is taken to be the average of the intervals, because errors of neighbouring rows are alike
 (docs/intervals.md). A probability is that of a normal distribution with another spread on either side of the value, so
@@ -31,7 +31,8 @@ TABLE = Path(__file__).with_name("air_index.toml")
 HOUR = 3600.0  # s
 COMPLETE = 0.75  # share of its readings that an hour needs, and of its hours that a mean needs
 NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5
-HOURS = {"nowcast": NOWCAST_HOURS, "24h": 24, "8h": 8, "1h": 1}
+HOURS = {"nowcast": NOWCAST_HOURS, "8h": 8, "1h": 1}
+UNUSED_LEVEL = 0.9  # of a calibrator without intervals, whose rows have none to read a probability off
 COLUMNS = (CALIBRATED, LOW, HIGH)
 
 
@@ -40,10 +41,10 @@ class Breakpoints:
     """Where the categories of one pollutant begin; the header of `air_index.toml` explains the fields."""
 
     unit: str
-    averaging: Literal["nowcast", "24h", "8h", "1h"]
+    averaging: Literal["nowcast", "8h", "1h"]
     step: Amount
     begins: tuple[Finite, ...]
-    end: Positive
+    end: Positive | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,21 @@ class AirIndex:
     pollutants: Mapping[str, Breakpoints]
 
 
+@dataclass(frozen=True)
+class IndexReading:
+    """The index of an average: its concentration and interval in the breakpoints' unit, category, probability of each.
+
+    `value` is None for an index of categories only; there are no probabilities without an interval.
+    """
+
+    concentration: float
+    low: float
+    high: float
+    value: int | None
+    category: str
+    probabilities: Mapping[str, float]
+
+
 @cache
 def air_indices() -> Mapping[str, AirIndex]:
     """All indices, by name."""
@@ -69,15 +85,15 @@ def air_indices() -> Mapping[str, AirIndex]:
 def find_index(name: str, target: Channel) -> "IndexOf":
     """The index of this name for what a calibrator measures; an error says what it is not for."""
     if name not in air_indices():
-        raise UsageError(f"--index: no index is called '{name}'{suggestion(name, air_indices())}")
+        raise UsageError(f"no index is called '{name}'{suggestion(name, air_indices())}")
     index, found = air_indices()[name], find_quantity(target.name)
     if found is None or found.name not in index.pollutants:
-        raise UsageError(f"--index {name} is for {', '.join(index.pollutants)}; {target.name} is none of them")
+        raise UsageError(f"the index {name} is for {', '.join(index.pollutants)}; {target.name} is none of them")
     points = index.pollutants[found.name]
     to_unit = conversion(spell_unit(target.unit), points.unit, quantity(found.name).molar_mass, index.temperature)
     if to_unit is None:
         given = f"in {target.unit}" if target.unit else "without a unit"
-        raise UsageError(f"--index {name} takes {found.name} in {points.unit} or what converts to it, not {given}")
+        raise UsageError(f"the index {name} takes {found.name} in {points.unit} or what converts to it, not {given}")
     return IndexOf(index, points, to_unit.gain)
 
 
@@ -103,7 +119,7 @@ class IndexOf:
         last = place == len(self.points.begins) - 1
         high_index = self.index.values[place + 1] - (0 if place == len(self.index.categories) - 1 else 1)
         low = self.points.begins[place]
-        high = self.points.end if last else self.points.begins[place + 1] - self.points.step
+        high = self.points.end or np.inf if last else self.points.begins[place + 1] - self.points.step
         share = min(1.0, max(0.0, (self._truncate(concentration) - low) / (high - low)))
         return floor(low_index + share * (high_index - low_index) + 0.5)
 
@@ -148,6 +164,25 @@ class IndexOf:
         weights = weight ** np.arange(len(recent) - 1, -1, -1.0)[known]
         return (weights[:, None] * recent[known]).sum(axis=0) / weights.sum()
 
+    def read(self, hours: np.ndarray, level: float) -> IndexReading | None:
+        """Read the index off hourly means of value, low and high [hours, 3], the newest last; None for too few.
+
+        The interval contains the truth in a share `level` of cases.
+        """
+        value, low, high = (self.gain * self.average(hours)).tolist()
+        if not isfinite(value):
+            return None
+        categories, likely = self.index.categories, list[float]()
+        if isfinite(low) and isfinite(high):
+            likely = self.probabilities(value, low, high, level)
+        probabilities = dict(zip(categories, likely, strict=False))
+        return IndexReading(value, low, high, self.value(value), categories[self.place(value)], probabilities)
+
+    @property
+    def hours(self) -> int:
+        """How many hours its average takes."""
+        return HOURS[self.points.averaging]
+
     def _truncate(self, concentration: float) -> float:
         step = self.points.step
         return floor(concentration / step + 1e-9) * step if step else concentration
@@ -188,20 +223,17 @@ class HourlyIndex:
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
         expected = max(1.0, HOUR / self.step_seconds)
-        count = HOURS[self.of.points.averaging]
+        names = self.of.index.categories[: len(self.of.points.begins)]
         for device, hours in sorted(self.sums.items()):
             first, last = min(hours), max(hours)
             means = np.full((last - first + 1, 3), np.nan)
             for number, sums in hours.items():
                 if sums[3] >= COMPLETE * expected:
-                    means[number - first] = self.of.gain * sums[:3] / sums[3]
+                    means[number - first] = sums[:3] / sums[3]
             for place in range(len(means)):
-                value, low, high = self.of.average(means[max(0, place - count + 1) : place + 1]).tolist()
-                if not isfinite(value):
+                found = self.of.read(means[max(0, place - self.of.hours + 1) : place + 1], self.level)
+                if found is None:
                     continue
-                likely = [np.nan] * len(self.of.points.begins)
-                if isfinite(low) and isfinite(high):
-                    likely = self.of.probabilities(value, low, high, self.level)
-                category = self.of.index.categories[self.of.place(value)]
-                begin = int(HOUR) * (first + place)
-                yield device, begin, value, low, high, self.of.value(value), category, *likely
+                likely = [found.probabilities.get(name, np.nan) for name in names]
+                average = found.concentration, found.low, found.high
+                yield device, int(HOUR) * (first + place), *average, found.value, found.category, *likely

@@ -14,7 +14,7 @@ import typer
 
 from scare.archive.calibrate import HIDDEN, Archive, run_archive
 from scare.archive.files import find_files, local_copy, read_model_table, single_model
-from scare.calibrator.air_index import HourlyIndex, find_index
+from scare.calibrator.air_index import UNUSED_LEVEL, HourlyIndex, find_index
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.calibrator.input_check import describe_unit, describe_unlike, explain_mix_ups, find_codes_beyond
 from scare.calibrator.model_card import describe_age, describe_new_device
@@ -37,7 +37,6 @@ COUNTED = ("rows", "calibrated", "outside", "unsettled", "negative")  # of each 
 DOUBTFUL = COUNTED[2:]
 SAMPLED = 7  # after the first chunk, every seventh row is compared with training: 7 does not divide an hour or a day
 OLDEST = datetime(2010, 1, 1, tzinfo=UTC).timestamp()  # a clock that was never set starts in 1970, 1980 or 2000
-INDEX_LEVEL = 0.9  # of a model without intervals, whose rows have none to use it
 SHOWN = 10  # devices, files, reasons that are printed
 
 
@@ -108,10 +107,9 @@ def predict(
         if out and out.resolve() == table.resolve():
             raise UsageError(f"--out {out} would replace the readings; give it another name")
         calibrator = options.open_for_table(model, table, labels.time, labels)
-        level = calibrator.intervals.level if calibrator.intervals else INDEX_LEVEL
-        hourly = (
-            HourlyIndex(find_index(index, calibrator.target), level, calibrator.inputs.step_seconds) if index else None
-        )
+        of, step = find_index(index, calibrator.target) if index else None, calibrator.inputs.step_seconds
+        level = calibrator.intervals.level if calibrator.intervals else UNUSED_LEVEL
+        hourly = HourlyIndex(of, level, step) if of else None
         metadata = describe_table({"*": (product_version(model), calibrator)})
         written = Output(out or Path("calibrated.csv"), metadata, stays, hourly)
         enough = _predict_file(calibrator, table, written, labels, device, as_json)

@@ -33,12 +33,14 @@ class Model:
     """A calibrator, and the devices that use it: names or glob patterns such as `box-*` (`fleet.Route`).
 
     Readings that come more often than its step are averaged or rejected. `step_seconds` is for a published correction.
+    `index` names the air quality index of its results, if any.
     """
 
     file: Text
     devices: tuple[Text, ...] = ("*",)
     finer: Literal["average", "reject"] = "average"
     step_seconds: Positive | None = None
+    index: str = ""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
         (
             *(result.device, round(result.time * 1e6), *(getattr(result, name) for name in numbers), result.flags),
             *(getattr(result, name) or None for name in texts),
+            *((result.index.value, result.index.category) if result.index else (None, None)),
         )
         for result in results
     ]
@@ -78,6 +79,7 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
         **dict.fromkeys(numbers, pl.Float64),
         FLAGS: pl.UInt32,
         **dict.fromkeys(texts, pl.String),
+        **{"index": pl.Int64, "index_category": pl.String},
     }
     table = pl.DataFrame(rows, kinds, orient="row")
     return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(numbers).fill_nan(None))

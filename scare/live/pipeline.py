@@ -10,7 +10,7 @@ waits for those it may have overtaken is acknowledged when it is in the journal.
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from threading import Event, Lock
@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from scare.calibrator.air_index import UNUSED_LEVEL, IndexReading, find_index
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.provenance import processing_level, product_version
 from scare.data.alignment import COARSER, FINER
@@ -37,6 +38,7 @@ from scare.live.arrivals import (
 from scare.live.config import LiveLimits, Model
 from scare.live.fleet import GAPS, Fleet, Route, choose_route
 from scare.live.journal import Store
+from scare.live.live_index import LiveIndex
 from scare.live.messages import Reading, format_time, show_time
 from scare.upkeep.live_drift import NOT_YET, state_label
 from scare.words import duration
@@ -73,7 +75,7 @@ class Result:
 
     NaN where there is no number. `watch` says whether the device drifts, as of the last day that has ended. `site` is
     where the device stands, empty if that is not stated; `product` and `level` are the version of the model and its
-    processing level (`calibrator.provenance`).
+    processing level (`calibrator.provenance`); `index` is the air quality index of the newest hour, if one is wanted.
     """
 
     device: str
@@ -88,6 +90,7 @@ class Result:
     site: str = ""
     product: str = ""
     level: str = ""
+    index: IndexReading | None = None
 
     @property
     def is_late(self) -> bool:
@@ -99,7 +102,8 @@ class Result:
 
         >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
         {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
-         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None, 'site': None, 'product': None, 'level': None}
+         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None, 'site': None, 'product': None, 'level': None,
+         'index': None}
         """
         return {
             "time": format_time(self.time),
@@ -114,7 +118,16 @@ class Result:
             "site": self.site or None,
             "product": self.product or None,
             "level": self.level or None,
+            "index": self.index and _index_as_json(self.index),
         }
+
+
+def _index_as_json(index: IndexReading) -> dict[str, Any]:
+    """Return the index as plain values; the concentration and its interval are in the unit of its breakpoints."""
+    numbers = {"concentration": index.concentration, "low": index.low, "high": index.high}
+    probabilities = {name: round(share, 3) for name, share in index.probabilities.items()}
+    plain = {name: finite(number) for name, number in numbers.items()}
+    return {"value": index.value, "category": index.category, "probabilities": probabilities, **plain}
 
 
 def finite(number: float) -> float | None:
@@ -202,6 +215,9 @@ class ModelFiles:
         self.calibrators = {name: self._load(name) for name in models}
         # the product version and the processing level of each
         self.products = {name: self._describe(name, calibrator) for name, calibrator in self.calibrators.items()}
+        self.indices = {
+            name: index for name, calibrator in self.calibrators.items() if (index := self._index(name, calibrator))
+        }
 
     @property
     def routes(self) -> list[Route]:
@@ -223,11 +239,16 @@ class ModelFiles:
                 continue
             self._versions[name] = version
             try:
-                loaded[name] = self._check_channels(self._load(name))
+                calibrator = self._check_channels(self._load(name))
+                index = self._index(name, calibrator)
             except ScareError as error:
                 self._monitor.count("models_refused")
                 LOG.warning("the changed file of model '%s' cannot be used, the old model stays: %s", name, error)
                 continue
+            loaded[name] = calibrator
+            if index:
+                index.continue_from(self.indices[name])
+                self.indices[name] = index
             self._monitor.count("models_replaced")
             LOG.warning("reloaded the model '%s' from %s", name, model.file)
         self.calibrators |= loaded
@@ -240,6 +261,17 @@ class ModelFiles:
 
     def _describe(self, name: str, calibrator: Calibrator) -> tuple[str, str]:
         return product_version(self._models[name].file), processing_level(calibrator).level
+
+    def _index(self, name: str, calibrator: Calibrator) -> LiveIndex | None:
+        """Return the air quality index of a model's results, if the config file wants one."""
+        wanted = self._models[name].index
+        if not wanted:
+            return None
+        level = calibrator.intervals.level if calibrator.intervals else UNUSED_LEVEL
+        try:
+            return LiveIndex(find_index(wanted, calibrator.target), level, calibrator.inputs.step_seconds)
+        except UsageError as error:
+            raise UsageError(f"models.{name}.index: {error}") from error
 
     def load_changed_sites(self) -> None:
         """Read the table of sites again if it has changed; if it cannot be read, the old one stays in use."""
@@ -354,6 +386,8 @@ class Pipeline:
         state = self._store.state()
         if state is not None:
             self._fleet.restore(state)
+            for name, index in self._models.indices.items():
+                index.restore(state.devices.get(name, ()), state.arrays, f"{name}/index.")
         restored = self._filter_restored()
         for start in range(0, len(restored), MAX_BATCH):
             self._calibrate(self._to_step(self._sort(restored[start : start + MAX_BATCH])))
@@ -442,7 +476,12 @@ class Pipeline:
         try:
             for sink in self._sinks:
                 sink.keep(self._store.number)
-            self._store.take(self._fleet.state(), self._averager.waiting + self._sorter.waiting)
+            state = self._fleet.state()
+            of_index = (
+                index.state(state.devices[name], f"{name}/index.") for name, index in self._models.indices.items()
+            )
+            arrays = {key: array for arrays in (state.arrays, *of_index) for key, array in arrays.items()}
+            self._store.take(replace(state, arrays=arrays), self._averager.waiting + self._sorter.waiting)
         except (OSError, UsageError) as error:
             self._report("disk", f"cannot save the state: {error}; readings stay in the journal until it can be saved")
             return
@@ -637,8 +676,11 @@ class Pipeline:
             model = fleet.model(reading.device)
             site = self._models.sites.at(reading.device, reading.time)
             origin = self._models.products[model]
+            hourly = self._models.indices.get(model)
+            index = hourly.add(reading.device, reading.time, value, low, high) if hourly else None
+            raw = row[0].item()
             yield Result(
-                reading.device, reading.time, row[0].item(), value, low, high, flags, model, watch, site, *origin
+                reading.device, reading.time, raw, value, low, high, flags, model, watch, site, *origin, index=index
             )
 
 

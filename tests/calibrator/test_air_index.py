@@ -50,6 +50,18 @@ def nowcast(hours: list[float]) -> float:
     return sum(factor * value for factor, value in pairs) / sum(factor for factor, _ in pairs)
 
 
+def test_the_worked_examples_of_epa() -> None:
+    """Of the technical assistance document (O3 of 0.07853333 ppm, PM2.5 of 35.9) and of "NowCast formula"."""
+    found = find_index("us-aqi", Channel("O3", "ppm")).read(np.full((8, 3), 0.07853333), 0.9)
+    assert found is not None
+    assert (found.value, found.category) == (126, "unhealthy for sensitive groups")
+    assert PM25.value(35.9) == 102
+    newest_first = [13, 16, 10, 21, 74, 64, 53, 82, 90, 75, 80, 50]
+    average = PM25.average(np.array(newest_first[::-1], float)[:, None])[0]
+    assert average == pytest.approx(17.4139194, abs=1e-6)
+    assert PM25.value(average) == 66  # (100 − 51) / (35.4 − 9.1) · (17.4 − 9.1) + 51 = 66.46
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_nowcast_follows_epas_steps(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -109,14 +121,15 @@ def test_a_gas_in_another_unit_is_converted_and_an_index_without_values_has_cate
     no2 = find_index("eea", Channel("NO2", "ppb"))
     assert no2.gain == pytest.approx(1.9127, rel=1e-4)
     assert no2.value(100.0) is None
-    assert no2.index.categories[no2.place(100.0)] == "moderate"
+    assert no2.index.categories[no2.place(100.0)] == "very poor"
+    assert [no2.place(value) for value in (9.9, 10.0, 24.9, 25.0, 59.9, 60.0)] == [0, 1, 1, 2, 2, 3]
     assert all(one.second_hand for one in air_indices().values())
 
 
 def test_what_has_no_index_is_refused() -> None:
     with pytest.raises(UsageError, match=r"no index is called 'aqi'; did you mean"):
         find_index("aqi", Channel("PM2.5", "ug/m3"))
-    with pytest.raises(UsageError, match=r"--index us-aqi is for PM2.5, PM10, O3; NO2 is none of them$"):
+    with pytest.raises(UsageError, match=r"us-aqi is for PM2.5, PM10, O3; NO2 is none of them$"):
         find_index("us-aqi", Channel("NO2", "ppb"))
     with pytest.raises(UsageError, match="not without a unit"):
         find_index("us-aqi", Channel("O3"))

@@ -12,6 +12,7 @@ from tests.live.small_gateway import START, close, draw_readings, make_pipeline
 from tests.live.test_pipeline import push
 
 DAY = 86400.0
+INDEX = ("index", "index_category")
 
 
 def result(device: str, time: float, model: str = "dust", calibrated: float = 1.0) -> Result:
@@ -21,7 +22,7 @@ def result(device: str, time: float, model: str = "dust", calibrated: float = 1.
 def test_a_row_is_what_a_reading_became() -> None:
     table = as_table([result("a", START, calibrated=float("nan"))])
     numbers = ["raw", "calibrated", "low", "high"]
-    assert table.columns == ["device", "time", *numbers, "flags", "model", "site", "product", "level"]
+    assert table.columns == ["device", "time", *numbers, "flags", "model", "site", "product", "level", *INDEX]
     assert table.row(0)[3:6] == (None, None, None)
     assert table["time"].dt.epoch("s").to_list() == [int(START)]
 

@@ -91,6 +91,7 @@ def test_values_are_retained_with_raw_flags_and_model(tmp_path: Path, port: int)
         "site": None,
         "product": product_version(tmp_path / "dust.scare"),
         "level": "2B",
+        "index": None,
     }
 
 
