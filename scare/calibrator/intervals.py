@@ -24,6 +24,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt
 
 from scare.data.flags import Flag
+from scare.data.quantities import display_unit
 from scare.errors import UsageError
 from scare.schema import Amount
 from scare.words import plural
@@ -218,7 +219,7 @@ def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], un
     if found := facts.get(COVERAGE_FACT):
         covered = f"It covers {_percent(found['share'])} of {found['rows']:,} test rows"
         too_low = ", less than stated," if under_covers(found["level"], found["share"]) else ""
-        width = f"{found['width']:.3g} {unit}".rstrip()
+        width = f"{found['width']:.3g} {display_unit(unit)}".rstrip()
         lines.append(f"{covered}{too_low} and is {width} wide on average.")
         plain, flagged = found.get("not_flagged"), found.get("flagged")
         if plain and flagged:

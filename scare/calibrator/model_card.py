@@ -18,7 +18,7 @@ from scare.calibrator.plan_passes import SHIPPED_INTERVALS, STATE
 from scare.calibrator.provenance import EXTERNAL_FACT, processing_level
 from scare.calibrator.renamed_devices import recognise
 from scare.calibrator.verdict import verdict_of
-from scare.data.quantities import find_quantity
+from scare.data.quantities import display_unit, find_quantity
 from scare.data.readings import Channel, Readings
 from scare.windowing.inputs import Inputs
 from scare.words import duration, plural
@@ -88,7 +88,7 @@ def model_card(calibrator: "Calibrator") -> str:
     else:
         lines.append("- the training range is unknown: no row is flagged OUTSIDE, and nothing is clamped")
     if calibrator.floor is not None:
-        lines.append(f"- no value is below {calibrator.floor:g} {unit}".rstrip())
+        lines.append(f"- no value is below {calibrator.floor:g} {display_unit(unit)}".rstrip())
     lines += [f"- {line}" for line in describe_intervals(calibrator.intervals, calibrator.facts, unit)]
     for name, value in calibrator.facts.items():
         if name not in (*SELECTION_FACTS, *SHOWN_ELSEWHERE):
@@ -215,7 +215,7 @@ def describe_expected(facts: Mapping[str, Any], unit: str) -> str:
     """
     if (expected := facts.get(NEW_DEVICE_FACT)) is None:
         return ""
-    error = f"{expected:.2g} {unit}".rstrip()
+    error = f"{expected:.2g} {display_unit(unit)}".rstrip()
     return (
         f"On a device that was not in the training data, expect an RMSE of about {error},"
         " as measured by leaving out one device at a time."
@@ -296,7 +296,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _name_and_unit(channel: Channel) -> str:
-    return f"{channel.name} [{channel.unit}]" if channel.unit else channel.name
+    return f"{channel.name} [{display_unit(channel.unit)}]" if channel.unit else channel.name
 
 
 def _readable(fact: Any) -> str:

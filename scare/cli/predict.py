@@ -26,6 +26,7 @@ from scare.data.column_guess import find_time_and_device
 from scare.data.column_mapping import ColumnMapping, LabelColumns
 from scare.data.column_summary import describe_filled, describe_limits, describe_sorted, find_codes
 from scare.data.flags import MEANINGS, NO_VALUE, Flag, count_flags, flag_names
+from scare.data.quantities import display_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
 from scare.data.sites import Sites, read_sites
 from scare.data.tables import open_table, table_writer
@@ -308,7 +309,7 @@ def _show(newest: list[dict[str, Any]], model: Calibrator) -> None:
     for row in newest[:SHOWN]:
         numbers = ["" if row[name] is None else f"{row[name]:.4g}" for name in ("raw", CALIBRATED, LOW, HIGH)]
         rows.append([row[DEVICE], f"{row[TIME]:%Y-%m-%d %H:%M:%S}", *numbers, ", ".join(row["flag_names"])])
-    unit = f", in {model.target.unit}" if model.target.unit else ""
+    unit = f", in {display_unit(model.target.unit)}" if model.target.unit else ""
     show_table(f"{model.target.name}{unit}: newest rows", ["", TIME, "raw", CALIBRATED, LOW, HIGH, FLAGS], rows)
 
 

@@ -17,6 +17,7 @@ from scare.cli.train import (
     scores_as_dict,
     show_scores,
 )
+from scare.data.quantities import display_unit
 from scare.data.simulate import Simulation, SimulationKind, best_achievable_rmse, write_simulation
 from scare.data.simulate import simulate as simulate_boxes
 from scare.data.simulated_air import Drift, DriftKind
@@ -114,7 +115,11 @@ def demo(
     if as_json:
         emit({"calibrator": str(saved), "figure": str(figure), "page": str(page), "scores": scores_as_dict(scores)})
     else:
-        show_scores(scores, f"{split.test[0].device}, never seen in training, in {calibrator.target.unit}", calibrator)
+        show_scores(
+            scores,
+            f"{split.test[0].device}, never seen in training, in {display_unit(calibrator.target.unit)}",
+            calibrator,
+        )
     for label, path in (("calibrator", saved), ("figure", figure), ("page", page)):
         note(f"{label:>10}: {path}")
     note("To use your own files, in a browser, run: scare open")

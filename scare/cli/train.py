@@ -40,7 +40,7 @@ from scare.cli.console import STDERR, STDOUT, emit, is_json_progress, note, prog
 from scare.cli.options import OUTPUT, option
 from scare.data.colocation import make_split, read_colocation
 from scare.data.colocation_check import check_colocation
-from scare.data.quantities import STANDARD_TEMPERATURE
+from scare.data.quantities import STANDARD_TEMPERATURE, display_unit
 from scare.data.readings import Readings
 from scare.data.split import Split
 from scare.errors import DataError, ExitCode, NotApplicableError, UsageError
@@ -179,7 +179,7 @@ def train(
     else:
         if verdict:
             STDOUT.print(verdict.text, markup=False)
-        unit = f", in {calibrator.target.unit}" if calibrator.target.unit else ""
+        unit = f", in {display_unit(calibrator.target.unit)}" if calibrator.target.unit else ""
         rows = next(iter(scores.values())).rows
         days = describe_period(calibrator.facts["test_period"])
         show_scores(scores, f"{calibrator.target.name}: {rows:,} test rows of {days}{unit}", calibrator)

@@ -29,6 +29,7 @@ MIN_PAIRS = 3  # fewest pairs of rows for a correlation
 MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
 TIE = 0.02  # share of the unexplained variance: shifts that differ by less are equally good
 CLEAR_GAIN = 0.15  # share of the unexplained variance that a shift must remove before a clock is called wrong
+ROUNDING = 1e-9  # of a squared correlation: series that are equal have one of 1 with and without a shift
 EVIDENT = 0.5  # share of the unexplained variance that may remain for a shift that is applied unasked
 WEAK = 0.3  # a lower correlation says nothing about clocks
 APART = 2 * 3600.0  # s between shifts that are told apart
@@ -58,8 +59,9 @@ class ClockOffset:
     @property
     def is_clear(self) -> bool:
         """Whether the shift raises the correlation so much that a clock must be wrong."""
-        gain = _unexplained(self.correlation_at_zero) - _unexplained(self.correlation)
-        return bool(abs(self.correlation) >= WEAK and gain > CLEAR_GAIN * _unexplained(self.correlation_at_zero))
+        before = _unexplained(self.correlation_at_zero)
+        gain = before - _unexplained(self.correlation)
+        return bool(abs(self.correlation) >= WEAK and gain > max(CLEAR_GAIN * before, ROUNDING))
 
 
 @dataclass(frozen=True)

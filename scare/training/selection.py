@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from scare.data.quantities import display_unit
 from scare.models.linear_families import (
     AS_IS,
     DEVICES,
@@ -181,7 +182,7 @@ def describe_selection(
         for family, error, share in zip(families, errors, shares, strict=True)
         if not share
     ]
-    error = f"{scale * mean_rmse(families, shares, targets):.3g} {unit}".rstrip()
+    error = f"{scale * mean_rmse(families, shares, targets):.3g} {display_unit(unit)}".rstrip()
     summary = f"The result is {name_mean(families, shares)}, with an RMSE of {error} on validation (cross-fitted)"
     summary += f"; the others alone: {listed(others)}." if others else "."
     if len(used) > 1 and outcome in (LINE, RIDGE):

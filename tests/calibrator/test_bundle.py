@@ -149,8 +149,8 @@ def test_the_same_calibrator_gives_the_same_bytes(saved: Path, tmp_path: Path) -
 
 def test_the_card_says_what_the_calibrator_is(saved: Path) -> None:
     card = members_of(saved)[CARD].decode()
-    assert card.startswith("# Calibrator for reference pm25 [ug/m3]\n")
-    assert "- inputs: pm25 [ug/m3], current [nA]\n" in card
+    assert card.startswith("# Calibrator for reference pm25 [µg/m³]\n")
+    assert "- inputs: pm25 [µg/m³], current [nA]\n" in card
     assert "- window: 12 readings, one every 60 s\n" in card
     assert "after 30 readings raw channels are centred by its own mean" in card
     assert "- note: µg and °C\n" in card

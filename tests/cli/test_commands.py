@@ -174,7 +174,7 @@ def test_info_tells_inputs_origin_scores_and_cost(scare: RunCli, model: Path) ->
     card = Path("card.md").read_text()
     assert card in output.out
     for word in (
-        "pm25_raw [ug/m3]",
+        "pm25_raw [µg/m³]",
         "window: 8 readings",
         "box-04",
         "split: by time",
@@ -203,7 +203,7 @@ def test_info_says_of_a_file_without_it_that_training_is_not_known(scare: RunCli
 
 def test_the_demo_leaves_a_calibrator_a_figure_and_a_page(scare: RunCli) -> None:
     output = scare("scare demo --boxes 3 --days 0.3")
-    assert "box-03, never seen in training, in ug/m3" in output.out
+    assert "box-03, never seen in training, in µg/m³" in output.out
     assert "SCARE" in output.out
     assert Calibrator.load("out/demo/demo.scare").facts["split"].startswith("by device")
     assert Path("out/demo/demo.png").read_bytes().startswith(b"\x89PNG")

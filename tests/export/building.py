@@ -149,9 +149,13 @@ def sources(folder: Path) -> list[Path]:
 
 
 def compile_with_gcc(files: Sequence[Path], out: Path, *flags: str, compiler: str = "gcc") -> Path:
-    """By the system's compiler; where there is none the test is skipped."""
+    """By the system's compiler; without it, or without the C library that a flag names, the test is skipped."""
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} (Debian) would run it")
+    for specs in (flag.removeprefix("--specs=") for flag in flags if flag.startswith("--specs=")):
+        found = subprocess.run([compiler, f"-print-file-name={specs}"], capture_output=True, text=True, check=True)
+        if not Path(found.stdout.strip()).is_absolute():
+            pytest.skip(f"newlib for {compiler} (Debian) would run it")
     done = subprocess.run([compiler, *flags, *map(str, files), "-o", str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out
