@@ -1,18 +1,16 @@
 """`scare live`: calibrate a fleet as it reports."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scare.cli.console import STDOUT, emit, note, show_table
 from scare.cli.options import Json, Seed, open_calibrator
+from scare.cli.signals import stop_on_signal
 from scare.extras import require
 from scare.words import duration
 
@@ -230,25 +228,9 @@ def _serve(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda:
         if address:
             note(f"The page is at {address}")
         note(f"Restored {replayed:,} readings. Press Ctrl-C to stop.")
-        with _stop_on_signal(gateway.stop):
+        with stop_on_signal(gateway.stop):
             begin()
             gateway.run()
     finally:
         gateway.close()
     note("Stopped. All readings are saved.")
-
-
-@contextmanager
-def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on Ctrl-C or SIGTERM; a second Ctrl-C interrupts at once."""
-
-    def end(_: int, frame: FrameType | None) -> None:
-        stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -5,6 +5,7 @@ would give. Which calibrator reads which device is data (`Route`). All state can
 (`journal`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -337,6 +338,23 @@ class DeviceGroup:
         values = self.calibrator.compute(windows, choices, self._windows.effects(at))
         self._choices["deep"][at], self._choices["left"][at] = choices.deep, choices.left
         return values
+
+
+def split_batches(devices: Sequence[str]) -> list[list[int]]:
+    """Split a sequence of devices into batches with at most one of each, as indices in the order of the sequence.
+
+    >>> split_batches(["a", "a", "b"])
+    [[0, 2], [1]]
+    """
+    batches: list[list[int]] = []
+    counts: Counter[str] = Counter()
+    for index, device in enumerate(devices):
+        number = counts[device]  # a device's nth reading goes to the nth batch
+        counts[device] += 1
+        if number == len(batches):
+            batches.append([])
+        batches[number].append(index)
+    return batches
 
 
 def choose_route(routes: Sequence[Route], device: str) -> str | None:

@@ -36,7 +36,7 @@ from scare.live.arrivals import (
     StepAverager,
 )
 from scare.live.config import LiveLimits, Model
-from scare.live.fleet import GAPS, Fleet, Route, choose_route
+from scare.live.fleet import GAPS, Fleet, Route, choose_route, split_batches
 from scare.live.journal import Store
 from scare.live.live_index import LiveIndex
 from scare.live.messages import Reading, format_time, show_time
@@ -654,7 +654,8 @@ class Pipeline:
         """Calibrate readings and publish the results; sets `_is_published`."""
         was_published = self._is_published
         self._is_published = False  # if a sink raises, nothing is acknowledged
-        results = [result for batch in _split_batches(readings) for result in self._push(batch)]
+        batches = split_batches([reading.device for reading in readings])
+        results = [result for at in batches for result in self._push([readings[index] for index in at])]
         published = [sink.publish(results) for sink in self._sinks]
         self._is_published = was_published and all(published)
         with_value = sum(not isnan(result.calibrated) for result in results)
@@ -682,24 +683,6 @@ class Pipeline:
             yield Result(
                 reading.device, reading.time, raw, value, low, high, flags, model, watch, site, *origin, index=index
             )
-
-
-def _split_batches(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """Split readings into batches with at most one of each device; the readings of a device stay in order.
-
-    >>> readings = [Reading(name, time, {}) for time, name in enumerate("aab")]
-    >>> [[one.time for one in batch] for batch in _split_batches(readings)]
-    [[0, 2], [1]]
-    """
-    batches: list[list[Reading]] = []
-    counts: Counter[str] = Counter()
-    for reading in readings:
-        number = counts[reading.device]  # a device's nth reading goes to the nth batch
-        counts[reading.device] += 1
-        if number == len(batches):
-            batches.append([])
-        batches[number].append(reading)
-    return batches
 
 
 def _some(names: Sequence[str]) -> str:
