@@ -20,7 +20,7 @@ from scare.files import lock_file
 from scare.words import suggestion
 
 BATCH = 1024  # lines calibrated at once
-TOLD = 10  # lines that are no readings, about which a sentence is printed
+SHOWN = 10  # lines that are no readings, about which a sentence is printed
 WAIT_SECONDS = 0.2  # for more lines, before it is looked whether to stop
 SAVE_SECONDS = 60.0  # between two snapshots of the state
 
@@ -66,14 +66,14 @@ def stream(
         note(f"Went on with the windows of {lines.restore(state):,} devices in {state}.")
     for pipe in (sys.stdin, sys.stdout):
         pipe.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
-    told, next_save = 0, monotonic() + SAVE_SECONDS
+    shown, next_save = 0, monotonic() + SAVE_SECONDS
     for batch in _batches():
         calibrated, rejections = lines.process(batch, time())
         sys.stdout.write("".join(f"{line}\n" for line in calibrated))
         sys.stdout.flush()
-        for number, reason in rejections[: TOLD - told]:
+        for number, reason in rejections[: SHOWN - shown]:
             note(f"line {lines.counts['lines'] - len(batch) + number + 1}: {reason}; passed on as it is")
-        told += len(rejections)
+        shown += len(rejections)
         if state and monotonic() >= next_save:  # after the lines are out: a line that was not written may come again
             lines.save(state)
             next_save = monotonic() + SAVE_SECONDS
