@@ -24,11 +24,11 @@ def test_a_line_says_what_was_written(
     words = words.replace("\n", "").replace("\r", "")
     quoted = '"' + words.replace("\\", "\\\\").replace('"', '\\"') + '"'
     head = ",".join([escape(measurement, " ,"), *(f"{escape(k, ' ,=')}={escape(v, ' ,=')}" for k, v in tags.items())])
-    body = ",".join([*(f"{escape(k, ' ,=')}={v!r}" for k, v in fields.items()), f"said_with_quotes={quoted}"])
+    body = ",".join([*(f"{escape(k, ' ,=')}={v!r}" for k, v in fields.items()), f"text_in_quotes={quoted}"])
     line = parse_line(f"{head} {body} 1767225600000000000")
     assert line.measurement == measurement
     assert line.tags == tags
-    assert {**line.numbers} == {key: value for key, value in fields.items() if key != "said_with_quotes"}
+    assert {**line.numbers} == {key: value for key, value in fields.items() if key != "text_in_quotes"}
     assert line.time == 1767225600
     again = parse_line(line.with_fields({"new one": 2.5, "flags": 3}))
     assert {**again.numbers} == {**line.numbers, "new one": 2.5, "flags": 3.0}

@@ -133,12 +133,12 @@ def test_a_second_process_goes_on_where_the_first_ended(tmp_path: Path) -> None:
     out = [first.stdout.readline() for _ in range(17)]
     first.send_signal(signal.SIGTERM)
     first.stdin.write(lines[17])  # wakes it where a signal alone does not
-    rest, said = first.communicate(timeout=60)
+    rest, errors = first.communicate(timeout=60)
     out += rest.splitlines(keepends=True)
-    assert (first.returncode, "18 lines" in said or "17 lines" in said) == (0, True), said
+    assert (first.returncode, "18 lines" in errors or "17 lines" in errors) == (0, True), errors
     second = start(tmp_path, "--state", str(tmp_path / "pm.state"))
-    rest, said = second.communicate("".join(lines[len(out) :]), timeout=60)
-    assert "Went on with the windows of 1 devices" in said
+    rest, errors = second.communicate("".join(lines[len(out) :]), timeout=60)
+    assert "Went on with the windows of 1 devices" in errors
     assert_allclose(written(out + rest.splitlines()), expected("box-1", numbers), atol=2e-6)
 
 
@@ -173,9 +173,9 @@ def test_two_do_not_share_a_state(tmp_path: Path) -> None:
     first.stdin.flush()
     first.stdout.readline()
     second = start(tmp_path, "--state", str(tmp_path / "pm.state"))
-    _, said = second.communicate("", timeout=60)
+    _, errors = second.communicate("", timeout=60)
     assert second.returncode == ExitCode.USAGE
-    assert "is in use by another scare stream" in said
+    assert "is in use by another scare stream" in errors
     first.communicate(timeout=60)
 
 
