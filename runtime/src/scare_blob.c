@@ -15,6 +15,7 @@
 #define TAIL (sizeof(uint32_t) + SCARE_SIGNATURE_BYTES)
 #define DEPTH 9 /* of the stack of a formula; a test computes what rules need */
 #define MOST_PARAMETERS 16
+#define FLOATS 10u /* of the head */
 
 typedef struct {
     uint32_t at, count; /* bytes from the start of the file; number of elements */
@@ -24,7 +25,8 @@ typedef struct {
     uint32_t mark, bytes; /* of head and parts */
     uint32_t identity, inputs;
     uint32_t window, channels, step_ms, checked, needed, hold, integer, scratch_bytes, settle, stuck_rows;
-    float target_scale, target_center, floor, limit, slow_limit, rising, lowest, slope, spike_share, tolerance;
+    float target_scale, target_center, floor, limit, slow_limit, rising, lowest, slope, spike_share,
+        tolerance; /* FLOATS */
     part title, channel, absent, interval, whitening, spike_floors, moving, vectors, kernels;
     part always, decision, simple, deep;  /* calls; the last three only in a model with two branches */
     uint32_t decided, periods[2], result; /* where the decision and the result are; windows until the next decision */
@@ -231,8 +233,8 @@ SCARE_SMALL int is_written(const checker *self, const uint32_t *next, const uint
     while (next < end) {
         next = inspect(self, next, end, &found);
         for (uint32_t i = 0u; i < found.count; i++) {
-            if (found.kinds[i] & KIND_OUTPUT && found.words[i] <= word &&
-                word - found.words[i] + bytes <= found.bytes[i]) {
+            if (found.kinds[i] & KIND_OUTPUT && found.words[i] <= word && bytes <= found.bytes[i] &&
+                word - found.words[i] <= found.bytes[i] - bytes) {
                 return 1;
             }
         }
@@ -308,6 +310,21 @@ SCARE_SMALL int is_plan_sound(const checker *self) {
            leave(self, &head->simple, head->result) && leave(self, &head->deep, head->result);
 }
 
+SCARE_SMALL int are_finite(const void *content, uint32_t bytes) {
+    const uint32_t *word = content;
+    for (uint32_t i = 0u; i < bytes / sizeof *word; i++) {
+        if ((word[i] & 0x7f800000u) == 0x7f800000u) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+SCARE_SMALL int has_floats(const checker *self, const part *found, uint32_t size, uint32_t least, uint32_t most) {
+    return has_part(self, found, size, least, most) &&
+           (found->count == 0u || are_finite(self->content + found->at, found->count * size));
+}
+
 SCARE_SMALL int are_channels_sound(const checker *self) {
     const scare_channel *channel = (const void *)(self->content + self->head->channel.at);
     const scare_moving *moving = (const void *)(self->content + self->head->moving.at);
@@ -333,15 +350,15 @@ SCARE_SMALL int is_descriptor_sound(const checker *self) {
            head->step_ms <= INT32_MAX && head->checked >= 1u && head->checked <= head->window &&
            head->needed <= head->checked && head->hold <= MOST_ROWS && head->settle <= MOST_ROWS &&
            head->stuck_rows <= MOST_ROWS && head->scratch_bytes <= MOST_SCRATCH &&
-           head->scratch_bytes % sizeof(uint32_t) == 0u && head->scratch_bytes >= channels * sizeof(float) &&
-           has_part(self, &head->title, 1u, 1u, 1024u) &&
+           are_finite(&head->target_scale, FLOATS * sizeof(float)) && head->scratch_bytes % sizeof(uint32_t) == 0u &&
+           head->scratch_bytes >= channels * sizeof(float) && has_part(self, &head->title, 1u, 1u, 1024u) &&
            self->content[head->title.at + head->title.count - 1u] == 0u &&
-           has_part(self, &head->channel, sizeof(scare_channel), channels, channels) &&
-           has_part(self, &head->absent, sizeof(float), 0u, 255u) &&
-           has_part(self, &head->interval, sizeof(scare_interval), 0u, 1u) &&
-           (head->whitening.count == 0u || has_part(self, &head->whitening, sizeof(float), triangle, triangle)) &&
-           has_part(self, &head->spike_floors, sizeof(float), channels, channels) &&
-           has_part(self, &head->moving, sizeof(scare_moving), 0u, channels) &&
+           has_floats(self, &head->channel, sizeof(scare_channel), channels, channels) &&
+           has_floats(self, &head->absent, sizeof(float), 0u, 255u) &&
+           has_floats(self, &head->interval, sizeof(scare_interval), 0u, 1u) &&
+           (head->whitening.count == 0u || has_floats(self, &head->whitening, sizeof(float), triangle, triangle)) &&
+           has_floats(self, &head->spike_floors, sizeof(float), channels, channels) &&
+           has_floats(self, &head->moving, sizeof(scare_moving), 0u, channels) &&
            has_part(self, &head->vectors, sizeof(scare_vector), 0u, 255u) &&
            has_part(self, &head->kernels, sizeof(uint32_t), 0u, SCARE_BLOB_KERNELS) && are_channels_sound(self);
 }
