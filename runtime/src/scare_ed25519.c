@@ -297,12 +297,21 @@ SCARE_SMALL uint32_t decode_negative(point *result, const uint8_t *bytes) {
     return 0u;
 }
 
+/* Whether eight times the point is neutral: with such a key, such as 32 zeros, anybody could sign. */
+SCARE_SMALL uint32_t is_small(const point *key) {
+    static const number zero = {0};
+    point eight = *key;
+    for (uint32_t i = 0u; i < 3u; i++) add_points(&eight, &eight, &eight);
+    reduce(eight.x);
+    return is_equal(eight.x, zero);
+}
+
 SCARE_COMPACT int scare_ed25519_verify(const uint8_t *signature, const uint8_t *key, const void *message,
                                        size_t bytes) {
     point sum = {{0}, {1}, {1}, {0}}, base, both, minus_key;
     number factor, hash, expected;
     load(factor, signature + 32);
-    if (!borrow(expected, factor, ORDER) || !decode_negative(&minus_key, key)) return 0;
+    if (!borrow(expected, factor, ORDER) || !decode_negative(&minus_key, key) || is_small(&minus_key)) return 0;
     hash_parts(hash, signature, key, message, bytes);
     copy(base.x, BASE_X);
     copy(base.y, BASE_Y);

@@ -35,6 +35,7 @@ RAM = 0x20000000  # where RAM begins on every Cortex-M; flash is below
 CONSTANTS, STACK = ".rodata", ".stack"  # names of sections; link.ld reserves the second
 TAKES_MEMORY, IS_CODE = 2, 4  # flags of an ELF section: SHF_ALLOC, SHF_EXECINSTR
 HERE = Path(__file__).parent
+BLOB = "blob"  # the export target whose model is interpreted
 FREESTANDING = (
     "-ffreestanding",
     "-fno-sanitize=undefined",
@@ -90,16 +91,25 @@ def find_compiler(name: str, board: Board) -> Compiler:
 
 @dataclass(frozen=True)
 class CExport:
-    """An exported model in C: its source, the folder of the runtime, and the values that can be read after a run."""
+    """An exported model in C: its source, the folder of the runtime, and the values that can be read after a run.
+
+    `is_blob`: the source holds a file that the runtime interprets.
+    """
 
     source: Path
     runtime_headers: Path
     kept: Mapping[str, KeptValue]
+    is_blob: bool = False
 
     @property
     def name(self) -> str:
         """Name of the model in C, also of its files."""
         return self.source.stem
+
+    @property
+    def symbol(self) -> str:
+        """What begins with the `scare_model` on a board: the model itself, or the blob that main.c opens."""
+        return "board_blob" if self.is_blob else self.name
 
     @property
     def runtime(self) -> list[Path]:
@@ -118,7 +128,7 @@ class CExport:
         prefix = self.name.upper()
         return (
             f'-DMODEL_HEADER="{self.name}.h"',
-            f"-DMODEL={self.name}",
+            f"-DMODEL_CONTENT={self.name}_content" if self.is_blob else f"-DMODEL={self.name}",
             f"-DMODEL_MEMORY={prefix}_BYTES",
             f"-DMODEL_READING={prefix}_CHANNELS",
         )
@@ -133,7 +143,8 @@ def read_c_export(export: ExportFolder) -> CExport:
     """Like `read_export`, for an export that was found already."""
     if not export.description.runtime:
         raise DataError(f"{export.folder} holds no C, because it was exported to {export.description.target}")
-    return CExport(export.model, export.runtime, export.description.kept)
+    is_blob = export.description.target == BLOB
+    return CExport(export.model, export.runtime, export.description.kept, is_blob)
 
 
 @dataclass(frozen=True)

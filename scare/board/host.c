@@ -1,5 +1,5 @@
 /* A model on this computer, for host.py: many windows in one call, and one reading after the other. Built with
- * MODEL_HEADER, MODEL (the model's name) and MODEL_MEMORY (its bytes). */
+ * MODEL_HEADER, MODEL (the model's name) or MODEL_CONTENT (that of a blob), and MODEL_MEMORY (its bytes). */
 #ifdef _WIN32
 #include <windows.h>
 #define EXPORT __declspec(dllexport)
@@ -11,6 +11,11 @@
 
 #include MODEL_HEADER
 #include "scare.h"
+
+#ifdef MODEL_CONTENT
+static scare_blob opened;
+#define MODEL opened.model
+#endif
 
 EXPORT const scare_model *host_model(void);
 EXPORT void host_run(const unsigned char *windows, unsigned char *scratch, float *scaled, size_t window_bytes,
@@ -26,7 +31,11 @@ typedef struct {
     uint32_t memory[SCARE_WORDS(MODEL_MEMORY)];
 } host_sensor;
 
+/* NULL for a blob that cannot be opened. */
 const scare_model *host_model(void) {
+#ifdef MODEL_CONTENT
+    if (scare_blob_open_unsigned(&opened, MODEL_CONTENT, sizeof MODEL_CONTENT) != SCARE_OK) return NULL;
+#endif
     return &MODEL;
 }
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from scare.board.build import CExport, compile_each, compile_once, library_name
 from scare.board.vectors import StreamRow
+from scare.errors import DataError
 from scare.export.descriptor import InputChannel, Range, encode_windows
 from scare.kernels.c_arguments import pad_axis
 
@@ -160,7 +161,10 @@ class HostModel:
         library = compile_once(sources, library_name("model"), flags, self.exported.includes)
         self._library = ctypes.CDLL(str(library))
         self._library.host_model.restype = ctypes.POINTER(ModelStructure)
-        self.facts = self._library.host_model().contents
+        found = self._library.host_model()
+        if not found:
+            raise DataError(f"{exported.source} holds a blob that the runtime beside it does not take; export again")
+        self.facts = found.contents
         self._channels = (CChannel * self.facts.channels).from_address(self.facts.channel)
         self._library.host_sensor_bytes.restype = ctypes.c_size_t
         size = self._library.host_sensor_bytes()

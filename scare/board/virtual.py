@@ -84,7 +84,10 @@ class VirtualModel:
         self.machine = Machine(self.firmware)
         self._cycles = CycleModel(self.machine)
         place = self.machine.symbols
-        self._calibration, self._model = place["board_calibration"], place[exported.name]
+        self._calibration, self._model = place["board_calibration"], place[exported.symbol]
+        self.opening = self.machine.call("board_open") if exported.is_blob else None  # cost of opening a blob
+        if self.opening and self.machine.result:
+            raise MachineError(f"scare_blob_open_unsigned returned {self.machine.result}")
         self.facts = ModelStructure.from_buffer_copy(self.machine.read(self._model, ctypes.sizeof(ModelStructure)))
         channels = CChannel * self.facts.channels
         self.channels = channels.from_buffer_copy(self.machine.read(self.facts.channel, ctypes.sizeof(channels)))
@@ -120,7 +123,7 @@ class VirtualModel:
         Instructions and cycles are those of a model whose `run` does nothing; the stack is the real model's.
         """
         self.machine.write(IDLE_RUN, self.machine.processor.idle_code)
-        idle = bytearray(self.machine.read(self._model, self.machine.sizes[self.exported.name]))
+        idle = bytearray(self.machine.read(self._model, self.machine.sizes[self.exported.symbol]))
         struct.pack_into("<I", idle, ModelStructure.run.offset, IDLE_RUN | self.machine.processor.odd)
         self.machine.write(IDLE_MODEL, bytes(idle))
         self._begin(IDLE_MODEL)

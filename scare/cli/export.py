@@ -15,6 +15,7 @@ from scare.cli.console import STDOUT, emit, note, progress
 from scare.cli.options import CorrectionStep, Json, ModelFile, arithmetic_option, open_calibrator
 from scare.errors import DoesNotFitError, UsageError
 from scare.export.descriptor import known_devices
+from scare.export.ed25519 import new_key, print_key, public_key, read_private_key, write_private_key
 from scare.export.lowering import Arithmetic, Compiled
 from scare.export.package import TARGETS, Package, compile_for_target, write_package
 from scare.export.target import Target
@@ -45,15 +46,22 @@ def add_command(target: Target) -> None:
         learn: Annotated[
             bool, typer.Option("--learn", help="Add scare_learn, to update it on the board.", hidden=not target.in_c)
         ] = False,
+        key: Annotated[
+            Path | None,
+            typer.Option("--key", help="Private key to sign with (scare export key).", hidden=target.sign is None),
+        ] = None,
         force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
         as_json: Json = False,
     ) -> None:
+        if key and target.sign is None:
+            raise UsageError(f"--key signs a blob; an export to {target.name} has no signature")
+        private = read_private_key(key) if key else None
         compiled = compile_for_target(open_calibrator(model, step), target, arithmetic, out, device, name, force)
         if board and not target.in_c:
             raise UsageError(f"--board only measures C; run scare export c to see whether {target.name} would fit")
         if board:
             check_fit(compiled, boards.board(board))
-        package = write_package(target, compiled, out, learn)
+        package = write_package(target, compiled, out, learn, private)
         _show(package, as_json)
         if not compiled.device:
             known = ", ".join(known_devices(compiled.calibrator.inputs.scaling))
@@ -68,6 +76,11 @@ def add_command(target: Target) -> None:
             note(summary)
         for warning in package.artefact.warnings:
             note(warning)
+        if target.sign and not private:
+            note("Not signed: only firmware that takes unsigned blobs will take it. To sign it, add --key owner.pem.")
+        if package.is_single:
+            note(f"Wrote {out}. To test it, run: scare verify {out} --of {model}")
+            return
         note(f"Wrote {out}. Its README.md explains how to use it.")
         if target.runner:
             note(f"To test it, run: scare verify {out}")
@@ -77,6 +90,23 @@ def add_command(target: Target) -> None:
 
 for _target in TARGETS.values():
     add_command(_target)
+
+
+@app.command(name="key")
+def make_key(out: Annotated[Path, typer.Option("--out", help="A new file, such as owner.pem.")]) -> None:
+    """Make a private key to sign blobs with, and print its public key for the firmware.
+
+    The file is a PEM file, as OpenSSL writes them. Keep it secret, and keep a copy: firmware takes no blob that another
+    key signed.
+
+    Examples:
+      scare export key --out owner.pem
+      scare export blob pm.scare --key owner.pem --out pm.blob
+    """
+    key = new_key()
+    write_private_key(out, key)
+    STDOUT.print(f"static const uint8_t owner[] = {{{print_key(public_key(key))}}};", markup=False)
+    note(f"Wrote the private key to {out}. The line above is its public key, in C: compile it into the firmware.")
 
 
 def check_fit(compiled: Compiled, board: Board) -> None:

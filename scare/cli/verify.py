@@ -9,12 +9,18 @@ from typing import Annotated
 import typer
 
 from scare.board import boards
+from scare.board.boards import Board
 from scare.board.certificate import Agreement, ArithmeticResult, Certificate
 from scare.board.certificate import verify as make_certificate
+from scare.board.verify_blob import INTERPRETED, C, verify_blob
 from scare.board.verify_export import Comparison, open_export, verify_in_child
+from scare.calibrator.calibrator import Calibrator
 from scare.cli.console import STDOUT, emit, note, progress, show_table
-from scare.cli.options import Json, open_calibrator
+from scare.cli.options import CorrectionStep, Json, open_calibrator
 from scare.errors import ExitCode, UsageError
+from scare.export.blob import is_signed_by
+from scare.export.blob_package import SUFFIX
+from scare.export.ed25519 import read_public_key
 from scare.export.lowering import Arithmetic, find_arithmetic
 from scare.export.package import ZIP
 from scare.export.scare_json import FixedPointError
@@ -26,7 +32,9 @@ SHOWN = 10  # windows whose codes differ that are printed; the certificate lists
 
 
 def verify(
-    model: Annotated[str, typer.Argument(help="A .scare file, a published correction, or an exported folder or zip.")],
+    model: Annotated[
+        str, typer.Argument(help="A .scare file, a published correction, an exported folder or zip, or a .blob file.")
+    ],
     board: Annotated[str, typer.Option("--board", help="Board name (scare board list).")] = "nano33ble",
     arithmetic: Annotated[
         str, typer.Option("--arithmetic", help="Arithmetic to verify.", metavar=f"[{'|'.join(Arithmetic)}|{BOTH}]")
@@ -36,6 +44,11 @@ def verify(
     ] = 1000,
     device: Annotated[str, typer.Option("--device", help="Device whose scaling to use.")] = "",
     out: Annotated[Path, typer.Option("--out", help="The certificate to write.")] = Path("certificate.json"),
+    of: Annotated[str, typer.Option("--of", help="The calibrator that a .blob file was exported from.")] = "",
+    key: Annotated[
+        Path | None, typer.Option("--key", help="Key, public or private, that must have signed a .blob file.")
+    ] = None,
+    step: CorrectionStep = None,
     trust: Annotated[bool, typer.Option("--trust", help="Run an export although its files changed.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -43,19 +56,31 @@ def verify(
 
     For an exported folder or zip: run its golden vectors through it; only --trust and --json apply. This compiles and
     runs the code in the export, so verify only exports that you trust. Files that changed after the export are refused.
-    Exit code 5: a result differs.
+    For a blob: also prove that the interpreter computes what C does, and count its instructions. Exit code 5: a result
+    differs, or the signature is wrong.
 
     Examples:
       scare verify no2.scare
       scare verify no2.scare --arithmetic fixed --board stm32f4 --json
       scare verify no2.zip
+      scare verify no2.blob --of no2.scare --key owner.pem
     """
     if Path(model).is_dir() or Path(model).suffix.lower() == ZIP:
         verify_export(Path(model), trust, as_json)
         return
-    chosen, calibrator = boards.board(board), open_calibrator(model)
+    is_blob = Path(model).suffix.lower() == SUFFIX
+    if is_blob and not of:
+        raise UsageError(
+            f"{model} has no Python in it to compare with; add --of with the calibrator it was exported from"
+        )
+    if not is_blob and (of or key):
+        raise UsageError("--of and --key are for a .blob file")
+    chosen, calibrator = boards.board(board), open_calibrator(of or model, step)
     if "instructions" not in chosen.measures:
         raise UsageError(f"{chosen.title} is only a memory budget and cannot run code; use another --board")
+    if is_blob:
+        verify_file(Path(model), calibrator, chosen, windows, device, out, key, as_json)
+        return
     arithmetics = list(Arithmetic) if arithmetic == BOTH else [find_arithmetic(arithmetic, BOTH)]
     with replacing(out) as temporary, progress("running", "what") as (bar, task):
         bar.update(task, what=f"windows on {chosen.title}")
@@ -70,6 +95,51 @@ def verify(
     for reason in certificate.reasons:
         note(f"Failed: {reason}")
     if not certificate.passed:
+        raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def verify_file(
+    path: Path,
+    calibrator: Calibrator,
+    board: Board,
+    windows: int,
+    device: str,
+    out: Path,
+    key: Path | None,
+    as_json: bool,
+) -> None:
+    """Prove a blob and write its certificate; exit code 5 if a result differs, or the key did not sign it."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist")
+    with replacing(out) as temporary, progress("running", "what") as (bar, task):
+        bar.update(task, what=f"windows on {board.title}")
+        proof = verify_blob(path, calibrator, board, windows, device, lambda: bar.advance(task))
+        signed = None if key is None else is_signed_by(path.read_bytes(), read_public_key(key))
+        reasons = [*proof.reasons, *([f"{path.name} is not signed with the key of {key}"] if signed is False else [])]
+        facts = {"sha256": _digest(str(path)), **proof.as_dict(), "signed": signed}
+        facts |= {"passed": not reasons, "reasons": reasons}
+        temporary.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    if as_json:
+        emit(facts)
+    else:
+        _show(proof.certificate)
+        of_c, interpreted = proof.costs[C], proof.costs[INTERPRETED]
+        rows = [
+            (f"results that differ on {place}", f"{count:,} of {proof.windows + proof.readings:,}")
+            for place, count in proof.different.items()
+        ]
+        rows += [
+            ("instructions, C", f"{of_c.run:,.0f} + {of_c.reading:,} for a reading"),
+            ("instructions, interpreter", f"{interpreted.run:,.0f} + {interpreted.reading:,}"),
+            ("more than C", f"{100 * proof.overhead:.1f} %"),
+            ("instructions to open, without the signature", f"{proof.opening:,}"),
+            ("signature", {None: "not checked: add --key", True: "right", False: "WRONG"}[signed]),
+        ]
+        show_table(f"{path}: the interpreter against C, {proof.arithmetic}", ("", ""), rows)
+    note(f"Wrote the certificate to {out}.")
+    for reason in reasons:
+        note(f"Failed: {reason}")
+    if reasons:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 
 

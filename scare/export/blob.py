@@ -16,7 +16,7 @@ import numpy as np
 from scare.errors import DataError, NotApplicableError
 from scare.export.blob_kernels import REAL, blob_kernels
 from scare.export.c_source import CModel
-from scare.export.ed25519 import SIGNATURE_BYTES, public_key, sign, verify
+from scare.export.ed25519 import SIGNATURE_BYTES, sign, verify
 from scare.export.memory_layout import WORD
 from scare.kernels.c_arguments import Branch, CCall, CTable, CValue
 
@@ -26,6 +26,7 @@ MOST_KERNELS = 32  # different ones: SCARE_BLOB_KERNELS
 MOST_TITLE = 1024  # bytes, the last of them zero
 QUANTA = 1 / 524_288, 524_288  # smallest and largest number of steps of a scaled value of 1
 HEAD_BYTES, PARTS = 216, 13
+INTEGER_AT = 40  # where the head says whether the window holds integers
 TAIL_BYTES = WORD + SIGNATURE_BYTES
 Part = tuple[int, int]  # bytes from the start of the file; number of elements
 
@@ -60,7 +61,7 @@ def make_blob(model: CModel) -> bytes:
     for channel, label in zip(descriptor.channels, model.labels, strict=True):
         if channel.quantum and not QUANTA[0] <= channel.quantum <= QUANTA[1]:
             raise DataError(f"{label} has {channel.quantum:g} steps for a scaled value of 1; a blob cannot hold that")
-    title = model.title.encode()[: MOST_TITLE - 1] + b"\0"
+    title = model.title.encode()[: MOST_TITLE - 1].decode(errors="ignore").encode() + b"\0"
     interval = descriptor.interval
     flat_channels = (
         [*c.valid, c.center, c.rest, c.inverse, c.quantum, *c.clamp, *c.trained] for c in descriptor.channels
@@ -169,11 +170,6 @@ def unsigned(content: bytes) -> bytes:
     return content[:-SIGNATURE_BYTES] + bytes(SIGNATURE_BYTES)
 
 
-def print_key(key: bytes) -> str:
-    """Print the public key of a private one as C."""
-    return ", ".join(f"0x{byte:02x}" for byte in public_key(key))
-
-
 def check_blob(content: bytes, name: str) -> None:
     """Raise `DataError` unless the file is whole."""
     sound = len(content) >= HEAD_BYTES + TAIL_BYTES and content[:4] == MARK
@@ -181,3 +177,8 @@ def check_blob(content: bytes, name: str) -> None:
         raise DataError(f"{name} is not a blob of scare, or it is cut short; export it again")
     if crc32(content[:-TAIL_BYTES]) != struct.unpack_from("<I", content, len(content) - TAIL_BYTES)[0]:
         raise DataError(f"{name} is damaged: its checksum is wrong; export it again")
+
+
+def is_fixed(content: bytes) -> bool:
+    """Whether the model is in fixed point."""
+    return bool(struct.unpack_from("<I", content, INTEGER_AT)[0])

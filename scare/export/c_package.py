@@ -179,7 +179,7 @@ class Library:
     def make(self, compiled: Compiled) -> Artefact:
         """Make the files of the library."""
         model = replace(compiled.c_model, name=self.prefix + compiled.name)
-        fields = {**_template_fields(compiled, model), **self.fields(compiled, model)}
+        fields = {**template_fields(compiled, model), **self.fields(compiled, model)}
         filled = fill_templates(self.templates, fields)
         extras = f"{EXTRAS}/{compiled.name}"
         sources = {
@@ -458,7 +458,7 @@ def _sensor_field(found: Quantity | None, hint: str) -> SensorField:
     return SensorField(f"{found.pms5003}_ATM", (platform, key))
 
 
-def _template_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
+def template_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
     """Return the placeholders that every library's templates may use."""
     labels = [to_ascii(label) for label in model.labels]
     ranges = compiled.reading_ranges

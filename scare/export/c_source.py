@@ -299,7 +299,7 @@ def print_source(model: CModel, runtime: str = "src/") -> str:
     for name, table in model.tables.values():
         lines += [
             "",
-            f"/* {_escape_comment(table.about)} {_print_shape(table.values.shape)} */",
+            f"/* {escape_comment(table.about)} {_print_shape(table.values.shape)} */",
             *_print_table(name, table.values),
         ]
     lines += ["", *_print_run(model), "", *_print_descriptor(model), "", *_print_self_test(model)]
@@ -352,7 +352,7 @@ def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:
 
 def _print_title(model: CModel) -> list[str]:
     """Print the model's title as a comment."""
-    return wrap(f"/* {_escape_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
+    return wrap(f"/* {escape_comment(model.title)} */", COLUMNS, subsequent_indent=" * ", break_on_hyphens=False)
 
 
 def _print_channels(model: CModel) -> list[str]:
@@ -363,7 +363,7 @@ def _print_channels(model: CModel) -> list[str]:
             f"{{{', '.join(map(print_number, part))}}}," if isinstance(part, Range) else f"{print_number(part)},"
             for part in channel
         )
-        lines += [f"    {{ /* {_escape_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
+        lines += [f"    {{ /* {escape_comment(label)} */", *wrap(parts, COLUMNS, **INDENT), "    },"]
     lines += ["};"]
     if model.descriptor.moving:
         lines += ["", f"/* {', '.join(MovingChannel._fields)} */", "static const scare_moving moving[] = {"]
@@ -529,7 +529,7 @@ def _print_shape(shape: Sequence[int]) -> str:
     return "".join(f"[{size}]" for size in shape) or "[1]"
 
 
-def _escape_comment(text: str) -> str:
+def escape_comment(text: str) -> str:
     """Make a text safe inside a C comment."""
     return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
 

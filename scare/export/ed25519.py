@@ -9,6 +9,7 @@ depends on the key, so it is for a computer of your own.
 
 import base64
 import binascii
+import os
 import secrets
 from hashlib import sha512
 from pathlib import Path
@@ -47,10 +48,13 @@ def sign(key: bytes, message: bytes) -> bytes:
 
 
 def verify(signature: bytes, public: bytes, message: bytes) -> bool:
-    """Whether a signature of a message was made with the private key of this public one."""
+    """Whether a signature of a message was made with the private key of this public one.
+
+    A key of small order, such as 32 zeros, is refused: with it anybody could sign.
+    """
     factor = int.from_bytes(signature[32:], "little")
     point = _decode(public)
-    if len(signature) != SIGNATURE_BYTES or factor >= ORDER or point is None:
+    if len(signature) != SIGNATURE_BYTES or factor >= ORDER or point is None or _times(8, point)[0] == 0:
         return False
     x, y, z, t = _times(_hash(signature[:32], public, message), point)
     return _encode(_add(_times(factor, BASE), (-x, y, z, -t))) == signature[:32]
@@ -66,6 +70,26 @@ def to_pem(key: bytes, kind: bytes) -> str:
     """
     text = base64.b64encode(kind + key).decode()
     return f"-----BEGIN {LABELS[kind]}-----\n{text}\n-----END {LABELS[kind]}-----\n"
+
+
+def print_key(public: bytes) -> str:
+    """Print a public key as the numbers of an array in C.
+
+    >>> print_key(bytes(range(9, 12)))
+    '0x09, 0x0a, 0x0b'
+    """
+    return ", ".join(f"0x{byte:02x}" for byte in public)
+
+
+def write_private_key(path: Path, key: bytes) -> None:
+    """Write a private key to a new file that only its owner may read."""
+    try:
+        with open(path, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(to_pem(key, PRIVATE))
+    except FileExistsError:
+        raise UsageError(f"{path} exists already, and a key that is overwritten is lost; give another name") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def read_private_key(path: Path) -> bytes:

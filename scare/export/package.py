@@ -15,6 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import NotApplicableError, UsageError
+from scare.export.blob_package import BLOB
 from scare.export.c_package import ARDUINO, ESPIDF, GOLDEN_HEADER, PLATFORMIO, RUST, ZEPHYR, C, learner_files
 from scare.export.c_source import SETTLES, licence, runtime_sources
 from scare.export.esphome import ESPHOME
@@ -30,7 +31,7 @@ from scare.words import suggestion
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in (C, ARDUINO, PLATFORMIO, ESPIDF, ZEPHYR, ESPHOME, LORAWAN, RUST, MICROPYTHON, TFLITE, ONNX)
+    for target in (C, ARDUINO, PLATFORMIO, ESPIDF, ZEPHYR, ESPHOME, LORAWAN, RUST, BLOB, MICROPYTHON, TFLITE, ONNX)
 }
 ZIP, LICENCE = ".zip", "LICENSE"
 SETTLING = f"{SETTLES}1"  # this line of scare.h in the export of a model that settles
@@ -45,6 +46,11 @@ class Package:
     folder: Path
     compiled: Compiled
     artefact: Artefact
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the target's single file was written alone."""
+        return self.folder.is_file() and self.folder.suffix.lower() == self.target.single
 
     def validation_rmse(self) -> dict[str, float]:
         """RMSE to the reference on the file's validation windows, by arithmetic: in float32 and as exported."""
@@ -85,16 +91,16 @@ def compile_for_target(
 ) -> Compiled:
     """Compile a calibrator, after checking the name, the output folder and the arithmetic."""
     target.check_name(name)
-    check_output(folder, force)
+    check_output(folder, force, target.single)
     compiled = compile_calibrator(calibrator, arithmetic, device, name)
     if compiled.arithmetic in target.refuses:
         raise NotApplicableError(target.refuses[compiled.arithmetic])
     return compiled
 
 
-def check_output(out: Path, force: bool) -> None:
-    """Raise `UsageError` for a folder that is not empty, or a zip that exists, unless `force`."""
-    if _is_zip(out):
+def check_output(out: Path, force: bool, single: str = "") -> None:
+    """Raise `UsageError` for a folder that is not empty, or a zip or `single` file that exists, unless `force`."""
+    if _is_file(out, ZIP) or _is_file(out, single):
         if not force and out.exists():
             raise UsageError(f"{out} exists already; give another name, or --force to replace it")
         return
@@ -104,9 +110,25 @@ def check_output(out: Path, force: bool) -> None:
         raise UsageError(f"{out} is not empty; give another folder, or --force to replace its files of these names")
 
 
-def write_package(target: Target, compiled: Compiled, folder: Path, learn: bool = False) -> Package:
-    """Write the files of a target, golden vectors, `scare.json` and the licence; with `learn` the on-board learner."""
+def write_package(
+    target: Target, compiled: Compiled, folder: Path, learn: bool = False, key: bytes | None = None
+) -> Package:
+    """Write the files of a target, golden vectors, `scare.json` and the licence; with `learn` the on-board learner.
+
+    `key` signs the target's single file. If `folder` has that file's suffix, it is written alone.
+    """
     artefact = target.make(compiled)
+    if target.single:
+        alone = f"{compiled.name}{target.single}"
+        content = artefact.files[alone]
+        assert isinstance(content, bytes)
+        if key and target.sign:
+            content = target.sign(content, key)
+            artefact = replace(artefact, files={**artefact.files, alone: content})
+        if _is_file(folder, target.single):
+            with replacing(folder) as temporary:
+                temporary.write_bytes(content)
+            return Package(target, folder, compiled, artefact)
     if learn:
         artefact = replace(artefact, files={**artefact.files, **learner_files(compiled, artefact)})
     header = f"{artefact.runtime}/scare.h"
@@ -152,7 +174,7 @@ def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
 
     A zip holds one folder of its own name; the same content always gives the same bytes.
     """
-    if not _is_zip(out):
+    if not _is_file(out, ZIP):
         _write_folder(out, files)
         return
     with replacing(out) as temporary, ZipFile(temporary, "w") as archive:
@@ -163,9 +185,9 @@ def write_files(out: Path, files: Mapping[str, str | bytes]) -> None:
             archive.writestr(entry, content)
 
 
-def _is_zip(out: Path) -> bool:
-    """Whether to write a zip: the name ends in .zip, and is not that of a folder."""
-    return out.suffix.lower() == ZIP and not out.is_dir()
+def _is_file(out: Path, suffix: str) -> bool:
+    """Whether to write a file, such as a zip: the name ends in this suffix, and is not that of a folder."""
+    return bool(suffix) and out.suffix.lower() == suffix and not out.is_dir()
 
 
 def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -101,6 +101,7 @@ class Target:
 
     `runner` is a key of `RUNNERS` in board/verify_export.py; empty if nothing on this computer runs the files.
     `refuses` gives the reason for each arithmetic that it does not have. `in_c`: a virtual board can measure it.
+    `single` is the suffix of its one file that may be written alone; `sign` signs that file with a private key.
     """
 
     name: str
@@ -114,6 +115,8 @@ class Target:
     name_help: str = "Name of the model in C."
     arithmetic_help: str = "Arithmetic of the C code."
     fixed_name: str = str(Arithmetic.FIXED)
+    single: str = ""
+    sign: Callable[[bytes, bytes], bytes] | None = None
 
     def arithmetic_name(self, arithmetic: Arithmetic) -> str:
         """Name of an arithmetic in this target's files and help: a FlatBuffer calls fixed point int8."""

@@ -103,6 +103,22 @@ def test_no_key_is_refused(key: bytes) -> None:
     assert not verify(sign(KEY, b"a"), key, b"a")
 
 
+SMALL = [
+    "00" * 32,
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+]
+
+
+@pytest.mark.parametrize("key", [bytes.fromhex(one) for one in SMALL])
+def test_a_key_with_which_anybody_could_sign_is_refused(key: bytes) -> None:
+    """The factor is 0 and the point neutral: right for every hash that is a multiple of the key's order."""
+    forged = b"\x01" + bytes(63)
+    messages = [bytes([number]) for number in range(64)]
+    assert not any(verify(forged, key, message) or verify_in_c(forged, key, message) for message in messages)
+
+
 @pytest.mark.skipif(not shutil.which("openssl"), reason="OpenSSL would run it")
 def test_openssl_makes_the_same_signatures_and_keys(tmp_path: Path) -> None:
     message, path = tmp_path / "message", tmp_path / "owner.pem"

@@ -56,6 +56,7 @@ WRITTEN = (
     "zephyr",
     "esphome",
     "rust",
+    "blob",
     "micropython",
 )  # others are binary and one JSON
 PLAIN = "plain"
@@ -88,7 +89,8 @@ def files_of(target: str, text: str) -> dict[str, str]:
 
 
 def code_of_c(text: str) -> str:
-    return " ".join(COMMENTS.sub("", text).split())
+    """Without comments, and without the words of a blob, their number and the checksum of its channels."""
+    return " ".join(re.sub(r"0x[0-9a-f]{8}[,u]?|_content\[\d+\]", "", COMMENTS.sub("", text)).split())
 
 
 def code_of_python(text: str) -> str:
@@ -124,7 +126,9 @@ READ: dict[str, Callable[[str], Any]] = {
     ".json": lambda text: shape_of(json.loads(text)),
     **dict.fromkeys((".yaml", ".yml"), lambda text: shape_of(yaml.safe_load(text.replace("!lambda", "")))),
     "": lambda text: (HASHES.sub("", text.partition("help")[0]), text.count("\n")),  # Kconfig
-    **dict.fromkeys((".txt", ".conf", ".ini", ".defaults"), lambda text: " ".join(HASHES.sub("", text).split())),
+    **dict.fromkeys(
+        (".txt", ".conf", ".csv", ".ini", ".defaults"), lambda text: " ".join(HASHES.sub("", text).split())
+    ),
     ".properties": lambda text: [line.partition("=")[0] for line in text.splitlines()],
     ".md": code_of_markdown,
 }

@@ -70,11 +70,12 @@ def make(chance: Random) -> bytes:
 
 
 def _mutated(content: bytes, chance: Random) -> bytes:
-    if chance.random() < 0.02:
-        return mutate(content, chance)
+    whole = mutate(content, chance)
+    if chance.random() < 0.02 or len(whole) < 2 * HEAD_BYTES:
+        return whole
     body = content[:-TAIL_BYTES]
     if chance.random() < 0.05:
-        body = mutate(body, chance)
+        body = whole[:-TAIL_BYTES]
         body += bytes(-len(body) % 4)
     words = np.frombuffer(body, np.uint32).copy()
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
