@@ -25,6 +25,7 @@ from scare.cli import (
     fetch,
     inspect,
     live,
+    network,
     open,
     predict,
     progress,
@@ -93,6 +94,7 @@ app.add_typer(fetch.data_app, name="data")
 app.add_typer(export.app, name="export")
 app.add_typer(fetch.app, name="fetch")
 app.add_typer(live.app, name="live")
+app.add_typer(network.app, name="network")
 app.add_typer(suite.app, name="suite")
 
 

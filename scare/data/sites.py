@@ -1,16 +1,17 @@
-"""Sites: where devices stand and when, so that a series survives a box being swapped.
+"""Sites: where devices stand and when, so that a series survives a box being swapped, and where the sites are.
 
 A table of stays (CSV: site, device, from, to) is the element history of a network. Times are UTC unless they state a
-zone; an empty `from` or `to` means since ever or until now.
+zone; an empty `from` or `to` means since ever or until now. A table of places (CSV: site, latitude, longitude, kind)
+says where sites are, in degrees, and what kind of air they have, such as traffic or background.
 """
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, pairwise
-from math import inf
+from math import asin, cos, inf, radians, sin, sqrt
 from pathlib import Path
 
 import polars as pl
@@ -20,6 +21,8 @@ from scare.errors import DataError, UsageError
 
 SITE = "site"  # column of results
 COLUMNS = (SITE, DEVICE, "from", "to")
+PLACE_COLUMNS = (SITE, "latitude", "longitude", "kind")
+EARTH_METRES = 6_371_008.8  # mean radius
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,52 @@ class Sites:
         return frame.select(DEVICE, site.alias(SITE), pl.exclude(DEVICE))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a site is, in degrees, and what kind of air it has; an empty kind is unknown."""
+
+    latitude: float
+    longitude: float
+    kind: str = ""
+
+    def metres_to(self, other: "Place") -> float:
+        """Return the distance along the great circle.
+
+        >>> round(Place(51.0, 4.0).metres_to(Place(52.0, 4.0)))
+        111195
+        """
+        north, east = (radians(b - a) / 2 for a, b in zip(self.position, other.position, strict=True))
+        across = cos(radians(self.latitude)) * cos(radians(other.latitude)) * sin(east) ** 2
+        return 2 * EARTH_METRES * asin(min(1.0, sqrt(sin(north) ** 2 + across)))
+
+    @property
+    def position(self) -> tuple[float, float]:
+        """Latitude and longitude."""
+        return self.latitude, self.longitude
+
+
 def read_sites(path: Path | str) -> Sites:
     """Read a table of stays; an error names the row."""
+    rows = _read_rows(path, (SITE, DEVICE), COLUMNS)
+    stays = [_read_stay(row, f"{path}, row {number}") for number, row in enumerate(rows, start=2)]
+    _check_overlaps(stays, path)
+    return Sites(tuple(stays))
+
+
+def read_places(path: Path | str) -> Mapping[str, Place]:
+    """Read a table of places; an error names the row."""
+    places: dict[str, Place] = {}
+    for number, row in enumerate(_read_rows(path, PLACE_COLUMNS[:3], PLACE_COLUMNS), start=2):
+        where, name = f"{path}, row {number}", (row[SITE] or "").strip()
+        if not name or name in places:
+            raise DataError(f"{where}: site '{name}' is named twice" if name else f"{where}: 'site' is empty")
+        latitude = _read_degrees(row, "latitude", 90.0, where)
+        longitude = _read_degrees(row, "longitude", 180.0, where)
+        places[name] = Place(latitude, longitude, (row.get("kind") or "").strip())
+    return places
+
+
+def _read_rows(path: Path | str, needed: Sequence[str], header: Sequence[str]) -> list[dict[str, str | None]]:
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as handle:
             table = csv.DictReader(handle)
@@ -79,11 +126,20 @@ def read_sites(path: Path | str) -> Sites:
             rows = list(table)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if not {SITE, DEVICE} <= set(names):
-        raise DataError(f"{path}: the header must be {','.join(COLUMNS)}, not {','.join(names) or 'empty'}")
-    stays = [_read_stay(row, f"{path}, row {number}") for number, row in enumerate(rows, start=2)]
-    _check_overlaps(stays, path)
-    return Sites(tuple(stays))
+    if not set(needed) <= set(names):
+        raise DataError(f"{path}: the header must be {','.join(header)}, not {','.join(names) or 'empty'}")
+    return rows
+
+
+def _read_degrees(row: Mapping[str, str | None], name: str, limit: float, where: str) -> float:
+    text = (row[name] or "").strip()
+    try:
+        degrees = float(text)
+    except ValueError:
+        degrees = inf
+    if not abs(degrees) <= limit:
+        raise DataError(f"{where}: '{name}' is '{text}'; write degrees from {-limit:g} to {limit:g}, such as 51.2097")
+    return degrees
 
 
 def _read_stay(row: dict[str, str | None], where: str) -> Stay:

@@ -11,7 +11,7 @@ has not settled, the correction also compensates for it: it is learned from all 
 error in cross-validation over parts of the session. Later sessions are handled by `update`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -136,6 +136,31 @@ def revert(calibrator: Calibrator) -> Calibrator:
     facts = {name: value for name, value in calibrator.facts.items() if name not in learned}
     shipped = replace(calibrator, facts=facts, intervals=_shipped_intervals(calibrator))
     return _with_plan(shipped, as_shipped(calibrator.plan))
+
+
+def set_line(
+    calibrator: Calibrator, gain: float, intercept: float, facts: Mapping[str, Any], widening: float = 1.0
+) -> Calibrator:
+    """Return the calibrator with a correction found elsewhere: the truth is intercept + gain · calibrated value.
+
+    It takes the place of what sessions have learned. `facts` say where it comes from; `revert` undoes it, and a later
+    session continues from it. Intervals become `widening` times as wide as after training.
+    """
+    shipped = revert(calibrator) if STATE in calibrator.facts else calibrator
+    learner = make_learner(shipped)
+    center, scale = float(shipped.inputs.scaling.target.center[0]), float(shipped.inputs.scaling.target.scale[0])
+    learner.state.active[0] = gain - 1
+    learner.state.active[-1] = (intercept + (gain - 1) * center) / scale
+    coefficients = learner.coefficients
+    channels = [channel.name for channel in shipped.inputs.channels[: learner.settings.size - 2]]
+    numbers = zip(("value", *channels, "offset"), coefficients, strict=True)
+    learned = {**facts, "numbers": {name: round(float(number), 6) for name, number in numbers}}
+    stored: dict[str, Any] = {STATE: learner.store().hex()}
+    if shipped.intervals and not shipped.intervals.kept_windows:
+        learned["interval_factor"] = round(widening, 4)
+        stored[SHIPPED_INTERVALS] = asdict(shipped.intervals)
+        shipped = replace(shipped, intervals=shipped.intervals.scaled(widening))
+    return _with_plan(shipped.with_facts(**stored, **{LEARNED: learned}), with_learned(shipped.plan, coefficients))
 
 
 def make_learner(calibrator: Calibrator) -> Learner:

@@ -1,0 +1,271 @@
+"""`scare network`: calibrate a fleet through who stood beside whom, and plan the next encounters."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from scare.archive.files import find_files
+from scare.calibrator.calibrator import Calibrator
+from scare.cli import options
+from scare.cli.console import emit, note, progress, show_table
+from scare.data.column_guess import find_time_and_device
+from scare.data.column_mapping import ColumnMapping, read_readings
+from scare.data.readings import CALIBRATED, TIME, Channel, Readings
+from scare.data.simulated_city import Journey, deploy, simulate_city, write_city
+from scare.data.sites import read_places, read_sites
+from scare.data.tables import open_table
+from scare.errors import DataError, UsageError
+from scare.files import replacing
+from scare.report.network_page import describe_age, describe_path, make_network_page
+from scare.schema import load_json, read_toml
+from scare.upkeep.network.calibrators import as_it_reads, for_box
+from scare.upkeep.network.encounters import EncounterRules
+from scare.upkeep.network.fleet import SolvedNetwork, as_dict, solve_network
+from scare.upkeep.network.hours import hourly
+from scare.upkeep.network.trips import plan_trips
+from scare.words import listed
+
+app = typer.Typer(
+    help="Calibrate boxes that never stood beside a reference, through those who stood beside whom.",
+    no_args_is_help=True,
+)
+FilesOfBoxes = Annotated[list[str], typer.Argument(help="Readings of the boxes: files, folders or globs in quotes.")]
+ReferenceTables = Annotated[
+    list[str], typer.Option("--references", help="Readings of the reference instruments. May be repeated.")
+]
+Stays = Annotated[Path, typer.Option("--sites", help="CSV site,device,from,to: who stood where and when.")]
+Places = Annotated[Path, typer.Option("--places", help="CSV site,latitude,longitude,kind: where the sites are.")]
+Fleet = Annotated[str, typer.Option("--model", help="The fleet's calibrator, applied first: a .scare file.")]
+Column = Annotated[
+    str,
+    typer.Option(
+        "--column", help="Column to compare, if there is no --model.", show_default="calibrated, or the only one"
+    ),
+]
+ReferenceColumn = Annotated[
+    str, typer.Option("--reference-column", help="Column of the references.", show_default="the only one")
+]
+Rules = Annotated[Path | None, typer.Option("--rules", help="TOML with rules for encounters (docs/network.md).")]
+
+
+@app.command("simulate")
+def simulate_network(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    journey: Annotated[Journey, typer.Option("--journey", help="What kind of network.")] = Journey.STATION,
+    boxes: Annotated[int, typer.Option("--boxes", min=2, max=2000, help="How many boxes.")] = 30,
+    days: Annotated[float, typer.Option("--days", min=14, help="Days of hourly readings.")] = 90.0,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Write a simulated network: readings, references, stays, places, and the truth of each box.
+
+    Examples:
+      scare network simulate --journey station --boxes 30 --out town
+      scare network simulate --journey traveller --boxes 20 --out town
+    """
+    files = write_city(simulate_city(deploy(journey, boxes, days, seed), seed), out)
+    if as_json:
+        emit({"files": [str(file) for file in files]})
+    else:
+        note(f"Wrote {listed([file.name for file in files])} to {out}.")
+
+
+@app.command("solve")
+def solve(
+    files: FilesOfBoxes,
+    references: ReferenceTables,
+    sites: Stays,
+    places: Places,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")],
+    model: Fleet = "",
+    column: Column = "",
+    reference_column: ReferenceColumn = "",
+    time: options.TimeColumns = "",
+    device_column: options.DeviceColumn = "",
+    rules: Rules = None,
+    as_json: options.Json = False,
+) -> None:
+    """Calibrate each box through its encounters, with an uncertainty; write calibrators, network.json and a map.
+
+    Examples:
+      scare network solve town/readings.csv --references town/references.csv --sites town/stays.csv
+      --places town/places.csv --out out/network
+    """
+    network, fleet = _solve(
+        files, references, sites, places, model, column, reference_column, time, device_column, rules
+    )
+    described = as_dict(network, fleet.target.unit)
+    rows = []
+    with progress("writing", "device") as (bar, task):
+        bar.update(task, total=len(network.solution.boxes))
+        for box in network.solution.boxes:
+            if "/" in box or "\\" in box or box.startswith("."):
+                raise DataError(f"the box '{box}' cannot name a file; rename it in the readings and in the stays")
+            for_box(fleet, network.solution, box).save(out / "calibrators" / f"{box}.scare")
+            rows.append((box, f"calibrators/{box}.scare"))
+            bar.update(task, advance=1, device=box)
+    with replacing(out / "models.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([("device", "model"), *rows])
+    with replacing(out / "network.json") as temporary:
+        temporary.write_text(json.dumps(described, indent=1, allow_nan=False), encoding="utf-8")
+    _write_page(described, out)
+    if as_json:
+        emit(described)
+    else:
+        shown = described["boxes"][:20]
+        show_table(
+            "boxes, the most uncertain first",
+            ["box", "uncertainty", "age", "gain", "intercept", "path"],
+            [
+                [
+                    box["device"],
+                    f"{box['uncertainty']:.3g}",
+                    describe_age(box["age_days"]),
+                    f"{box['gain']:.3f}",
+                    f"{box['intercept']:.3g}",
+                    describe_path(box),
+                ]
+                for box in shown
+            ],
+        )
+        if len(shown) < len(rows):
+            note(f"{len(rows) - len(shown)} more boxes are in {out / 'network.json'}.")
+    for doubt in network.doubts:
+        note(f"Doubtful: {doubt.sentence}.")
+    note(f"Wrote {len(rows)} calibrators, models.csv, network.json and network.html to {out}.")
+
+
+@app.command("plan")
+def plan(
+    files: FilesOfBoxes,
+    references: ReferenceTables,
+    sites: Stays,
+    places: Places,
+    trips: Annotated[int, typer.Option("--trips", min=1, help="How many trips to propose.")] = 5,
+    days: Annotated[float, typer.Option("--days", min=1, help="How long an encounter lasts.")] = 7.0,
+    stay: Annotated[str, typer.Option("--stay", help="Boxes that cannot be carried: box-01,box-02.")] = "",
+    model: Fleet = "",
+    column: Column = "",
+    reference_column: ReferenceColumn = "",
+    time: options.TimeColumns = "",
+    device_column: options.DeviceColumn = "",
+    rules: Rules = None,
+    as_json: options.Json = False,
+) -> None:
+    """Propose which box to carry beside which, so that the worst uncertainty falls most with each trip.
+
+    Examples:
+      scare network plan town/readings.csv --references town/references.csv --sites town/stays.csv
+      --places town/places.csv --trips 3
+    """
+    network, fleet = _solve(
+        files, references, sites, places, model, column, reference_column, time, device_column, rules
+    )
+    names = [name for name in network.hours.names if name in network.hours.references]
+    fixed = options.split_names(stay) if stay else ()
+    if unknown := sorted(set(fixed) - set(network.solution.boxes)):
+        raise UsageError(f"--stay names {listed(unknown)}, which the network does not have")
+    found = plan_trips(network.solution, names, trips, days, fixed)
+    if as_json:
+        emit({"unit": fleet.target.unit, "trips": [vars(trip) for trip in found]})
+        return
+    show_table(
+        f"trips of {days:g} days, the most useful first",
+        ["box", "beside", "its uncertainty", "after", "worst of the fleet", "after"],
+        [
+            [
+                trip.box,
+                trip.beside,
+                *(f"{value:.3g}" for value in (trip.before, trip.after, trip.worst_before, trip.worst_after)),
+            ]
+            for trip in found
+        ],
+    )
+    note("The gain is computed for encounters like those so far, as if they took place at the end of the readings.")
+
+
+@app.command("report")
+def report(folder: Annotated[Path, typer.Argument(help="Folder that scare network solve has written.")]) -> None:
+    """Make the map and the table of a solved network again, as one offline page.
+
+    Examples:
+      scare network report out/network
+    """
+    _write_page(load_json(folder / "network.json"), folder)
+    note(f"Wrote {folder / 'network.html'}, which opens in any browser, even offline.")
+
+
+def _write_page(described: dict[str, Any], out: Path) -> None:
+    with replacing(out / "network.html") as temporary:
+        temporary.write_text(make_network_page(described), encoding="utf-8")
+
+
+def _solve(
+    files: Sequence[str],
+    references: Sequence[str],
+    sites: Path,
+    places: Path,
+    model: str,
+    column: str,
+    reference_column: str,
+    time: str,
+    device_column: str,
+    rules: Path | None,
+) -> tuple[SolvedNetwork, Calibrator]:
+    """Read a network, solve it, and return it with the calibrator that its lines correct."""
+    if model and column:
+        raise UsageError("--column is for networks without --model: a model states what it reads")
+    known = [
+        (box, Channel(name, box.channels[0].unit))
+        for box, name in _read(references, (reference_column,) if reference_column else (), time, device_column)
+    ]
+    stations = {box.device for box, _ in known}
+    tables = [(box.device, box.frame.rename({channel.name: CALIBRATED})) for box, channel in known]
+    fleet = options.open_calibrator(model) if model else None
+    wanted = tuple(channel.name for channel in fleet.inputs.channels) if fleet else (column,) if column else ()
+    steps, first = [], None
+    with progress("reading", "device") as (bar, task):
+        for box, name in _read(files, wanted, time, device_column):
+            if box.device in stations:
+                raise DataError(f"'{box.device}' is among the boxes and among the references; rename one of them")
+            frame = fleet.predict(box) if fleet else box.frame.rename({name: CALIBRATED})
+            tables.append((box.device, frame.select(TIME, CALIBRATED)))
+            first = first or Channel(name)
+            steps += [box.step_seconds] if len(box) > 1 else []
+            bar.update(task, advance=1, device=box.device)
+    if fleet is None:
+        if first is None or not steps:
+            raise DataError(f"{', '.join(files)}: no box has two readings")
+        target = Channel("calibrated", known[0][1].unit)
+        fleet = as_it_reads(first, target, float(pl.Series(steps).median() or steps[0]))  # type: ignore[arg-type]
+    hours = hourly(((name, frame.select(TIME, CALIBRATED)) for name, frame in tables), CALIBRATED, stations)
+    found = read_toml(rules, EncounterRules) if rules else EncounterRules()
+    return solve_network(hours, read_sites(sites), read_places(places), found), fleet
+
+
+def _read(
+    places: Sequence[str], columns: Sequence[str], time: str, device_column: str
+) -> Iterator[tuple[Readings, str]]:
+    """Yield the readings of each device in each file, with the name of the first column."""
+    for file in find_files(places):
+        times, guessed = find_time_and_device(Path(file.path), options.split_names(time) if time else ())
+        label = device_column or guessed
+        names = tuple(columns) or (_only_column(file.path, (*times, label)),)
+        mapping = ColumnMapping(times, tuple(map(Channel, names)), None, label, sort=True)
+        for box in read_readings(Path(file.path), mapping, file.device or None):
+            yield box, names[0]
+
+
+def _only_column(path: str, others: Sequence[str]) -> str:
+    """Return `calibrated`, or the only column that is neither time nor device."""
+    names = [name for name in open_table(Path(path)).columns if name not in others]
+    if CALIBRATED in names:
+        return CALIBRATED
+    if len(names) != 1:
+        raise UsageError(f"{path}: which column is to be compared? Name it with --column: {', '.join(names)}")
+    return names[0]

@@ -1,0 +1,213 @@
+"""Simulate a city: boxes and reference stations at many sites, a field of air with known truth, drift and moves.
+
+The truth at a site is log-normal PM2.5: a regional course that all sites share, and a local one whose covariance falls
+exponentially with distance. A box reads gain · truth + offset, both walking randomly with age, with noise that
+resembles the hour before. What stands where is a `Deployment`; `write_city` writes what an operator of a network would
+have, and the truth beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from scare.data.readings import DEVICE, TIME, TIME_TYPE
+from scare.data.simulated_air import DAY, HOUR, Clock, daily_bump, decaying_sum, ornstein_uhlenbeck
+from scare.data.sites import PLACE_COLUMNS, SITE, Place, Sites, Stay
+from scare.files import replacing
+
+USUAL_UGM3 = 12.0
+REGIONAL_SPREAD, REGIONAL_SECONDS = 0.5, 2 * DAY
+LOCAL_SPREAD, LOCAL_SECONDS, LOCAL_METRES = 0.2, 6 * HOUR, 4000.0
+GAIN, GAIN_SPREAD, OFFSET_SPREAD_UGM3 = 1.4, 0.2, 2.0
+GAIN_AGEING, OFFSET_AGEING_UGM3 = 0.1, 1.0  # standard deviation after a year
+NOISE_UGM3, RELATIVE_NOISE, NOISE_SECONDS = 0.8, 0.08, 3 * HOUR
+CENTRE, METRES_OF_DEGREE = Place(51.21, 4.42), 111_195.0
+COLUMN = "pm25"
+
+
+class Journey(StrEnum):
+    """Networks that can be simulated."""
+
+    STATION = "station"  # one station; the boxes stood together in a depot, then some of them beside the station
+    TRAVELLER = "traveller"  # boxes that never move, and one that travels between them and the station
+    CITY = "city"  # three stations, moves in mid-term, neighbours close by
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where everything stands: places, stays of boxes and of stations, and which instruments are references."""
+
+    places: Mapping[str, Place]
+    sites: Sites
+    references: tuple[str, ...]
+    days: float
+
+    @property
+    def boxes(self) -> tuple[str, ...]:
+        """The boxes, in the order of their stays."""
+        return tuple(dict.fromkeys(stay.device for stay in self.sites.stays if stay.device not in self.references))
+
+
+@dataclass(frozen=True)
+class City:
+    """A simulated city: the truth at each site, and what each instrument read, hourly from `start`."""
+
+    deployment: Deployment
+    start: datetime
+    truth: Mapping[str, np.ndarray]  # of each site [hours]
+    readings: Mapping[str, np.ndarray]  # of each instrument [hours]
+    air: Mapping[str, np.ndarray]  # the truth where each instrument stood [hours], NaN where it stood nowhere
+    gains: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each box [hours]
+    offsets: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def deploy(
+    journey: Journey, boxes: int = 30, days: float = 90.0, seed: int = 0, start: datetime | None = None
+) -> Deployment:
+    """Return who stands where in one of the journeys, for `days` from `start` on."""
+    rng = np.random.default_rng([seed, 0])
+    begin = (start or datetime(2026, 1, 1, tzinfo=UTC)).timestamp()
+    names = [f"box-{k + 1:02d}" for k in range(boxes)]
+    at = {f"street-{k + 1:02d}": _draw_place(rng) for k in range(boxes)}
+
+    def stay(site: str, device: str, first: float, last: float) -> Stay:
+        return Stay(site, device, begin + first * DAY, begin + last * DAY)
+
+    stations = [f"station-{letter}" for letter in ("abc" if journey is Journey.CITY else "a")]
+    places = {name: _draw_place(rng, "background") for name in stations} | at
+    stays = [stay(name, name, 0, days) for name in stations]
+    if journey is Journey.STATION:
+        places["depot"] = _draw_place(rng, "depot")
+        packed, compared = min(10.0, days / 6), min(31.0, days / 2)
+        for k, name in enumerate(names):
+            stays.append(stay("depot", name, 0, packed))
+            if k < max(2, boxes // 10):
+                stays.append(stay("station-a", name, packed, compared if k else days))
+                if not k:
+                    continue
+                stays.append(stay(f"street-{k + 1:02d}", name, compared, days))
+            else:
+                stays.append(stay(f"street-{k + 1:02d}", name, packed, days))
+    elif journey is Journey.TRAVELLER:
+        stays += [stay(f"street-{k + 1:02d}", name, 0, days) for k, name in enumerate(names)]
+        beside, each, moment = min(10.0, days / 9), max(1.0, (days - 30) / boxes), 0.0
+        for k in range(boxes):
+            if k % 10 == 0:
+                stays.append(stay("station-a", "traveller", moment, moment + beside))
+                moment += beside
+            if moment + each > days:
+                break
+            stays.append(stay(f"street-{k + 1:02d}", "traveller", moment, moment + each))
+            moment += each
+    else:
+        for k, name in enumerate(names):
+            share = rng.uniform(0.3, 0.7) * days
+            station = stations[k % len(stations)]
+            if k % 10 == 0:  # begins beside a station
+                stays += [stay(station, name, 0, share), stay(f"street-{k + 1:02d}", name, share, days)]
+            elif k % 10 < 7:  # stands some days beside the box before it, somewhere in mid-term
+                first = rng.uniform(0, days - 7)
+                site = f"street-{k:02d}"
+                stays += [stay(f"street-{k + 1:02d}", name, 0, first), stay(site, name, first, first + 5)]
+                stays.append(stay(f"street-{k + 1:02d}", name, first + 5, days))
+            else:
+                stays.append(stay(f"street-{k + 1:02d}", name, 0, days))
+    kept = [one for one in stays if one.last > one.first]
+    return Deployment(places, Sites(tuple(kept)), tuple(stations), days)
+
+
+def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None = None) -> City:
+    """Draw the air at all sites and what all instruments read in it."""
+    start = start or datetime(2026, 1, 1, tzinfo=UTC)
+    clock = Clock(round(deployment.days * 24), HOUR, start.timestamp())
+    truth = _draw_truth(np.random.default_rng([seed, 1]), clock, deployment.places)
+    hours = clock.start_seconds + HOUR * np.arange(clock.rows)
+    air: dict[str, np.ndarray] = {}
+    for stay in deployment.sites.stays:
+        there = (hours >= stay.first) & (hours < stay.last)
+        air.setdefault(stay.device, np.full(clock.rows, np.nan))[there] = truth[stay.site][there]
+    readings, gains, offsets = {}, {}, {}
+    for k, (name, seen) in enumerate(air.items()):
+        rng = np.random.default_rng([seed, 2, k])
+        if name in deployment.references:
+            readings[name] = np.round(np.maximum(seen + rng.normal(0, 0.3, clock.rows), 0), 2)
+            continue
+        steps = np.sqrt(HOUR / (365.25 * DAY)) * rng.standard_normal((2, clock.rows))
+        gains[name] = GAIN * rng.lognormal(0, GAIN_SPREAD) * np.exp(np.cumsum(GAIN_AGEING * steps[0]))
+        offsets[name] = rng.normal(0, OFFSET_SPREAD_UGM3) + np.cumsum(OFFSET_AGEING_UGM3 * steps[1])
+        noise = (NOISE_UGM3 + RELATIVE_NOISE * seen) * ornstein_uhlenbeck(rng, clock, NOISE_SECONDS, 1.0)
+        readings[name] = np.round(gains[name] * (seen + noise) + offsets[name], 2)
+    return City(deployment, start, truth, readings, air, gains, offsets)
+
+
+def write_city(city: City, folder: Path) -> list[Path]:
+    """Write readings, references, stays and places as CSV, and the truth of each box; return the files."""
+    references = city.deployment.references
+    tables = {
+        "readings.csv": _long_table(city, city.deployment.boxes, city.readings),
+        "references.csv": _long_table(city, references, city.readings),
+        "truth.csv": _long_table(city, city.deployment.boxes, city.air),
+        "stays.csv": pl.DataFrame(
+            [(one.site, one.device, _time(one.first), _time(one.last)) for one in city.deployment.sites.stays],
+            [SITE, DEVICE, "from", "to"],
+            orient="row",
+        ),
+        "places.csv": pl.DataFrame(
+            [
+                (name, *(round(degrees, 6) for degrees in place.position), place.kind)
+                for name, place in city.deployment.places.items()
+            ],
+            list(PLACE_COLUMNS),
+            orient="row",
+        ),
+    }
+    for name, table in tables.items():
+        with replacing(folder / name) as temporary:
+            table.write_csv(temporary, datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    return [folder / name for name in tables]
+
+
+def _draw_place(rng: np.random.Generator, kind: str = "") -> Place:
+    """Draw a place within a square of 10 km."""
+    north, east = rng.uniform(-5000, 5000, 2) / METRES_OF_DEGREE
+    return Place(CENTRE.latitude + north, CENTRE.longitude + east / np.cos(np.radians(CENTRE.latitude)), kind)
+
+
+def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Place]) -> dict[str, np.ndarray]:
+    """Draw the truth at each place [hours]: regional course, local courses correlated in space, a level of its own."""
+    daily = 0.3 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)) - 0.1
+    regional = daily + ornstein_uhlenbeck(rng, clock, REGIONAL_SECONDS, REGIONAL_SPREAD)
+    metres = np.array([place.position for place in places.values()]) * METRES_OF_DEGREE
+    metres[:, 1] *= np.cos(np.radians(CENTRE.latitude))
+    apart = np.linalg.norm(metres[:, None] - metres[None], axis=-1)
+    mixing = np.linalg.cholesky(np.exp(-apart / LOCAL_METRES) + 1e-9 * np.eye(len(metres)))
+    kept = clock.kept(LOCAL_SECONDS)
+    local = np.empty((len(metres), clock.rows))
+    shocks = mixing @ rng.standard_normal((len(metres), clock.rows))
+    shocks[:, 1:] *= np.sqrt(1 - kept**2)
+    for k, row in enumerate(shocks):
+        local[k] = LOCAL_SPREAD * decaying_sum(row, kept)
+    own = 0.1 * rng.standard_normal(len(metres))
+    field = USUAL_UGM3 * np.exp(regional + local + own[:, None])
+    return dict(zip(places, field, strict=True))
+
+
+def _long_table(city: City, names: Sequence[str], values: Mapping[str, np.ndarray]) -> pl.DataFrame:
+    hours = len(next(iter(city.truth.values())))
+    times = pl.Series(TIME, [city.start + timedelta(hours=k) for k in range(hours)], TIME_TYPE)
+    parts = [
+        pl.DataFrame({TIME: times, DEVICE: [name] * hours, COLUMN: np.round(values[name], 2)}).filter(
+            pl.col(COLUMN).is_finite()
+        )
+        for name in names
+    ]
+    return pl.concat(parts)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(round(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,149 @@
+"""The page of `scare network`: an offline map of a network's uncertainty, each box with its age and its path."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import cos, radians
+from typing import Any
+
+from scare import __version__
+from scare.data.quantities import display_unit
+from scare.report.blocks import Block, Note, ReportTable, number, render
+from scare.report.page import style
+
+WIDTH, MARGIN = 640.0, 36.0
+LEAST_DEGREES = 0.002  # of latitude: a network at one site gets a map, too
+LEVELS = (0.5, 1.0)  # of the usual uncertainty (median): better, usual, worse
+NO_PATH = "no path to a reference: the fleet's mean"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A box or reference on the map, in pixels."""
+
+    x: float
+    y: float
+    radius: float
+    kind: str
+    label: str
+    words: str
+
+
+def make_network_page(network: Mapping[str, Any]) -> str:
+    """Render a network as in `network.json`."""
+    marks, lines, height = _draw(network)
+    unit = display_unit(network["unit"]) if network["unit"] else ""
+    blocks: list[Block] = [
+        ReportTable(
+            "All boxes, the most uncertain first",
+            ("box", "site", f"uncertainty{f' [{unit}]' if unit else ''}", "age", "worth", "gain", "intercept", "path"),
+            [_row(box) for box in network["boxes"]],
+            "words",
+        )
+    ]
+    blocks.append(
+        Note(
+            "Uncertainty: standard deviation of the calibration over usual values, without the noise of a reading. Age:"
+            " since the last encounter. Worth: independent hours beside a reference that would tell as much."
+        )
+    )
+    doubts: list[Block] = [Note(doubt["sentence"]) for doubt in network["doubts"]]
+    boxes = network["boxes"]
+    tied = sum(bool(box["path"]) for box in boxes)
+    return render(
+        "network.html.j2",
+        title="Network",
+        lead=f"{network['begin'][:10]} to {network['end'][:10]} (UTC)",
+        tiles=[
+            (str(len(boxes)), "boxes"),
+            (str(tied), "with a path to a reference"),
+            (number(boxes[0]["uncertainty"]) if boxes else "", "worst uncertainty"),
+            (str(len(network["doubts"])), "doubts"),
+        ],
+        marks=marks,
+        lines=lines,
+        width=WIDTH,
+        height=round(height),
+        boxes=blocks,
+        doubts=doubts,
+        version=__version__,
+        css=style(),
+    )
+
+
+def describe_path(box: Mapping[str, Any]) -> str:
+    """Return the chain of encounters on which a box's value rests.
+
+    >>> describe_path({"path": [{"beside": "station-a", "time": "2026-01-05T00:00:00Z", "kind": "beside"}]})
+    'station-a (2026-01-05)'
+    """
+    if not box["path"]:
+        return NO_PATH
+    return " ← ".join(
+        f"{'air of ' if step['kind'] == 'distant' else ''}{step['beside']} ({step['time'][:10]})"
+        for step in box["path"]
+    )
+
+
+def describe_age(days: float | None) -> str:
+    """Return an age in words.
+
+    >>> describe_age(3.2), describe_age(None)
+    ('3 days', 'never')
+    """
+    return "never" if days is None else f"{days:.0f} days"
+
+
+def _row(box: Mapping[str, Any]) -> Sequence[str]:
+    return [
+        box["device"],
+        box["site"] or "nowhere",
+        number(box["uncertainty"]),
+        describe_age(box["age_days"]),
+        f"{box['effective_pairs']:.0f} h",
+        f"{box['gain']:.3f}",
+        number(box["intercept"]),
+        describe_path(box),
+    ]
+
+
+def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, float, float, float]], float]:
+    """Return marks, lines between the ends of encounters that count, and the height of the map."""
+    shown = [one for one in (*network["references"], *network["boxes"]) if one["latitude"] is not None]
+    if not shown:
+        return [], [], 0.0
+    norths, easts = ([one[name] for one in shown] for name in ("latitude", "longitude"))
+    narrow = cos(radians(sum(norths) / len(norths)))
+    tall = max(max(norths) - min(norths), LEAST_DEGREES)
+    wide = max((max(easts) - min(easts)) * narrow, LEAST_DEGREES)
+    scale = (WIDTH - 2 * MARGIN) / max(wide, tall)
+    height = tall * scale + 2 * MARGIN
+    middle = (max(easts) + min(easts)) / 2
+
+    places = {}
+    crowds: dict[tuple[float, float], int] = {}
+    for one in shown:
+        x = WIDTH / 2 + (one["longitude"] - middle) * narrow * scale
+        y = MARGIN + (max(norths) - one["latitude"]) * scale
+        crowd = crowds[round(x), round(y)] = crowds.get((round(x), round(y)), -1) + 1
+        places[one.get("device", one.get("name"))] = (x + 7 * crowd, y)  # side by side, one next to the other
+    ordered = sorted(box["uncertainty"] for box in network["boxes"])
+    usual = ordered[len(ordered) // 2] if ordered else 1.0
+    marks = [
+        Mark(*places[one["name"]], 6, "reference", one["name"], f"reference {one['name']}")
+        for one in network["references"]
+        if one["name"] in places
+    ]
+    for box in network["boxes"]:
+        if box["device"] in places:
+            relative = box["uncertainty"] / usual if usual else 1.0
+            kind = "good" if relative < 1 / 1.25 else "fair" if relative <= 1.25 else "bad"
+            words = (
+                f"{box['device']}: ±{number(box['uncertainty'])}, {describe_age(box['age_days'])}, {describe_path(box)}"
+            )
+            marks.append(Mark(*places[box["device"]], 4 + 3 * min(relative, 3.0), kind, box["device"], words))
+    pairs = {
+        (one["box"], one["other"])
+        for one in network["encounters"]
+        if one["weight"] >= 0.2 and one["box"] in places and one["other"] in places
+    }
+    return marks, [(*places[a], *places[b]) for a, b in sorted(pairs)], height

@@ -1,0 +1,1 @@
+"""Boxes that never stand beside a reference, calibrated through those who stood beside whom and when."""

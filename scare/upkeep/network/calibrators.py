@@ -1,0 +1,69 @@
+"""A calibrator for each box of a solved network: the fleet's, with the box's line as its learned correction."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import sqrt
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import LEVEL, Intervals
+from scare.calibrator.linear import raw_reading
+from scare.data.flags import DEFAULT_SETTINGS
+from scare.data.readings import Channel
+from scare.upkeep.network.graph import Solution
+from scare.upkeep.network.hours import HOUR
+from scare.upkeep.update import set_line
+from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.windows import STRICT
+
+
+def as_it_reads(channel: Channel, target: Channel, step_seconds: float) -> Calibrator:
+    """Make a calibrator that returns a channel as it is: what a network without a fleet's calibrator begins from."""
+    identity = Affine(np.zeros(1), np.ones(1))
+    inputs = Inputs((channel,), Scaling("constant", identity, identity), step_seconds, 1, STRICT, DEFAULT_SETTINGS)
+    return raw_reading(inputs, target)
+
+
+def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
+    """Make the calibrator of a box: the fleet's with the line that the network gave the box at the end of its readings.
+
+    Its facts have the path, the age and the uncertainty. Intervals of hourly and slower readings follow the
+    uncertainty; a calibrator without intervals gets the network's.
+    """
+    line, path = solution.estimate(box), solution.path(box)
+    age = solution.age_days(box)
+    facts = {
+        "sessions": len(path),
+        "pairs": sum(step.pairs for step in path),
+        "devices": [box],
+        "network": {
+            "path": [f"{step.instrument} beside {step.other} on {_day(step.time)}" for step in path],
+            "age_days": None if age is None else round(age, 1),
+            "uncertainty": round(solution.uncertainty(box), 4),
+            "effective_pairs": round(solution.effective_pairs(box), 1),
+            "gain": round(line.gain, 5),
+            "intercept": round(line.intercept, 4),
+            "covariance": line.covariance.round(6).tolist(),
+        },
+    }
+    noise = solution.reliability * (solution.noise[0] + solution.noise[1] * solution.center**2)
+    widening = sqrt(1 + solution.uncertainty(box) ** 2 / noise)
+    found = set_line(fleet, line.gain, line.intercept, facts, widening)
+    if found.intervals is None and fleet.inputs.step_seconds >= HOUR:
+        return replace(found, intervals=_intervals(solution, box))
+    return found
+
+
+def _intervals(solution: Solution, box: str) -> Intervals:
+    """Return the network's intervals around estimates, in bands of the usual values."""
+    edges = solution.center + solution.spread * np.array([-0.5, 0.0, 0.5, 1.5, 3.0])
+    inside = np.concatenate([edges[:1] - 0.25 * solution.spread, (edges[1:] + edges[:-1]) / 2, edges[-1:] * 1.2])
+    line = solution.estimate(box)
+    half = solution.interval(box, (inside - line.intercept) / line.gain)
+    return Intervals(LEVEL, tuple(edges.tolist()), tuple(half.tolist()), tuple(half.tolist()))
+
+
+def _day(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"

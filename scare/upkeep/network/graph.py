@@ -1,0 +1,493 @@
+"""The graph of a network, solved: for each box, gain and level over time with their covariance.
+
+    relations → nodes (a box in a week) and equations → `solve` → `Solution`
+
+The truth is p + level + gain · (value − p), where p is a usual value (the pivot), so that level and gain tell
+different things. Level and the logarithm of gain are unknown at each node; the equations are linear in them near the
+last solution. They are:
+
+| group | equation | variance |
+|---|---|---|
+| `fleet` | a box's first node = its type's mean | learned: how much boxes of a type differ |
+| `ageing` | a node = the node before | learned, for each year between them: a random walk |
+| `beside` | both instruments of an encounter give one truth, a reference's is known | the relation's, and learned |
+| `distant` | as `beside`, with a reference kilometres away | as `beside` |
+
+All are solved together by weighted least squares (`elimination`): every path from a reference to a box counts, by its
+uncertainty. The learned variances are found by expectation-maximisation. Every equation follows Student's t: an
+encounter that contradicts the others loses its weight instead of being averaged, and is named.
+
+Lines say what an instrument does. The best estimate of the truth lies a little closer to the usual value, by the
+`reliability` of a reading: the share of its variance that is not noise.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+import numpy as np
+
+from scare.errors import DataError
+from scare.upkeep.network.elimination import Elimination, TooDenseError
+from scare.upkeep.network.hours import DAY, NetworkHours
+from scare.upkeep.network.relations import DISTANT, Relation
+
+WEEK, YEAR = 7 * DAY, 365.25 * DAY
+FLEET, AGEING = "fleet", "ageing"
+# Standard deviations that are assumed of log gain, and of level in units of the references' spread, before anything is
+# known; they count as `ASSUMED_COUNT` boxes or encounters. Of ageing, in a year.
+ASSUMED = {FLEET: 0.3, AGEING: 0.1, "beside": 0.05, DISTANT: 0.2}
+ASSUMED_COUNT = 4.0
+DEGREES_OF_FREEDOM = 4.0  # of Student's t
+DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named
+MOST_ROUNDS, CLOSE = 60, 0.01  # of expectation-maximisation, until no learned deviation changes by this share
+REFERENCE_NODE = -1
+
+
+@dataclass(frozen=True)
+class Line:
+    """level and gain of the truth p + level + gain · (value − p), with their covariance [2, 2], at a time."""
+
+    time: float
+    pivot: float
+    level: float
+    gain: float
+    covariance: np.ndarray
+
+    @property
+    def intercept(self) -> float:
+        """The truth is intercept + gain · value."""
+        return self.pivot + self.level - self.gain * self.pivot
+
+    def calibrate(self, values: np.ndarray) -> np.ndarray:
+        """Return calibrated values."""
+        return self.intercept + self.gain * np.asarray(values, float)
+
+    def deviation(self, values: np.ndarray | float) -> np.ndarray:
+        """Return the standard deviation of the line at these values, without the noise of a reading."""
+        away = np.asarray(values, float) - self.pivot
+        (level, both), (_, gain) = self.covariance
+        return np.sqrt(np.maximum(level + 2 * away * both + away**2 * gain, 0))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the path on which a box's value rests: how far it was carried, beside whom, and how sure that is."""
+
+    instrument: str
+    other: str
+    time: float
+    pairs: int
+    kind: str
+
+
+@dataclass(frozen=True, repr=False)
+class Solution:
+    """The solved network: `line` gives a box's calibration at a time."""
+
+    pivot: float
+    center: float  # mean of the references
+    spread: float  # their standard deviation
+    end: float
+    boxes: tuple[str, ...]
+    types: Mapping[str, str]
+    relations: tuple[Relation, ...]
+    weights: np.ndarray  # of each relation: 1 if it agrees with the others, 0 if it contradicts them
+    deviations: Mapping[str, tuple[float, float]]  # learned, of level and gain, in each group
+    noise: tuple[float, float]  # variance of a reading: the first + the second · value²
+    times: Mapping[str, np.ndarray]  # of each box's nodes
+    means: np.ndarray  # of each node [nodes, 2]
+    covariances: np.ndarray  # of each node [nodes, 2, 2]
+    first_node: Mapping[str, int]
+    system: "System"
+    near: "Equations"  # as they are near this solution
+    factor: np.ndarray
+
+    def line(self, box: str, time: float | None = None) -> Line:
+        """Return what a box does at a time in seconds; at the end of the readings if none is given."""
+        if box not in self.first_node:
+            raise DataError(f"the network has no box '{box}'")
+        time = self.end if time is None else time
+        times, first = self.times[box], self.first_node[box]
+        ageing = np.diag(np.square(self.deviations[AGEING])) / YEAR  # variance for each second
+        after = int(np.searchsorted(times, time))
+        if after in (0, len(times)):
+            node = first + min(after, len(times) - 1)
+            away = abs(time - times[min(after, len(times) - 1)])
+            mean, covariance = self.means[node], self.covariances[node] + away * ageing
+        else:
+            before, node = times[after - 1], first + after
+            share = (time - before) / (times[after] - before)
+            mean = (1 - share) * self.means[node - 1] + share * self.means[node]
+            covariance = (1 - share) * self.covariances[node - 1] + share * self.covariances[node]
+            covariance = covariance + share * (1 - share) * (times[after] - before) * ageing
+        gain = float(np.exp(mean[1]))
+        scale = np.array([1.0, gain])  # from log gain to gain
+        return Line(time, self.pivot, float(mean[0]), gain, covariance * np.outer(scale, scale))
+
+    @property
+    def reliability(self) -> float:
+        """The share of the variance of a reading's line that is the truth's."""
+        noise = self.noise[0] + self.noise[1] * (self.center**2 + self.spread**2)
+        return float(self.spread**2 / (self.spread**2 + noise))
+
+    def estimate(self, box: str, time: float | None = None) -> Line:
+        """Return the line that estimates the truth best: that of `line`, closer to the usual value."""
+        found, share = self.line(box, time), self.reliability
+        level = share * found.level + (1 - share) * (self.center - self.pivot)
+        return Line(found.time, self.pivot, level, share * found.gain, share**2 * found.covariance)
+
+    def uncertainty(self, box: str, time: float | None = None) -> float:
+        """Return the standard deviation of a box's line at a usual value, as root mean square over the usual spread."""
+        covariance = self.estimate(box, time).covariance
+        return float(np.sqrt(covariance[0, 0] + self.spread**2 * covariance[1, 1]))
+
+    def interval(self, box: str, values: np.ndarray, time: float | None = None, sigmas: float = 1.645) -> np.ndarray:
+        """Return half the width of an interval around estimates, 90 % if nothing else is asked for."""
+        line = self.estimate(box, time)
+        constant, growing = self.noise
+        noise = self.reliability * (constant + growing * np.square(line.calibrate(values)))
+        return sigmas * np.sqrt(line.deviation(values) ** 2 + noise)
+
+    def effective_pairs(self, box: str) -> float:
+        """Return how many independent hours beside a reference would tell the level as well as the network does."""
+        noise = self.noise[0] + self.noise[1] * self.pivot**2
+        return float(noise / self.line(box).covariance[0, 0])
+
+    def last_node(self, box: str) -> int:
+        """Return the node of a box at the end of the readings."""
+        return self.first_node[box] + len(self.times[box]) - 1
+
+    def age_days(self, box: str) -> float | None:
+        """Return the days since the last encounter of a box that counts; None if it had none."""
+        ends = [
+            relation.encounter.end
+            for relation, weight in zip(self.relations, self.weights, strict=True)
+            if box in (relation.encounter.box, relation.encounter.other) and weight >= DOUBTFUL_WEIGHT
+        ]
+        return max(0.0, self.end - max(ends)) / DAY if ends else None
+
+    def doubtful(self) -> list[tuple[Relation, float]]:
+        """Return the relations that contradict the others, with their weights, the least first."""
+        pairs = zip(self.relations, self.weights, strict=True)
+        return sorted((pair for pair in pairs if pair[1] < DOUBTFUL_WEIGHT), key=lambda pair: pair[1])
+
+    def path(self, box: str) -> list[Step]:
+        """Return the chain of encounters from a box back to a reference that adds the least uncertainty; [] if none."""
+        return self.system.graph.path(box, self)
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Equations first · x[node] − second · x[other] = right, each for one number; `other` may be no node.
+
+    In an equation of levels, `first` and `second` hold how far the values are from the pivot; gains multiply them.
+    `scale` multiplies the learned variance of its group, `known` is added to it.
+    """
+
+    node: np.ndarray  # [n]
+    other: np.ndarray  # [n]
+    first: np.ndarray  # [n, 2]
+    second: np.ndarray  # [n, 2]
+    right: np.ndarray  # [n]
+    known: np.ndarray  # [n]
+    scale: np.ndarray  # [n]
+    group: np.ndarray  # index of (group, level or gain) [n]
+    unit: np.ndarray  # equations of one unit share a Student's t weight [n]
+
+    def near(self, means: np.ndarray) -> "Equations":
+        """Return the equations as they are near a solution [nodes, 2], linear in level and log gain."""
+        linked = self.other >= 0
+        logs = np.column_stack([means[self.node, 1], np.where(linked, means[self.other, 1], 0.0)])
+        gains = np.exp(logs)
+        first, second, right = self.first.copy(), self.second.copy(), self.right.copy()
+        levels = self.first[:, 0] != 0
+        for row, sign, column in ((first, 1, 0), (second, -1, 1)):
+            row[levels, 1] *= gains[levels, column]
+            # a · d with a = exp(log): its value at the last solution, and its change with log gain
+            linear = row[levels, 1] * (1 - logs[levels, column])
+            right[levels] -= sign * np.where(linked[levels] | (sign > 0), linear, 0.0)
+        known = self.known * np.where(levels, gains[:, 1] ** 2, 1.0)
+        return replace(self, first=first, second=second, right=right, known=known)
+
+
+class Graph:
+    """Nodes and equations of a network, built from its relations; solved by `solve`, extended by `trips`."""
+
+    def __init__(
+        self,
+        hours: NetworkHours,
+        relations: Sequence[Relation],
+        types: Mapping[str, str] | None = None,
+    ) -> None:
+        self.relations = tuple(relations)
+        self.boxes = tuple(hours.boxes)
+        self.types = {box: (types or {}).get(box, "") for box in self.boxes}
+        self.end, self.references = hours.end, hours.references
+        known = hours.values[[hours.row[name] for name in sorted(hours.references)]]
+        if not np.isfinite(known).any():
+            raise DataError("no reference has a reading: nothing can be calibrated against")
+        self.center, self.spread = float(np.nanmean(known)), float(np.nanstd(known))
+        self.pivot = float(np.nanmedian(known))
+        if not self.spread > 0:
+            raise DataError("the references are constant; they may be stuck")
+        if not any(relation.encounter.other in self.references for relation in self.relations):
+            raise DataError(
+                "no box was ever compared with a reference, so nothing ties the network to the truth; check the"
+                " table of stays, or let references kilometres away count (--distant)"
+            )
+        self._make_nodes()
+
+    def _make_nodes(self) -> None:
+        weeks: dict[str, set[int]] = {box: {int(self.end // WEEK)} for box in self.boxes}
+        for relation in self.relations:
+            for name in (relation.encounter.box, relation.encounter.other):
+                if name in weeks:
+                    weeks[name].add(int(relation.encounter.middle // WEEK))
+        self.times: dict[str, np.ndarray] = {}
+        self.first_node: dict[str, int] = {}
+        self.node: dict[tuple[str, int], int] = {}
+        count = 0
+        for box in self.boxes:
+            own = sorted(weeks[box])
+            self.first_node[box] = count
+            self.node |= {(box, week): count + k for k, week in enumerate(own)}
+            self.times[box] = np.array([min((week + 0.5) * WEEK, self.end) for week in own])
+            count += len(own)
+        self.hub = {name: count + k for k, name in enumerate(sorted(set(self.types.values())))}
+        self.nodes = count + len(self.hub)
+
+    def node_at(self, name: str, time: float) -> int:
+        """Return the node of an instrument in the week of a time; `REFERENCE_NODE` for a reference."""
+        return self.node.get((name, int(time // WEEK)), REFERENCE_NODE)
+
+    def equations(self, groups: Mapping[str, int]) -> Equations:
+        """Return all equations but those that hold the hubs."""
+        rows = [*self._fleet_rows(groups), *self._relation_rows(groups)]
+        columns = list(zip(*rows, strict=True))
+        ints = [np.array(columns[k], int) for k in (0, 1, 7, 8)]
+        floats = [np.array(columns[k], float) for k in (2, 3, 4, 5, 6)]
+        return Equations(ints[0], ints[1], *floats, *ints[2:])
+
+    def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
+        unit = len(self.relations)
+        for box in self.boxes:
+            first, times = self.first_node[box], self.times[box]
+            for part, axis in enumerate(np.eye(2)):
+                hub = self.hub[self.types[box]]
+                yield first, hub, axis, axis, 0.0, 0.0, 1.0, 2 * groups[FLEET] + part, unit
+                for k, years in enumerate(np.diff(times) / YEAR):
+                    group = 2 * groups[AGEING] + part
+                    yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + 1 + k
+            unit += len(times)
+
+    def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
+        p = self.pivot
+        for unit, relation in enumerate(self.relations):
+            meeting, group = relation.encounter, 2 * groups[relation.kind]
+            node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
+            known, slope = other == REFERENCE_NODE, relation.slope
+            level = np.array([1.0, relation.box_level - p]), np.array([1.0, relation.other_level - p])
+            gain = np.array([0.0, 1.0])
+            right = relation.other_level - p if known else 0.0
+            yield node, other, *level, right, relation.level_variance, 1.0, group, unit
+            if np.isfinite(relation.slope_variance):
+                log_variance = relation.slope_variance / slope**2
+                yield node, other, gain, gain, np.log(slope), log_variance, 1.0, group + 1, unit
+
+    def path(self, box: str, solution: Solution) -> list[Step]:
+        """Return the path of the least added variance from a box's last node to a reference (Dijkstra 1959)."""
+        ageing = self._variance(np.square(solution.deviations[AGEING]))
+        edges: dict[int, list[tuple[int, float, Relation | None]]] = defaultdict(list)
+        for name in self.boxes:
+            for k, gap in enumerate(np.diff(self.times[name]) / YEAR):
+                one = self.first_node[name] + k
+                edges[one].append((one + 1, gap * ageing, None))
+                edges[one + 1].append((one, gap * ageing, None))
+        for relation, weight in zip(self.relations, solution.weights, strict=True):
+            if weight >= DOUBTFUL_WEIGHT:
+                meeting = relation.encounter
+                i, j = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
+                slope = relation.slope_variance if np.isfinite(relation.slope_variance) else 1.0
+                own = np.square(solution.deviations[relation.kind])
+                added = self._variance(own + np.array([relation.level_variance, slope]))
+                edges[i].append((j, added, relation))
+                if j != REFERENCE_NODE:
+                    edges[j].append((i, added, relation))
+        start = solution.last_node(box)
+        best, heap = {start: 0.0}, [(0.0, start)]
+        came: dict[int, tuple[int, Relation | None]] = {}
+        while heap:
+            far, node = heappop(heap)
+            if node == REFERENCE_NODE:
+                break
+            for other, added, relation in edges[node] if far <= best[node] else ():
+                if far + added < best.get(other, np.inf):
+                    best[other], came[other] = far + added, (node, relation)
+                    heappush(heap, (far + added, other))
+        steps: list[Step] = []
+        node = REFERENCE_NODE
+        while node in came:
+            node, taken = came[node]
+            if taken:
+                meeting = taken.encounter
+                ends = (meeting.box, meeting.other)
+                near = ends if self._is_node_of(node, meeting.box) else ends[::-1]
+                steps.append(Step(*near, meeting.middle, taken.pairs, taken.kind))
+        return steps[::-1]
+
+    def _is_node_of(self, node: int, box: str) -> bool:
+        return self.first_node[box] <= node < self.first_node[box] + len(self.times[box])
+
+    def _variance(self, level_and_gain: np.ndarray) -> float:
+        """Return a variance over the usual spread of values."""
+        return float(level_and_gain[0] + self.spread**2 * level_and_gain[1])
+
+
+class System:
+    """The equations of a graph and how to eliminate its nodes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        kinds = sorted({relation.kind for relation in graph.relations})
+        self.groups = {name: index for index, name in enumerate((FLEET, AGEING, *kinds))}
+        self.rows = graph.equations(self.groups)
+        self.linked = self.rows.other >= 0
+        pairs = zip(self.rows.node[self.linked].tolist(), self.rows.other[self.linked].tolist(), strict=True)
+        try:
+            self.elimination = Elimination(graph.nodes, set(pairs))
+        except TooDenseError as error:
+            raise DataError(
+                "too many boxes met too many others for the network to be solved as a whole; solve it by district, or"
+                " raise 'hours' in the rules, so that short encounters do not count"
+            ) from error
+        rows, linked, at = self.rows, self.linked, self.elimination.position
+        self._own, self._others = at(rows.node, rows.node), at(rows.other[linked], rows.other[linked])
+        self._across, self._back = at(rows.node[linked], rows.other[linked]), at(rows.other[linked], rows.node[linked])
+
+    def assumed(self) -> np.ndarray:
+        """Return the variances [groups, 2] that are assumed before anything is known."""
+        unit = np.array([self.graph.spread, 1.0])
+        return np.array([np.square(ASSUMED[name] * unit) for name in self.groups])
+
+    def factor(self, rows: Equations, variances: np.ndarray) -> np.ndarray:
+        """Return the factor of the system with these variances [equations]."""
+        linked = self.linked
+        blocks = self.elimination.zeros()
+        precise = (1 / variances)[:, None, None]
+        first, second = rows.first, rows.second[linked]
+        np.add.at(blocks, self._own, precise * first[:, :, None] * first[:, None, :])
+        np.add.at(blocks, self._others, precise[linked] * second[:, :, None] * second[:, None, :])
+        across = -precise[linked] * first[linked][:, :, None] * second[:, None, :]
+        np.add.at(blocks, self._across, across)
+        np.add.at(blocks, self._back, np.swapaxes(across, 1, 2))
+        hubs = list(self.graph.hub.values())
+        # Almost nothing is assumed of a type's mean: what boxes differ by, ten times over.
+        blocks[self.elimination.position(hubs, hubs)] += np.diag(1 / (100 * self.assumed()[0]))
+        return self.elimination.factor(blocks)
+
+    def solve(self, factor: np.ndarray, rows: Equations, variances: np.ndarray) -> np.ndarray:
+        """Return the unknowns [nodes, 2]."""
+        linked = self.linked
+        right = np.zeros((self.graph.nodes, 2))
+        scaled = (rows.right / variances)[:, None]
+        np.add.at(right, rows.node, scaled * rows.first)
+        np.subtract.at(right, rows.other[linked], scaled[linked] * rows.second[linked])
+        hubs = list(self.graph.hub.values())
+        right[hubs] += self.usual / (100 * self.assumed()[0])
+        return self.elimination.solve(factor, right)
+
+    def residuals(self, rows: Equations, means: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        """Return the expected squared error of each equation, given everything."""
+        linked = self.linked
+        first, second = rows.first, rows.second[linked]
+        errors = rows.right - (first * means[rows.node]).sum(axis=1)
+        errors[linked] += (second * means[rows.other[linked]]).sum(axis=1)
+        spread = np.einsum("ni,nij,nj->n", first, inverse[self._own], first)
+        spread[linked] += np.einsum("ni,nij,nj->n", second, inverse[self._others], second)
+        spread[linked] -= 2 * np.einsum("ni,nij,nj->n", first[linked], inverse[self._across], second)
+        return errors**2 + np.maximum(spread, 0)
+
+    @property
+    def usual(self) -> np.ndarray:
+        """Level and log gain to begin with: those of the boxes that stood beside a reference."""
+        references, pivot = self.graph.references, self.graph.pivot
+        lines = [one for one in self.graph.relations if one.encounter.other in references]
+        gain = np.median([one.slope for one in lines])
+        levels = [one.other_level - pivot - gain * (one.box_level - pivot) for one in lines]
+        return np.array([np.median(levels), np.log(gain)])
+
+
+def solve(
+    hours: NetworkHours,
+    relations: Sequence[Relation],
+    types: Mapping[str, str] | None = None,
+) -> Solution:
+    """Solve a network: learn its variances, then each box's gain and level over time."""
+    graph = Graph(hours, relations, types)
+    system = System(graph)
+    rows = system.rows
+    groups, units = 2 * len(system.groups), int(rows.unit.max()) + 1
+    learned = system.assumed().ravel()
+    assumed = learned.copy()
+    weights = np.ones(units)
+    means = np.tile(system.usual, (graph.nodes, 1))
+    per_unit = np.bincount(rows.unit, minlength=units)
+    for _ in range(MOST_ROUNDS):
+        near = rows.near(means)
+        added = learned[rows.group] * rows.scale
+        expected = near.known + added
+        variances = expected / weights[rows.unit]
+        factor = system.factor(near, variances)
+        means = system.solve(factor, near, variances)
+        inverse = system.elimination.covariance(factor)
+        squares = system.residuals(near, means, inverse)
+        distances = np.bincount(rows.unit, squares / expected, minlength=units)
+        # A part of each error is due to the learned variance; the rest is the relation's own.
+        share = added / expected
+        parts = share**2 * weights[rows.unit] * squares + share * near.known
+        sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
+        before, learned = learned, sums / (np.bincount(rows.group, minlength=groups) + ASSUMED_COUNT)
+        weights = (DEGREES_OF_FREEDOM + per_unit) / (DEGREES_OF_FREEDOM + distances)
+        if np.abs(np.sqrt(learned / before) - 1).max() < CLOSE:
+            break
+    own = system.elimination.position(range(graph.nodes), range(graph.nodes))
+    deviations = np.sqrt(learned).reshape(-1, 2)
+    return Solution(
+        pivot=graph.pivot,
+        center=graph.center,
+        spread=graph.spread,
+        end=graph.end,
+        boxes=graph.boxes,
+        types=graph.types,
+        relations=graph.relations,
+        weights=weights[: len(relations)],
+        deviations={name: (float(deviations[k, 0]), float(deviations[k, 1])) for name, k in system.groups.items()},
+        noise=_fit_noise(relations, hours.references),
+        times=graph.times,
+        means=means,
+        covariances=inverse[own],
+        first_node=graph.first_node,
+        system=system,
+        near=near,
+        factor=factor,
+    )
+
+
+def _fit_noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
+    """Return the variance of a reading: a constant, and what the squared truth is multiplied with."""
+    beside = [relation for relation in relations if relation.encounter.other in references]
+    near = [relation for relation in beside if relation.kind != DISTANT] or beside
+    points = [(level, size, relation.pairs) for relation in near for level, size in relation.noise]
+    levels, sizes, counts = (np.array(column, float) for column in zip(*points, strict=True))
+    columns = np.column_stack([np.ones(len(levels)), levels**2])
+    # Relative errors: a large size is known no better than a small one.
+    scaled = np.sqrt(counts)[:, None] * columns / sizes[:, None] ** 2
+    wanted = np.sqrt(counts)
+    both, *_ = np.linalg.lstsq(scaled, wanted, rcond=None)
+    if both.min() >= 0:
+        return float(both[0]), float(both[1])
+    alone = [(scaled[:, k] @ wanted) / (scaled[:, k] @ scaled[:, k]) for k in (0, 1)]
+    errors = [np.square(wanted - alone[k] * scaled[:, k]).sum() for k in (0, 1)]
+    return (float(alone[0]), 0.0) if errors[0] <= errors[1] else (0.0, float(alone[1]))

@@ -1,0 +1,83 @@
+"""Hourly means of a network's instruments on one clock: a row for each instrument, a column for each hour."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from scare.data.readings import DEVICE, TIME
+from scare.errors import DataError
+
+HOUR, DAY = 3600.0, 86400.0
+LEAST_SHARE = 0.5  # of the usual number of rows of an hour: an hour with fewer has no mean
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkHours:
+    """Hourly means [instruments, hours], float32, NaN where missing; column 0 is hour `first` since 1970.
+
+    `references` names those of the instruments that are references.
+
+    >>> hours = NetworkHours(("a", "b"), 100, np.arange(6, dtype=np.float32).reshape(2, 3), frozenset({"b"}))
+    >>> hours.between("a", 101 * HOUR, 105 * HOUR)
+    (101, array([1., 2.], dtype=float32))
+    """
+
+    names: tuple[str, ...]
+    first: int
+    values: np.ndarray
+    references: frozenset[str]
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """The row of each instrument."""
+        return {name: index for index, name in enumerate(self.names)}
+
+    @property
+    def begin(self) -> float:
+        """Begin of the first hour, in seconds."""
+        return self.first * HOUR
+
+    @property
+    def end(self) -> float:
+        """End of the last hour, in seconds."""
+        return (self.first + self.values.shape[1]) * HOUR
+
+    @property
+    def boxes(self) -> list[str]:
+        """The instruments that are not references."""
+        return [name for name in self.names if name not in self.references]
+
+    def between(self, name: str, begin: float, end: float) -> tuple[int, np.ndarray]:
+        """Return the first whole hour from `begin` on, and the instrument's means until `end`."""
+        last = self.first + self.values.shape[1]
+        low = int(np.clip(np.ceil(begin / HOUR), self.first, last))
+        high = int(np.clip(np.floor(end / HOUR), low, last))
+        return low, self.values[self.row[name], low - self.first : high - self.first]
+
+
+def hourly(tables: Iterable[tuple[str, pl.DataFrame]], column: str, references: Iterable[str] = ()) -> NetworkHours:
+    """Average tables of instruments (name, frame with `time` and `column`) by the hour; equal names are joined."""
+    parts = []
+    for name, frame in tables:
+        known = frame.select(pl.col(TIME).dt.epoch("us") // 3_600_000_000, pl.col(column).cast(pl.Float64)).filter(
+            pl.col(column).is_finite()
+        )
+        means = known.group_by(TIME).agg(pl.col(column).mean(), pl.len().alias("rows"))
+        usual = float(np.median(means["rows"].to_numpy())) if means.height else 1.0  # rows of a whole hour
+        kept = means.filter(pl.col("rows") >= LEAST_SHARE * usual).select(TIME, pl.col(column).cast(pl.Float32))
+        parts.append(kept.select(pl.lit(name).alias(DEVICE), TIME, column))
+    joined = pl.concat(parts) if parts else pl.DataFrame()
+    if not joined.height:
+        raise DataError(f"no instrument has a value in '{column}': there is nothing to compare")
+    joined = joined.unique([DEVICE, TIME], keep="first", maintain_order=True)
+    first, last = joined[TIME].min(), joined[TIME].max()
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    names = tuple(joined[DEVICE].unique().sort())
+    values = np.full((len(names), last - first + 1), np.nan, np.float32)
+    rows = joined[DEVICE].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    values[rows, joined[TIME].to_numpy() - first] = joined[column].to_numpy()
+    return NetworkHours(names, first, values, frozenset(references) & frozenset(names))

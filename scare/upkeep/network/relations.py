@@ -1,0 +1,171 @@
+"""Relations: the robust line between two instruments that were side by side, and how well it is known.
+
+Lines are those of errors-in-variables, because a regression's slope depends on how much the air of those days varied.
+Beside a reference all error is the box's; two boxes are taken to be equally reliable, which gives the standardised
+major axis. Faults get little weight by Tukey's biweight. Residuals resemble those of the hours before: the fleet's
+common autocorrelation says how many hours count as one independent pair.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scare.upkeep.network.encounters import Encounter, EncounterRules
+from scare.upkeep.network.hours import NetworkHours
+
+ROUNDS = 12  # of reweighting
+BIWEIGHT = 6.0  # pairs with a residual this many times the usual one have no weight
+LAGS = 48  # hours over which residuals may resemble each other
+LONG = 5 * LAGS  # hours of encounters that tell it without bias
+LEAST_PAIRS = 12
+LEAST_CORRELATION = 0.3  # below, a slope has no meaning; keeps it finite
+NOISE_QUANTILE, NORMAL_QUANTILE = 0.9, 1.645  # noise is judged by the residual that nine of ten stay below
+BESIDE, DISTANT = "beside", "distant"  # kinds of relations
+
+
+@dataclass(frozen=True)
+class Relation:
+    """other = other_level + slope · (box − box_level), with variances of level and slope in the other's unit.
+
+    `slope_variance` is infinite where the gain cannot be told. `noise` is the size of residuals at two levels of the
+    other instrument: below and above its median.
+    """
+
+    encounter: Encounter
+    pairs: int
+    correlation: float
+    box_level: float
+    other_level: float
+    slope: float
+    level_variance: float
+    slope_variance: float
+    noise: tuple[tuple[float, float], ...] = ()  # (level, size) of residuals
+    kind: str = BESIDE
+
+    @property
+    def effective_pairs(self) -> float:
+        """The number of independent pairs that would tell the level as well."""
+        size = np.mean([size**2 for _, size in self.noise]) if self.noise else np.nan
+        return float(size / self.level_variance)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A relation with variances as if its pairs were independent, and the products of its scores by lag [2, lags]."""
+
+    relation: Relation
+    products: np.ndarray
+
+
+def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: EncounterRules | None = None) -> list[Relation]:
+    """Fit the relations of encounters; one with too few pairs to tell anything is left out."""
+    fits = []
+    for encounter in encounters:
+        _, box = hours.between(encounter.box, encounter.begin, encounter.end)
+        _, other = hours.between(encounter.other, encounter.begin, encounter.end)
+        found = _fit(encounter, box, other, encounter.other in hours.references, rules or EncounterRules())
+        fits += [found] if found else []
+    if not fits:
+        return []
+    long = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
+    level, slope = _inflation(np.sum([fit.products for fit in long], axis=0))
+    return [
+        replace(
+            fit.relation,
+            level_variance=level * fit.relation.level_variance,
+            slope_variance=slope * fit.relation.slope_variance,
+        )
+        for fit in fits
+    ]
+
+
+def _fit(
+    encounter: Encounter, box: np.ndarray, other: np.ndarray, is_reference: bool, rules: EncounterRules
+) -> _Fit | None:
+    """Fit a line to hourly means on one clock [hours], NaN where missing."""
+    known = np.isfinite(box) & np.isfinite(other)
+    if known.sum() < LEAST_PAIRS:
+        return None
+    x, y = box[known].astype(float), other[known].astype(float)
+    weights = _biweight(x, y, is_reference)
+    used = weights > 0
+    mean_x, mean_y, slope, correlation = _line(x, y, weights, is_reference)
+    if used.sum() < LEAST_PAIRS or not np.isfinite(slope):
+        return None  # one of the two is constant
+    residuals = y - mean_y - slope * (x - mean_x)
+    # The slope's score is taken along the better known of the two, a reference.
+    along = (y - mean_y) if is_reference else 0.5 * (slope * (x - mean_x) + y - mean_y)
+    scores = np.zeros((2, len(box)))
+    scores[:, known] = weights * residuals, weights * along * residuals
+    total, spread = weights.sum(), weights @ (along * (x - mean_x))
+    small = used.sum() / max(used.sum() - 2, 1)  # two numbers were fitted
+    level_square, slope_square = np.square(scores).sum(axis=1)
+    clear = correlation >= rules.gain_correlation and spread > 0
+    relation = Relation(
+        encounter,
+        int(used.sum()),
+        correlation,
+        mean_x,
+        mean_y,
+        slope,
+        level_variance=float(small * level_square / total**2),
+        slope_variance=float(small * slope_square / spread**2) if clear else np.inf,
+        noise=_noise(y[used], np.abs(residuals[used])),
+    )
+    products = [[row[lag:] @ row[: len(row) - lag] for lag in range(min(LAGS, len(row) - 1) + 1)] for row in scores]
+    return _Fit(relation, np.pad(products, ((0, 0), (0, LAGS + 1 - len(products[0])))))
+
+
+def _inflation(products: np.ndarray) -> np.ndarray:
+    """Return how many times larger a variance is than that of independent pairs, from products by lag [2, lags]."""
+    correlations = products[:, 1:] / products[:, :1]
+    falling = 1 - np.arange(1, LAGS + 1) / (LAGS + 1)
+    # From the first lag without resemblance on, what is left is chance.
+    kept = np.logical_and.accumulate(correlations > 0, axis=1)
+    return 1 + 2 * (falling * correlations * kept).sum(axis=1)
+
+
+def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, is_reference: bool) -> tuple[float, float, float, float]:
+    """Return both weighted means, the slope and the correlation."""
+    total = weights.sum()
+    mean_x, mean_y = float(weights @ x / total), float(weights @ y / total)
+    squares_x, squares_y = weights @ (x - mean_x) ** 2, weights @ (y - mean_y) ** 2
+    products = weights @ ((x - mean_x) * (y - mean_y))
+    if min(squares_x, squares_y) <= 1e-12 * (1 + max(squares_x, squares_y)):
+        return mean_x, mean_y, np.nan, 0.0
+    correlation = float(products / np.sqrt(squares_x * squares_y))
+    axis = float(np.sqrt(squares_y / squares_x))
+    if is_reference:  # all error is the box's: its regression on the reference, turned round
+        axis /= max(correlation, LEAST_CORRELATION)
+    return mean_x, mean_y, axis, correlation
+
+
+def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
+    """Return weights [n], zero for faults; they begin from quantiles, which a tenth of faults cannot move."""
+    low_x, mid_x, high_x = np.quantile(x, (0.1, 0.5, 0.9))
+    low_y, mid_y, high_y = np.quantile(y, (0.1, 0.5, 0.9))
+    if high_x <= low_x or high_y <= low_y:
+        return np.ones(len(x))
+    slope, mean_x, mean_y = (high_y - low_y) / (high_x - low_x), mid_x, mid_y
+    weights = np.ones(len(x))
+    for _ in range(ROUNDS):
+        residuals = np.abs(y - mean_y - slope * (x - mean_x))
+        scale = 1.4826 * float(np.median(residuals))
+        if scale <= 0:  # most pairs lie on the line
+            return (residuals <= 1e-9 * (1 + np.abs(y))).astype(float)
+        before, weights = weights, np.square(np.clip(1 - (residuals / (BIWEIGHT * scale)) ** 2, 0, None))
+        mean_x, mean_y, slope, _ = _line(x, y, weights, is_reference)
+        if not np.isfinite(slope) or np.abs(weights - before).max() < 1e-3:
+            break
+    return weights
+
+
+def _noise(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Return the mean level and the size of residuals, below and above the median level."""
+    above = levels > np.median(levels)
+    return tuple(
+        (float(levels[part].mean()), float(np.quantile(residuals[part], NOISE_QUANTILE)) / NORMAL_QUANTILE)
+        for part in (~above, above)
+        if part.any()
+    )

@@ -1,0 +1,110 @@
+"""Plan the next encounters: which box to carry where, so that the fleet's worst uncertainty falls most with each trip.
+
+The covariance after an encounter does not depend on what will be read in it, so the gain of each possible trip is
+computed exactly, as if the encounter took place at the end of the readings. One trip after the other is chosen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scare.upkeep.network.graph import REFERENCE_NODE, Solution
+from scare.upkeep.network.relations import BESIDE
+
+WORST = 5  # boxes that are considered for each trip, the most uncertain first
+BEST = 3  # boxes that are considered as a partner, the least uncertain first
+
+
+@dataclass(frozen=True)
+class Trip:
+    """A proposed encounter: a box beside another one or a reference, with uncertainties before and after it."""
+
+    box: str
+    beside: str
+    days: float
+    before: float  # standard deviation of the box
+    after: float
+    worst_before: float  # of the fleet's worst box
+    worst_after: float
+
+
+class Planner:
+    """The covariance of all boxes at the end of the readings, while encounters are added."""
+
+    def __init__(self, solution: Solution, days: float) -> None:
+        self.solution, self.days = solution, days
+        self._last = np.array([solution.last_node(box) for box in solution.boxes])
+        self._covariances = solution.covariances[self._last].copy()
+        self._added: list[tuple[np.ndarray, np.ndarray]] = []  # covariance of all nodes with each added encounter
+        self._level_rate, self._gain_rate = _usual_rates(solution)
+
+    def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
+        """Return the standard deviation of each box, as `Solution.uncertainty` does."""
+        covariances = self._covariances if covariances is None else covariances
+        gains = np.exp(self.solution.means[self._last, 1])
+        squares = covariances[:, 0, 0] + (self.solution.spread * gains) ** 2 * covariances[:, 1, 1]
+        return self.solution.reliability * np.sqrt(squares)
+
+    def with_encounter(self, box: str, other: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the boxes' covariances after an encounter, and what `add` needs to make it part of the plan."""
+        solution = self.solution
+        node, partner = solution.last_node(box), REFERENCE_NODE
+        if other in solution.first_node:
+            partner = solution.last_node(other)
+        direct = np.zeros((solution.system.graph.nodes, 2, 2))
+        direct[node] += np.eye(2)
+        if partner != REFERENCE_NODE:
+            direct[partner] -= np.eye(2)
+        across = solution.system.elimination.solve(
+            solution.factor, direct
+        )  # covariance of all nodes with the difference
+        for known, inverse in self._added:
+            overlap = np.einsum("nij,nik->jk", direct, known)
+            across = across - known @ (inverse @ overlap.T)
+        own = np.einsum("nij,nik->jk", direct, across)
+        learned = np.square(solution.deviations.get(BESIDE, (0.0, 0.0)))
+        noise = np.diag(learned + np.array([self._level_rate, self._gain_rate]) / self.days)
+        inverse = np.linalg.inv(own + noise)
+        last = across[self._last]
+        return self._covariances - last @ inverse @ np.swapaxes(last, 1, 2), across, inverse
+
+    def add(self, covariances: np.ndarray, across: np.ndarray, inverse: np.ndarray) -> None:
+        """Make an encounter part of the plan."""
+        self._covariances = covariances
+        self._added.append((across, inverse))
+
+
+def plan_trips(
+    solution: Solution, references: Sequence[str], count: int = 5, days: float = 7.0, stay: Sequence[str] = ()
+) -> list[Trip]:
+    """Propose trips, the most useful first; boxes named in `stay` are not carried, but others may come to them."""
+    planner = Planner(solution, days)
+    trips = []
+    for _ in range(count):
+        now = planner.uncertainties()
+        order = np.argsort(-now, kind="stable")
+        worst = [solution.boxes[k] for k in order[:WORST]]
+        best = [solution.boxes[k] for k in order[::-1] if solution.boxes[k] not in stay][:BEST]
+        options = []
+        for box in worst:
+            for other in (*(references if box not in stay else ()), *best):
+                if other != box:
+                    found = planner.with_encounter(box, other)
+                    after = planner.uncertainties(found[0])
+                    options.append((float(after.max()), float(after.mean()), box, other, after, found))
+        if not options:
+            break
+        top, _, box, other, after, found = min(options, key=lambda option: option[:2])
+        index = solution.boxes.index(box)
+        trips.append(Trip(box, other, days, float(now[index]), float(after[index]), float(now.max()), top))
+        planner.add(*found)
+    return trips
+
+
+def _usual_rates(solution: Solution) -> tuple[float, float]:
+    """Return the variances of level and log gain that a day of an encounter leaves, as the past encounters had them."""
+    beside = [one for one in solution.relations if one.kind == BESIDE] or list(solution.relations)
+    levels = [one.level_variance * one.pairs / 24 for one in beside]
+    gains = [one.slope_variance / one.slope**2 * one.pairs / 24 for one in beside if np.isfinite(one.slope_variance)]
+    return float(np.median(levels)), float(np.median(gains)) if gains else 1.0
