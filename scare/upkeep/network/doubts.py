@@ -1,28 +1,30 @@
 """Encounters that cannot have been as the tables have it: boxes swapped or moved, wrong coordinates, broken sensors.
 
-Two instruments in the same air agree hour by hour. An encounter that correlates much less than the fleet's others is
-left out and explained: by another box that fits clearly better in its place, by other boxes of that site with the same
-trouble, or by the day since when it is so. What only the solution can find, an encounter whose line contradicts all
-others, is named by `contradictions`.
+Two instruments in the same air differ by their noise only, which is much the same in all encounters. One with much
+larger residuals is left out and explained: by another box that fits clearly better in its place, by other boxes of that
+site with the same trouble, or by the day since when it is so. What only the solution can find, an encounter whose line
+contradicts all others, is named by `contradictions`.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
 from scare.upkeep.network.encounters import EncounterRules
-from scare.upkeep.network.graph import Solution
+from scare.upkeep.network.graph import Solution, fit_noise
 from scare.upkeep.network.hours import NetworkHours
-from scare.upkeep.network.relations import Relation
+from scare.upkeep.network.relations import Relation, relate
 from scare.words import listed
 
-LOW = 4.0  # robust deviations below the fleet's usual correlation (as Fisher's z)
-LEAST_SPREAD = 0.15  # of Fisher's z between encounters, if they agree even better
+FAR = 3.5  # deviations by which residuals are larger than those of the fleet's other encounters
+LEAST_SPREAD = 0.15  # of the logarithm of residuals between encounters in one air
+LONG, ENOUGH = 200, 8  # pairs of an encounter, and number of those, that tell the spread of this fleet
 HOURS_PER_PAIR = 6.0  # hours of air that count as one independent pair
 CLEAR = 3.0  # standard errors by which another instrument must fit better
+ROUNDS = 3  # in which the fleet's noise is judged without what is doubted
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,20 @@ def find_doubts(
     rules = rules or EncounterRules()
     if not relations:
         return [], []
+    far = _far(relations, hours.references)
+    pairs = np.array([relation.pairs for relation in relations]) / HOURS_PER_PAIR
     fit = np.arctanh(np.clip([relation.correlation for relation in relations], -0.999, 0.999))
-    middle = np.median(fit)
-    spread = max(1.4826 * float(np.median(np.abs(fit - middle))), LEAST_SPREAD)
-    low = np.array([relation.correlation < rules.least_correlation for relation in relations])
-    low |= fit < middle - LOW * np.hypot(spread, [_standard_error(relation.pairs) for relation in relations])
-    kept = [relation for relation, is_low in zip(relations, low, strict=True) if not is_low]
-    left_out = [relation for relation, is_low in zip(relations, low, strict=True) if is_low]
-    return kept, _explain(hours, left_out, kept, float(np.tanh(middle - LOW * spread)))
+    far |= np.tanh(fit + CLEAR * _standard_error(pairs)) < rules.least_correlation
+    # An instrument that has left does not come back unnoticed: the sessions that go on from a doubted one are, too.
+    ends = set()
+    for k, relation in enumerate(relations):  # in the order of time
+        meeting = relation.encounter
+        far[k] |= (meeting.box, meeting.other, meeting.begin) in ends
+        if far[k]:
+            ends.add((meeting.box, meeting.other, meeting.end))
+    kept = [relation for relation, is_far in zip(relations, far, strict=True) if not is_far]
+    left_out = [relation for relation, is_far in zip(relations, far, strict=True) if is_far]
+    return kept, _explain(hours, left_out, kept)
 
 
 def contradictions(solution: Solution) -> list[Doubt]:
@@ -65,12 +73,47 @@ def contradictions(solution: Solution) -> list[Doubt]:
     return found
 
 
-def _standard_error(pairs: float) -> float:
-    """Return the standard error of Fisher's z."""
-    return 1 / np.sqrt(max(pairs / HOURS_PER_PAIR - 3, 1))
+def _far(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
+    """Return which relations have larger residuals than those of instruments in one air (bool [n])."""
+    excess = _excess(relations, references)
+    pairs = np.array([relation.pairs for relation in relations])
+    middle = float(np.median(excess))
+    long = np.abs(excess - middle)[pairs >= LONG]
+    spread = max(1.4826 * float(np.median(long)) if len(long) >= ENOUGH else 0.0, LEAST_SPREAD)
+    return excess > middle + FAR * np.hypot(spread, 1 / np.sqrt(2 * pairs / HOURS_PER_PAIR))
 
 
-def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation], least: float) -> list[Doubt]:
+def _excess(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
+    """Return how much larger than usual at its level the residuals of each relation are, as a logarithm [n].
+
+    The residual of two boxes has the noise of both, in the unit of one: the fleet's usual line makes it the truth's.
+    """
+    beside = [one for one in relations if one.encounter.other in references] or list(relations)
+    gain = float(np.median([one.slope for one in beside]))
+    intercept = float(np.median([one.other_level - gain * one.box_level for one in beside]))
+    points = []
+    for k, one in enumerate(relations):
+        known = one.encounter.other in references
+        for level, size in one.noise:
+            points.append(
+                (k, level if known else intercept + gain * level, size if known else gain * size / np.sqrt(2))
+            )
+    of, levels, sizes = (np.array(column) for column in zip(*points, strict=True))
+    squares, usable = np.maximum(sizes.astype(float) ** 2, 1e-12), np.ones(len(of), bool)
+    for _ in range(ROUNDS):
+        constant, growing = fit_noise(levels[usable], squares[usable])
+        ratio = np.log(squares / np.maximum(constant + growing * levels**2, 1e-12)) / 2
+        away = np.abs(ratio - np.median(ratio))
+        usable = away <= max(2 * 1.4826 * float(np.median(away)), 2 * LEAST_SPREAD)
+    return np.bincount(of, ratio, minlength=len(relations)) / np.bincount(of, minlength=len(relations))
+
+
+def _standard_error(pairs: np.ndarray | float) -> np.ndarray | float:
+    """Return the standard error of Fisher's z, from the number of independent pairs."""
+    return 1 / np.sqrt(np.maximum(np.asarray(pairs) - 3, 1))
+
+
+def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]) -> list[Doubt]:
     by_box: dict[tuple[str, str], list[Relation]] = defaultdict(list)
     for relation in left_out:
         by_box[relation.encounter.box, relation.encounter.other].append(relation)
@@ -84,7 +127,11 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
         meeting = worst.encounter
         days = _days(min(one.encounter.begin for one in relations), max(one.encounter.end for one in relations))
         weak = f"{box} and {other} ({days}) correlate at {worst.correlation:.2f} only"
-        if instead := _better_in_its_place(hours, worst, least):
+        if before := [one for one in kept if (one.encounter.box, one.encounter.other) == (box, other)]:
+            since = max(one.encounter.end for one in before)
+            moved = f"{weak}, and agreed until {_day(since)}: it was moved, or broke"
+            doubts.append(Doubt((box,), f"{moved}; correct the table of stays, or inspect it"))
+        elif instead := _better_in_its_place(hours, worst, kept):
             if frozenset((box, instead)) not in swapped:
                 swapped.add(frozenset((box, instead)))
                 doubts.append(
@@ -105,10 +152,6 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
                         f" {meeting.site}",
                     )
                 )
-        elif before := [one for one in kept if (one.encounter.box, one.encounter.other) == (box, other)]:
-            since = max(one.encounter.end for one in before)
-            moved = f"{weak}, and agreed until {_day(since)}: it was moved, or broke"
-            doubts.append(Doubt((box,), f"{moved}; correct the table of stays, or inspect it"))
         else:
             doubts.append(
                 Doubt((box,), f"{weak}, so they were not in the same air, or one is broken; check stays and sensor")
@@ -116,9 +159,11 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
     return doubts
 
 
-def _better_in_its_place(hours: NetworkHours, relation: Relation, least: float) -> str:
-    """Return the box that fits clearly better beside the other instrument of an encounter; "" if there is none."""
+def _better_in_its_place(hours: NetworkHours, relation: Relation, kept: Sequence[Relation]) -> str:
+    """Return a box that should be elsewhere but fits clearly better beside the other instrument; ""."""
     meeting = relation.encounter
+    others = [one.encounter for one in kept if one.encounter.begin < meeting.end and one.encounter.end > meeting.begin]
+    there = {name for one in others if meeting.other in (one.box, one.other) for name in (one.box, one.other)}
     low, other = hours.between(meeting.other, meeting.begin, meeting.end)
     window = hours.values[:, low - hours.first : low - hours.first + len(other)].astype(float)
     known = np.isfinite(window) & np.isfinite(other)
@@ -128,13 +173,15 @@ def _better_in_its_place(hours: NetworkHours, relation: Relation, least: float) 
         x = np.where(known, x - (x.sum(axis=1) / counts)[:, None], 0.0)
         y = np.where(known, y - (y.sum(axis=1) / counts)[:, None], 0.0)
         correlations = (x * y).sum(axis=1) / np.sqrt(np.square(x).sum(axis=1) * np.square(y).sum(axis=1))
-    out = [k for k, name in enumerate(hours.names) if name in (*hours.references, meeting.other, meeting.box)]
+    out = [k for k, name in enumerate(hours.names) if name in {*hours.references, *there, meeting.other, meeting.box}]
     correlations[out] = -1.0
     correlations[counts < relation.pairs / 2] = -1.0
     best = int(np.nanargmax(correlations))
     gain = np.arctanh(min(correlations[best], 0.999)) - np.arctanh(np.clip(relation.correlation, -0.999, 0.999))
-    clear = correlations[best] >= least and gain > CLEAR * _standard_error(float(counts[best]))
-    return hours.names[best] if clear else ""
+    if gain < CLEAR * _standard_error(counts[best] / HOURS_PER_PAIR):
+        return ""
+    found = relate(hours, [replace(meeting, box=hours.names[best])])
+    return hours.names[best] if found and not _far([*kept, *found], hours.references)[-1] else ""
 
 
 def _day(seconds: float) -> str:

@@ -14,8 +14,8 @@ last solution. They are:
 | `distant` | as `beside`, with a reference kilometres away | as `beside` |
 
 All are solved together by weighted least squares (`elimination`): every path from a reference to a box counts, by its
-uncertainty. The learned variances are found by expectation-maximisation. Every equation follows Student's t: an
-encounter that contradicts the others loses its weight instead of being averaged, and is named.
+uncertainty. The learned variances are found by expectation-maximisation. An encounter that contradicts the others
+loses its weight instead of being averaged, and is named; so does a box that is unlike its type.
 
 Lines say what an instrument does. The best estimate of the truth lies a little closer to the usual value, by the
 `reliability` of a reading: the share of its variance that is not noise.
@@ -39,8 +39,9 @@ FLEET, AGEING = "fleet", "ageing"
 # known; they count as `ASSUMED_COUNT` boxes or encounters. Of ageing, in a year.
 ASSUMED = {FLEET: 0.3, AGEING: 0.1, "beside": 0.05, DISTANT: 0.2}
 ASSUMED_COUNT = 4.0
-DEGREES_OF_FREEDOM = 4.0  # of Student's t
-DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named
+# 95 % of the squared distances of one or two numbers that agree; an encounter further away counts less and less.
+AGREEING = {1: 3.84, 2: 5.99}
+DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named: one in a thousand by chance
 MOST_ROUNDS, CLOSE = 60, 0.01  # of expectation-maximisation, until no learned deviation changes by this share
 REFERENCE_NODE = -1
 
@@ -194,7 +195,7 @@ class Equations:
     known: np.ndarray  # [n]
     scale: np.ndarray  # [n]
     group: np.ndarray  # index of (group, level or gain) [n]
-    unit: np.ndarray  # equations of one unit share a Student's t weight [n]
+    unit: np.ndarray  # equations of one unit share a robust weight [n]
 
     def near(self, means: np.ndarray) -> "Equations":
         """Return the equations as they are near a solution [nodes, 2], linear in level and log gain."""
@@ -322,9 +323,9 @@ class Graph:
             far, node = heappop(heap)
             if node == REFERENCE_NODE:
                 break
-            for other, added, relation in edges[node] if far <= best[node] else ():
+            for other, added, used in edges[node] if far <= best[node] else ():
                 if far + added < best.get(other, np.inf):
-                    best[other], came[other] = far + added, (node, relation)
+                    best[other], came[other] = far + added, (node, used)
                     heappush(heap, (far + added, other))
         steps: list[Step] = []
         node = REFERENCE_NODE
@@ -433,7 +434,7 @@ def solve(
     assumed = learned.copy()
     weights = np.ones(units)
     means = np.tile(system.usual, (graph.nodes, 1))
-    per_unit = np.bincount(rows.unit, minlength=units)
+    agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
     for _ in range(MOST_ROUNDS):
         near = rows.near(means)
         added = learned[rows.group] * rows.scale
@@ -449,7 +450,7 @@ def solve(
         parts = share**2 * weights[rows.unit] * squares + share * near.known
         sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
         before, learned = learned, sums / (np.bincount(rows.group, minlength=groups) + ASSUMED_COUNT)
-        weights = (DEGREES_OF_FREEDOM + per_unit) / (DEGREES_OF_FREEDOM + distances)
+        weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
         if np.abs(np.sqrt(learned / before) - 1).max() < CLOSE:
             break
     own = system.elimination.position(range(graph.nodes), range(graph.nodes))
@@ -464,7 +465,7 @@ def solve(
         relations=graph.relations,
         weights=weights[: len(relations)],
         deviations={name: (float(deviations[k, 0]), float(deviations[k, 1])) for name, k in system.groups.items()},
-        noise=_fit_noise(relations, hours.references),
+        noise=_noise(relations, hours.references),
         times=graph.times,
         means=means,
         covariances=inverse[own],
@@ -475,19 +476,25 @@ def solve(
     )
 
 
-def _fit_noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
-    """Return the variance of a reading: a constant, and what the squared truth is multiplied with."""
+def _noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
+    """Return the variance of a reading beside a reference, as `Solution.noise`."""
     beside = [relation for relation in relations if relation.encounter.other in references]
     near = [relation for relation in beside if relation.kind != DISTANT] or beside
-    points = [(level, size, relation.pairs) for relation in near for level, size in relation.noise]
-    levels, sizes, counts = (np.array(column, float) for column in zip(*points, strict=True))
-    columns = np.column_stack([np.ones(len(levels)), levels**2])
-    # Relative errors: a large size is known no better than a small one.
-    scaled = np.sqrt(counts)[:, None] * columns / sizes[:, None] ** 2
-    wanted = np.sqrt(counts)
-    both, *_ = np.linalg.lstsq(scaled, wanted, rcond=None)
+    points = [(level, size**2) for relation in near for level, size in relation.noise]
+    levels, squares = (np.array(column, float) for column in zip(*points, strict=True))
+    return fit_noise(levels, squares)
+
+
+def fit_noise(levels: np.ndarray, squares: np.ndarray) -> tuple[float, float]:
+    """Fit squares = constant + growing · level² with both at least zero, by relative errors.
+
+    >>> fit_noise(np.array([1.0, 2.0, 3.0]), np.array([1.5, 3.0, 5.5]))
+    (1.0, 0.5)
+    """
+    scaled = np.column_stack([np.ones(len(levels)), levels**2]) / np.maximum(squares, 1e-12)[:, None]
+    both, *_ = np.linalg.lstsq(scaled, np.ones(len(levels)), rcond=None)
     if both.min() >= 0:
         return float(both[0]), float(both[1])
-    alone = [(scaled[:, k] @ wanted) / (scaled[:, k] @ scaled[:, k]) for k in (0, 1)]
-    errors = [np.square(wanted - alone[k] * scaled[:, k]).sum() for k in (0, 1)]
+    alone = scaled.sum(axis=0) / np.square(scaled).sum(axis=0)
+    errors = np.square(1 - alone * scaled).sum(axis=0)
     return (float(alone[0]), 0.0) if errors[0] <= errors[1] else (0.0, float(alone[1]))

@@ -99,7 +99,9 @@ def _fit(
     scores = np.zeros((2, len(box)))
     scores[:, known] = weights * residuals, weights * along * residuals
     total, spread = weights.sum(), weights @ (along * (x - mean_x))
-    small = used.sum() / max(used.sum() - 2, 1)  # two numbers were fitted
+    # Two numbers were fitted; and a pair moves the line by the biweight's derivative, which is less than its weight.
+    derivative = (5 * weights - 4 * np.sqrt(weights)).sum()
+    small = used.sum() / max(used.sum() - 2, 1) * (total / max(derivative, total / 2)) ** 2
     level_square, slope_square = np.square(scores).sum(axis=1)
     clear = correlation >= rules.gain_correlation and spread > 0
     relation = Relation(

@@ -37,7 +37,8 @@ class Planner:
         self._last = np.array([solution.last_node(box) for box in solution.boxes])
         self._covariances = solution.covariances[self._last].copy()
         self._added: list[tuple[np.ndarray, np.ndarray]] = []  # covariance of all nodes with each added encounter
-        self._level_rate, self._gain_rate = _usual_rates(solution)
+        # Variances of level and log gain, beside a box and beside a reference.
+        self.noise = [_noise_of_an_encounter(solution, beside_reference, days) for beside_reference in (False, True)]
 
     def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
         """Return the standard deviation of each box, as `Solution.uncertainty` does."""
@@ -63,9 +64,7 @@ class Planner:
             overlap = np.einsum("nij,nik->jk", direct, known)
             across = across - known @ (inverse @ overlap.T)
         own = np.einsum("nij,nik->jk", direct, across)
-        learned = np.square(solution.deviations.get(BESIDE, (0.0, 0.0)))
-        noise = np.diag(learned + np.array([self._level_rate, self._gain_rate]) / self.days)
-        inverse = np.linalg.inv(own + noise)
+        inverse = np.linalg.inv(own + np.diag(self.noise[partner == REFERENCE_NODE]))
         last = across[self._last]
         return self._covariances - last @ inverse @ np.swapaxes(last, 1, 2), across, inverse
 
@@ -102,9 +101,17 @@ def plan_trips(
     return trips
 
 
-def _usual_rates(solution: Solution) -> tuple[float, float]:
-    """Return the variances of level and log gain that a day of an encounter leaves, as the past encounters had them."""
-    beside = [one for one in solution.relations if one.kind == BESIDE] or list(solution.relations)
-    levels = [one.level_variance * one.pairs / 24 for one in beside]
-    gains = [one.slope_variance / one.slope**2 * one.pairs / 24 for one in beside if np.isfinite(one.slope_variance)]
-    return float(np.median(levels)), float(np.median(gains)) if gains else 1.0
+def _noise_of_an_encounter(solution: Solution, beside_reference: bool, days: float) -> np.ndarray:
+    """Return the variances of level and log gain that an encounter of so many days leaves, as past ones had them.
+
+    Without a past one of its kind: two boxes have twice the noise of one beside a reference.
+    """
+    references = solution.system.graph.references
+    own = [one for one in solution.relations if (one.encounter.other in references) == beside_reference]
+    factor = 1.0 if own else 0.5 if beside_reference else 2.0
+    rates = []
+    for one in own or solution.relations:
+        pairs_in_days = one.pairs / 24
+        rates.append((one.level_variance * pairs_in_days, one.slope_variance / one.slope**2 * pairs_in_days))
+    usual = factor * np.median(rates, axis=0) / days
+    return np.square(solution.deviations.get(BESIDE, (0.0, 0.0))) + np.minimum(usual, 1e6)
