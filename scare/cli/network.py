@@ -21,7 +21,7 @@ from scare.data.sites import read_places, read_sites
 from scare.data.tables import open_table
 from scare.errors import DataError, UsageError
 from scare.files import replacing
-from scare.report.network_page import describe_age, describe_path, make_network_page
+from scare.report.network_page import describe_age, describe_path, make_map, make_network_page
 from scare.schema import load_json, read_toml
 from scare.upkeep.network.calibrators import as_it_reads, for_box
 from scare.upkeep.network.encounters import EncounterRules
@@ -137,7 +137,7 @@ def solve(
             note(f"{len(rows) - len(shown)} more boxes are in {out / 'network.json'}.")
     for doubt in network.doubts:
         note(f"Doubtful: {doubt.sentence}.")
-    note(f"Wrote {len(rows)} calibrators, models.csv, network.json and network.html to {out}.")
+    note(f"Wrote {len(rows)} calibrators, models.csv, network.json, network.html and network.svg to {out}.")
 
 
 @app.command("plan")
@@ -197,12 +197,13 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder that scare networ
       scare network report out/network
     """
     _write_page(load_json(folder / "network.json"), folder)
-    note(f"Wrote {folder / 'network.html'}, which opens in any browser, even offline.")
+    note(f"Wrote {folder / 'network.html'}, which opens in any browser, even offline, and network.svg, its map.")
 
 
 def _write_page(described: dict[str, Any], out: Path) -> None:
-    with replacing(out / "network.html") as temporary:
-        temporary.write_text(make_network_page(described), encoding="utf-8")
+    for name, text in (("network.html", make_network_page(described)), ("network.svg", make_map(described))):
+        with replacing(out / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 def _solve(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import cos, radians
 from typing import Any
 
+from markupsafe import Markup
+
 from scare import __version__
 from scare.data.quantities import display_unit
 from scare.report.blocks import Block, Note, ReportTable, number, render
@@ -12,7 +14,9 @@ from scare.report.page import style
 
 WIDTH, MARGIN = 640.0, 36.0
 LEAST_DEGREES = 0.002  # of latitude: a network at one site gets a map, too
-LEVELS = (0.5, 1.0)  # of the usual uncertainty (median): better, usual, worse
+FAR = 1.25  # times the fleet's median uncertainty, up or down: another colour
+GOOD, USUAL, BAD = "#6a994e", "#e9c46a", "#d1495b"
+MOST_LABELS = 60  # marks on a map that are still named
 NO_PATH = "no path to a reference: the fleet's mean"
 
 
@@ -24,13 +28,13 @@ class Mark:
     y: float
     radius: float
     kind: str
+    colour: str
     label: str
     words: str
 
 
 def make_network_page(network: Mapping[str, Any]) -> str:
     """Render a network as in `network.json`."""
-    marks, lines, height = _draw(network)
     unit = display_unit(network["unit"]) if network["unit"] else ""
     blocks: list[Block] = [
         ReportTable(
@@ -59,15 +63,19 @@ def make_network_page(network: Mapping[str, Any]) -> str:
             (number(boxes[0]["uncertainty"]) if boxes else "", "worst uncertainty"),
             (str(len(network["doubts"])), "doubts"),
         ],
-        marks=marks,
-        lines=lines,
-        width=WIDTH,
-        height=round(height),
+        map=Markup(make_map(network)),
         boxes=blocks,
         doubts=doubts,
         version=__version__,
         css=style(),
     )
+
+
+def make_map(network: Mapping[str, Any]) -> str:
+    """Draw a network as in `network.json` as an SVG that needs nothing else."""
+    marks, lines, height = _draw(network)
+    labels = len(marks) <= MOST_LABELS
+    return render("network_map.svg", marks=marks, lines=lines, width=round(WIDTH), height=round(height), labels=labels)
 
 
 def describe_path(box: Mapping[str, Any]) -> str:
@@ -129,18 +137,18 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
     ordered = sorted(box["uncertainty"] for box in network["boxes"])
     usual = ordered[len(ordered) // 2] if ordered else 1.0
     marks = [
-        Mark(*places[one["name"]], 6, "reference", one["name"], f"reference {one['name']}")
+        Mark(*places[one["name"]], 6, "reference", "", one["name"], f"reference {one['name']}")
         for one in network["references"]
         if one["name"] in places
     ]
     for box in network["boxes"]:
         if box["device"] in places:
             relative = box["uncertainty"] / usual if usual else 1.0
-            kind = "good" if relative < 1 / 1.25 else "fair" if relative <= 1.25 else "bad"
+            colour = GOOD if relative < 1 / FAR else USUAL if relative <= FAR else BAD
             words = (
                 f"{box['device']}: ±{number(box['uncertainty'])}, {describe_age(box['age_days'])}, {describe_path(box)}"
             )
-            marks.append(Mark(*places[box["device"]], 4 + 3 * min(relative, 3.0), kind, box["device"], words))
+            marks.append(Mark(*places[box["device"]], 4 + 3 * min(relative, 3.0), "box", colour, box["device"], words))
     pairs = {
         (one["box"], one["other"])
         for one in network["encounters"]

@@ -143,24 +143,28 @@ def set_line(
 ) -> Calibrator:
     """Return the calibrator with a correction found elsewhere: the truth is intercept + gain · calibrated value.
 
-    It takes the place of what sessions have learned. `facts` say where it comes from; `revert` undoes it, and a later
-    session continues from it. Intervals become `widening` times as wide as after training.
+    It comes on top of what sessions have learned. `facts` say where it comes from; `revert` undoes both, and a later
+    session continues from them. Intervals become `widening` times as wide.
     """
-    shipped = revert(calibrator) if STATE in calibrator.facts else calibrator
-    learner = make_learner(shipped)
-    center, scale = float(shipped.inputs.scaling.target.center[0]), float(shipped.inputs.scaling.target.scale[0])
-    learner.state.active[0] = gain - 1
-    learner.state.active[-1] = (intercept + (gain - 1) * center) / scale
-    coefficients = learner.coefficients
-    channels = [channel.name for channel in shipped.inputs.channels[: learner.settings.size - 2]]
-    numbers = zip(("value", *channels, "offset"), coefficients, strict=True)
-    learned = {**facts, "numbers": {name: round(float(number), 6) for name, number in numbers}}
+    target, learner = calibrator.inputs.scaling.target, make_learner(calibrator)
+    center, scale = float(target.center[0]), float(target.scale[0])
+    active = learner.state.active.copy()
+    active *= gain
+    active[0] += gain - 1
+    active[-1] += (intercept + (gain - 1) * center) / scale
+    learner.state.active = active
+    channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.size - 2]]
+    numbers = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
+    known: Any = calibrator.facts.get(LEARNED, {})
+    learned = {**known, **facts, "numbers": {name: round(float(number), 6) for name, number in numbers}}
     stored: dict[str, Any] = {STATE: learner.store().hex()}
-    if shipped.intervals and not shipped.intervals.kept_windows:
-        learned["interval_factor"] = round(widening, 4)
-        stored[SHIPPED_INTERVALS] = asdict(shipped.intervals)
-        shipped = replace(shipped, intervals=shipped.intervals.scaled(widening))
-    return _with_plan(shipped.with_facts(**stored, **{LEARNED: learned}), with_learned(shipped.plan, coefficients))
+    shipped = _shipped_intervals(calibrator)
+    if calibrator.intervals and shipped and not shipped.kept_windows:
+        learned["interval_factor"] = round(widening * known.get("interval_factor", 1.0), 4)
+        stored[SHIPPED_INTERVALS] = asdict(shipped)
+        calibrator = replace(calibrator, intervals=shipped.scaled(learned["interval_factor"]))
+    corrected = with_learned(calibrator.plan, learner.coefficients)
+    return _with_plan(calibrator.with_facts(**stored, **{LEARNED: learned}), corrected)
 
 
 def make_learner(calibrator: Calibrator) -> Learner:

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from scare.data.sites import Sites, read_sites
+from scare.data.sites import Sites, read_places, read_sites
 from scare.errors import DataError, UsageError
 
 STAYS = """site,device,from,to
@@ -65,3 +65,28 @@ def test_a_mistake_in_the_table_is_named(tmp_path: Path, text: str, message: str
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_sites(tmp_path / "none.csv")
+
+
+def test_places_are_read_and_distances_are_those_on_the_globe(tmp_path: Path) -> None:
+    text = "site,latitude,longitude,kind\nAntwerp,51.2194,4.4025,traffic\nBrussels,50.8503,4.3517,\n"
+    places = read_places(write(tmp_path, text))
+    assert places["Antwerp"].kind == "traffic"
+    # By Vincenty's formula on the ellipsoid 41.22 km.
+    assert places["Antwerp"].metres_to(places["Brussels"]) == pytest.approx(41_220, rel=0.005)
+    assert places["Antwerp"].metres_to(places["Antwerp"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("A,95,4,", "row 2: 'latitude' is '95'; write degrees from -90 to 90"),
+        ("A,51.2,east,", "row 2: 'longitude' is 'east'"),
+        ("A,51.2,nan,", "row 2: 'longitude' is 'nan'"),
+        (",51.2,4,", "row 2: 'site' is empty"),
+        ("A,51.2,4,\nA,51.2,4,", "row 3: site 'A' is named twice"),
+    ],
+)
+def test_a_wrong_place_is_named_with_its_row(tmp_path: Path, row: str, words: str) -> None:
+    path = write(tmp_path, f"site,latitude,longitude,kind\n{row}\n")
+    with pytest.raises(DataError, match=words):
+        read_places(path)

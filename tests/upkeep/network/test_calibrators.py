@@ -62,8 +62,10 @@ def test_it_is_undone_and_continued_like_any_update() -> None:
     assert_allclose(again.predict(box)[CALIBRATED].to_numpy(), before)
     continued = update(made, [box]).calibrator.facts[LEARNED]
     assert continued["sessions"] == 2
-    replaced = set_line(made, 1.1, 0.0, {})
-    assert_allclose(replaced.predict(box)[CALIBRATED].to_numpy(), 1.1 * before, rtol=1e-5, atol=1e-4)
+    on_top = set_line(made, 1.1, 2.0, {}, widening=2.0)
+    assert_allclose(on_top.predict(box)[CALIBRATED].to_numpy(), 1.1 * after + 2.0, rtol=1e-5, atol=1e-4)
+    assert on_top.intervals is not None
+    assert on_top.intervals.above == (6.0,)
 
 
 def test_it_runs_in_c(tmp_path: Path) -> None:
