@@ -26,6 +26,7 @@ DEFAULT_PORTS = {True: 8883, False: 1883}  # ports of MQTT with TLS and without
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 # Environment variables that hold the secrets.
 PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"
+WEBHOOK = "SCARE_ALERT_WEBHOOK"
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,27 @@ class Files:
 
 
 @dataclass(frozen=True)
+class AlertSettings:
+    """When a device counts as silent, and where alerts go: an address to POST them to, and MQTT (`publish`).
+
+    `body` are the keys of the JSON that is posted, with {device}, {about}, {state}, {model}, {time} and {sentence}
+    replaced; without it all of them are posted.
+    """
+
+    silent_steps: Positive = 10.0
+    webhook_file: str = ""
+    body: Mapping[str, Text] = field(default_factory=dict)
+    publish: bool = True
+
+    def address(self) -> str:
+        """Return the address of the webhook, which is a secret; empty without one."""
+        found = secret(self.webhook_file, WEBHOOK)
+        if found and not found.startswith(("http://", "https://")):
+            raise UsageError("the address of the webhook does not begin with http:// or https://")
+        return found
+
+
+@dataclass(frozen=True)
 class LiveLimits:
     """Limits on devices and queued readings, the seconds between snapshots, and what is made of times."""
 
@@ -210,6 +232,7 @@ class Config:
     kafka: Kafka | None = None
     http: Http | None = None
     files: Files | None = None
+    alerts: AlertSettings | None = None
     limits: LiveLimits = LiveLimits()
 
     def __post_init__(self) -> None:
@@ -299,6 +322,7 @@ def read_config(path: Path | str) -> Config:
         kafka=resolve(config.kafka, "certificate_authority", "password_file"),
         http=resolve(config.http, "token_file", "certificate", "key"),
         files=resolve(config.files, "folder"),
+        alerts=resolve(config.alerts, "webhook_file"),
     )
 
 

@@ -72,6 +72,11 @@ class Fleet:
     def __contains__(self, device: str) -> bool:
         return device in self._models
 
+    @property
+    def devices(self) -> dict[str, str]:
+        """The calibrator's name of each admitted device."""
+        return dict(self._models)
+
     def route(self, device: str) -> str:
         """Return the name of the calibrator that reads this device."""
         if name := choose_route(self._routes, device):

@@ -14,6 +14,7 @@ import polars as pl
 from scare.data.quantities import display_unit
 from scare.errors import DataError, UsageError
 from scare.extras import require
+from scare.live.alerts import Alerts
 from scare.live.arrivals import Delivery
 from scare.live.config import Config, Kafka
 from scare.live.day_files import ParquetFiles, as_table
@@ -51,6 +52,7 @@ class Gateway:
         self._kafka_sink: KafkaSink | None = None
         self._mqtt_source: MqttSource | None = None
         self._pollers: list[Poller] = []
+        self._alerts: Alerts | None = None
         with ExitStack() as opened:
             self._wire(config, opened)
             self._opened = opened.pop_all()  # an error above closes what was opened
@@ -65,6 +67,12 @@ class Gateway:
                 discovery = Discovery(prefix, config.mqtt.publish, self.models.calibrators)
             self._mqtt_sink = MqttSink(config.mqtt, self.monitor, discovery)
             opened.callback(self._mqtt_sink.close)
+        if config.alerts:
+            steps = {name: model.inputs.step_seconds for name, model in self.models.calibrators.items()}
+            publish = self._mqtt_sink.publish_alert if self._mqtt_sink else None
+            file = Path(config.state) / "alerts.json"
+            self._alerts = Alerts(config.alerts, steps, self.problems, file, publish)
+            opened.callback(self._alerts.close)
         if config.kafka:
             self._wire_kafka(config.kafka, readers[0], opened)
         else:
@@ -80,6 +88,7 @@ class Gateway:
                 self.recent,
                 {name: display_unit(model.target.unit) for name, model in models},
                 {name: model.inputs.step_seconds for name, model in models},
+                self._alerts.counts if self._alerts else dict,
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)
@@ -116,7 +125,7 @@ class Gateway:
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
         """Return where results go: memory (for the page), MQTT, Kafka, and Parquet files in the subfolder `below`."""
-        others = [sink for sink in (self._mqtt_sink, self._kafka_sink) if sink is not None]
+        others = [sink for sink in (self._alerts, self._mqtt_sink, self._kafka_sink) if sink is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
 
@@ -143,6 +152,8 @@ class Gateway:
             self._mqtt_sink.start()
         if self.pipeline is not None:
             self.pipeline.restore()
+            if self._alerts is not None:
+                self._alerts.expect(self.pipeline.devices)
         if self._partitions is not None:
             self._partitions.start()
         if self._mqtt_source is not None:
@@ -153,6 +164,8 @@ class Gateway:
             self.server.start()
         for poller in self._pollers:
             poller.start()
+        if self._alerts is not None:
+            self._alerts.start()
 
     def run(self) -> None:
         """Work until `stop`; finish and save what arrived by then."""

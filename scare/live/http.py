@@ -65,7 +65,8 @@ class LiveStatus:
 
     `problems` by what they are about (clock, disk, broker), `remarks` about devices that send at another step than
     their model's, `backlog` (readings queued), counts, the newest results, the unit of each model's values and its time
-    step in seconds. POSTed readings go to `pipeline`; without one they are refused.
+    step in seconds, and how many devices have an alert, by kind. POSTed readings go to `pipeline`; without one they are
+    refused.
     """
 
     pipeline: Pipeline | None
@@ -76,6 +77,7 @@ class LiveStatus:
     recent: Recent
     units: Mapping[str, str]
     steps: Mapping[str, float]
+    alerts: Callable[[], Mapping[str, int]]
 
 
 class Server:
@@ -311,6 +313,8 @@ def metrics(status: LiveStatus) -> str:
         )
     for name, (text, level) in gauges.items():
         lines += [f"# HELP scare_{name} {text}", f"# TYPE scare_{name} gauge", f"scare_{name} {level}"]
+    lines += ["# HELP scare_alerts Devices with an alert of this kind.", "# TYPE scare_alerts gauge"]
+    lines += [f'scare_alerts{{about="{about}"}} {count}' for about, count in status.alerts().items()]
     problems = status.problems()
     lines += ["# HELP scare_problem Whether /healthz has a problem with this.", "# TYPE scare_problem gauge"]
     lines += [f'scare_problem{{about="{about}"}} {int(about in problems)}' for about in PROBLEMS]

@@ -300,6 +300,10 @@ class MqttSink:
     def keep(self, number: int) -> None:
         """No-op: the broker is durable."""
 
+    def publish_alert(self, topic: str, payload: str) -> None:
+        """Publish an alert on a topic below ours; the broker retains the newest. Not waited for: a thread calls it."""
+        self._client.publish(f"{self._prefix}/{topic}", payload, QOS, retain=True)
+
     def _send(self, result: Result) -> MQTTMessageInfo:
         """Publish a result without waiting, after the discovery message of a new device."""
         if self._discovery is not None:

@@ -358,6 +358,11 @@ class Pipeline:
         self._next_snapshot = self._next_model_poll = 0.0
 
     @property
+    def devices(self) -> dict[str, str]:
+        """The model of each device that has reported, to this process or an earlier one."""
+        return self._fleet.devices
+
+    @property
     def backlog(self) -> int:
         """Readings in the queue."""
         return self._queue.size
