@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from scare.data.quantities import display_unit
 from scare.data.readings import Channel
 from scare.data.tables import open_table
 from scare.errors import DataError
+from scare.report.targets import class_label, why_no_target
 from scare.scorecard.averages import HOUR
 from scare.scorecard.progress import CoLocationProgress, assess_progress
 from scare.scorecard.targets import choose_sets
+from scare.words import plural
 
 
 def progress(
@@ -53,11 +55,24 @@ def progress(
     readings = read_colocation(files, given.config.data, note)
     conditions = _read_conditions(deployment or (), readings[0].channels)
     found = assess_progress(readings, sets, conditions, reference_uncertainty)
+    target = readings[0].reference or Channel("")
+    more = plural(found.go_on_days or 1, "day")
+    advice = f"{'Stop' if found.stop else f'Go on for at least {more}'}: {found.reason}."
+    rows = _summary(found, display_unit(target.unit))
     if as_json:
-        emit(asdict(found))
-        return
-    target = readings[0].reference
-    _show(found, display_unit(target.unit) if target else "")
+        emit({"advice": advice, "summary": rows, **asdict(found)})
+    else:
+        STDOUT.print(advice, markup=False)
+        show_table("The co-location so far", ["", ""], rows)
+    for line in found.missing:
+        note(f"Missing: {line}.")
+    for one in found.assessments:
+        if one.second_hand:
+            note(f"{one.title}: second-hand, {one.second_hand}.")
+    graded = {one.name for one in found.assessments}
+    for target_set in sets:
+        if target_set.name not in graded:
+            note(f"{target_set.title} was not applied. {why_no_target(target, [target_set])}")
 
 
 def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict[str, np.ndarray]:
@@ -77,17 +92,10 @@ def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _show(found: CoLocationProgress, unit: str) -> None:
-    """Print the advice first, then what is behind it."""
-    advice = "Stop" if found.stop else f"Go on for at least {found.go_on_days} days"
-    STDOUT.print(f"{advice}: {found.reason}.", markup=False)
-    rows: list[list[str]] = [
-        ["days", f"{found.days:.1f}"],
-        [
-            "hours with sensor and reference",
-            f"{found.hours:,} of {found.devices} devices ({100 * found.capture:.0f} %)",
-        ],
-    ]
+def _summary(found: CoLocationProgress, unit: str) -> list[list[str]]:
+    """What is behind the advice, in rows of a label and a value."""
+    captured = f"{found.hours:,} of {plural(found.devices, 'device')} ({100 * found.capture:.0f} %)"
+    rows = [["days", f"{found.days:.1f}"], ["hours with sensor and reference", captured]]
     if found.error is not None:
         interval = f"{found.error:.3g} {unit} (80 %: {found.low:.3g} to {found.high:.3g})"
         rows.append(["expected error of hourly means if stopped today", interval])
@@ -97,24 +105,19 @@ def _show(found: CoLocationProgress, unit: str) -> None:
     if found.raw_error is not None:
         rows.append(["error of the sensor as it reads", f"{found.raw_error:.3g} {unit}"])
     rows += [[f"conditions seen: {one.name}", f"{100 * one.share:.0f} %"] for one in found.conditions]
-    rows += _class_rows(found)
-    show_table("The co-location so far", ["", ""], rows)
-    for line in found.missing:
-        note(f"Missing: {line}.")
-    for one in found.assessments:
-        if one.second_hand:
-            note(f"{one.title}: second-hand, {one.second_hand}.")
+    return rows + _class_rows(found)
 
 
 def _class_rows(found: CoLocationProgress) -> list[list[str]]:
     """A row for each device and set of targets: class, uncertainty and how sure."""
-    rows: list[list[Any]] = []
+    rows: list[list[str]] = []
     for one in found.assessments:
         mark = " (second-hand)" if one.second_hand else ""
         for device in one.devices:
             value = device.values.get("uncertainty")
             at = f", U {100 * value:.0f} % at {one.limit:.3g} {display_unit(one.unit)}" if value and one.limit else ""
             beyond = ", extrapolated" if one.beyond(device) else ""
-            reached = f"{device.reached or 'not judged'}{mark}{at}{beyond}; {device.certainty or 'too few averages'}"
+            label = class_label(device.reached, one) if device.reached else "not judged"
+            reached = f"{label}{mark}{at}{beyond}; {device.certainty or 'too few averages'}"
             rows.append([f"{one.title}, {device.device}", reached])
     return rows

@@ -57,6 +57,18 @@ class Deployment:
     remarks: Name = ""
 
 
+def kind_of(name: str) -> str:
+    """How a fact is typed into a form: text, number, date or list.
+
+    >>> kind_of("latitude"), kind_of("begin"), kind_of("photos"), kind_of("place")
+    ('number', 'date', 'list', 'text')
+    """
+    default = getattr(Deployment(), name)
+    if default is None:
+        return "date" if name in ("begin", "end") else "number"
+    return "list" if isinstance(default, tuple) else "text"
+
+
 def read_deployment(path: Path) -> Deployment:
     """Read the facts from a TOML file; a mistake is named with its key."""
     return read_toml(path, Deployment)

@@ -28,8 +28,8 @@ def class_lines(assessments: Sequence[Assessment]) -> list[str]:
             continue
         names = [*one.classes, BELOW_ALL]
         counts = {name: sum(result.reached == name for result in judged) for name in names}
-        reached = ", ".join(f"{_label(name, one)} for {count}" for name, count in counts.items() if count)
-        reached = f"{reached} of {len(judged)} devices" if len(judged) > 1 else _label(judged[0].reached, one)
+        reached = ", ".join(f"{class_label(name, one)} for {count}" for name, count in counts.items() if count)
+        reached = f"{reached} of {len(judged)} devices" if len(judged) > 1 else class_label(judged[0].reached, one)
         sure = sum(result.certain for result in judged)
         how = "sure" if sure == len(judged) else f"{sure} of them sure" if sure else "uncertain"
         beyond = ", extrapolated" if any(map(one.beyond, judged)) else ""
@@ -108,6 +108,13 @@ def _single_device_measures(one: Assessment) -> list[str]:
 
 def _averages(one: Assessment) -> str:
     return {1: "complete hours", 24: "complete days"}.get(one.average_hours, f"complete {one.average_hours} h")
+
+
+def class_label(reached: str, one: Assessment) -> str:
+    """The class that was reached; of a set with a single one, whether all is within its bounds."""
+    if len(one.classes) > 1:
+        return "no class" if reached == BELOW_ALL else reached
+    return "outside" if reached == BELOW_ALL else "within"
 
 
 def together_table(one: Assessment) -> ReportTable:
@@ -228,14 +235,7 @@ def _class(result: TargetResult, one: Assessment, sure: str) -> str | Cell:
     if not result.reached:
         return "not judged"
     kind = {BELOW_ALL: "bad", next(iter(one.classes)): "good"}.get(result.reached, "fair")
-    return Cell(_label(result.reached, one), sure, Badge(kind, "second-hand") if one.second_hand else None)
-
-
-def _label(reached: str, one: Assessment) -> str:
-    """The class that was reached; of a set with a single one, whether all is within its bounds."""
-    if len(one.classes) > 1:
-        return "no class" if reached == BELOW_ALL else reached
-    return "outside" if reached == BELOW_ALL else "within"
+    return Cell(class_label(result.reached, one), sure, Badge(kind, "second-hand") if one.second_hand else None)
 
 
 def _days(result: TargetResult, one: Assessment) -> Badge | None:

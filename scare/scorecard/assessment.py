@@ -36,6 +36,7 @@ SAME_PLACE = 0.05  # share of the mean by which references at one place may diff
 FEWEST = 3  # averages needed for a result
 BELOW_ALL = "none"  # the class of a device that reaches none
 CERTAIN = 0.95  # share of the resamples that reach the class of a result that is certain
+LIKELY = 0.005  # share of the resamples from which a class is named
 LEVEL = (2.5, 97.5)  # percentiles of a 95 % interval
 CURVE_POINTS, CURVE_END = 40, 1.05  # of the uncertainty over concentration, up to so many times limit or highest value
 Interval = tuple[float, float]
@@ -94,10 +95,11 @@ class TargetResult:
             return ""
         if not self.chances:
             return "uncertain: few days"
-        shown = {name: f"{100 * share:.0f} %" for name, share in self.chances.items()}
         if self.certain:
-            return f"sure: {shown[self.reached]}"
-        return f"uncertain: {', '.join(f'{name} {share}' for name, share in shown.items())}"
+            return f"sure: {100 * self.chances[self.reached]:.0f} %"
+        likely = {name: share for name, share in self.chances.items() if share >= LIKELY}
+        named = (f"{'no class' if name == BELOW_ALL else name} {100 * share:.0f} %" for name, share in likely.items())
+        return f"uncertain: {', '.join(named)}"
 
 
 @dataclass(frozen=True)

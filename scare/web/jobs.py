@@ -28,7 +28,15 @@ from scare.web.session_setup import FILES, Selections, Setup
 
 PREVIEW = "scare.web.preview"
 DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # config previewed, config trained with, calibrator
-AFTER_TRAINING = ("report", "measure", "export", "verify", "predict")  # steps that a new calibrator makes outdated
+SITE = "site.toml"  # facts of the deployment
+AFTER_TRAINING = (
+    "report",
+    "pdf",
+    "measure",
+    "export",
+    "verify",
+    "predict",
+)  # steps that a new calibrator makes outdated
 DEFAULT_BOARD = "nano33ble"
 EXAMPLE = "example.csv"
 
@@ -203,7 +211,7 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
     arithmetic = find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32)))
     chosen = str(request.get("board", ""))
     words: tuple[str, ...]
-    if kind in ("together", "train", "report") and setup.missing:
+    if kind in ("together", "progress", "train", "report", "pdf") and setup.missing:
         raise DataError(setup.missing)
     match kind:
         case "look":
@@ -215,6 +223,13 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
         case "together":
             about = {"config": setup.config(), "written": DRAFT}
             return Job(kind, [Command(("--together", DRAFT, *setup.paths), PREVIEW)], about)
+        case "progress":
+            conditions = [find_file(str(name)) for name in request.get("deployment", ())]
+            words = ("progress", *setup.paths, "--config", DRAFT, *_options("deployment", conditions))
+            words += _options("targets", [setup.selections.targets])
+            words += _options("reference-uncertainty", [setup.selections.reference_uncertainty])
+            about = {"config": setup.config(), "written": DRAFT}
+            return Job(kind, [Command((*words, "--json"))], about)
         case "train":
             words = ("train", *setup.paths, "--config", CONFIG, "--out", MODEL, "--json")
             info = Command(("info", MODEL, "--json"))
@@ -222,7 +237,9 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
         case "report":
             fitted = board(setup.selections.board or DEFAULT_BOARD).name
             words = ("score", MODEL, "--data", *setup.paths, "--config", CONFIG, "--board", fitted, "--out", "run")
-            return Job(kind, [Command((*words, "--json")), Command(("report", "run", "--json"))])
+            return Job(kind, [Command((*words, "--json")), _report_command(setup)], _site(setup))
+        case "pdf":
+            return Job(kind, [_report_command(setup, "--pdf")], _site(setup) | {"file": "run/report.pdf"})
         case "measure":
             measured = board(argument).name
             words = ("board", "run", MODEL, "--board", measured, "--arithmetic", arithmetic, "--windows", "1", "--json")
@@ -236,6 +253,23 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
         case "predict":
             return _predict_job(find_file(argument), setup.written(argument))
     raise UsageError(f"There is no step '{kind[:20]}'.")
+
+
+def _report_command(setup: Setup, *more: str) -> Command:
+    """The command that makes the report, with the facts of the deployment."""
+    facts = _options("facts", [SITE if setup.site() else ""])
+    uncertainty = _options("reference-uncertainty", [setup.selections.reference_uncertainty])
+    return Command(("report", "run", *facts, *uncertainty, *more, "--json"))
+
+
+def _site(setup: Setup) -> dict[str, Any]:
+    """The file with these facts, which is written before the command runs."""
+    return {"config": setup.site(), "written": SITE} if setup.site() else {}
+
+
+def _options(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """An option of a command for each value that is not empty."""
+    return tuple(word for value in values if value for word in (f"--{name}", value))
 
 
 def preview_job(name: str, selections: Selections) -> Job:
@@ -261,10 +295,9 @@ def _predict_job(path: str, table_options: Mapping[str, Any]) -> Job:
     """
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
-    options = []
+    options: list[str] = []
     for key, value in table_options.items():
-        for each in value if key == "missing" else [value]:  # --missing is repeated for each code
-            options += [f"--{key.replace('_', '-')}", str(each)]
+        options += _options(key.replace("_", "-"), [str(each) for each in (value if key == "missing" else [value])])
     words = ("predict", MODEL, path, *options, "--out", out, "--json")
     return Job(f"predict:{name}", [Command(words)], {"file": out})
 

@@ -25,6 +25,8 @@ from scare.errors import DataError, ScareError
 from scare.export.package import TARGETS
 from scare.files import PAGES, UPLOT, replacing
 from scare.http_server import AccessGuard, ThreadedServer, error_response
+from scare.report.deployment import LABELS, kind_of
+from scare.scorecard.targets import target_sets
 from scare.web.auth import AccessTokens
 from scare.web.session_setup import FILES
 from scare.web.sessions import LATER, SUFFIXES, Session, SessionRegistry, safe_name
@@ -137,6 +139,8 @@ class SessionHandlers:
                     {"name": target.name, "about": target.about, "in_c": target.in_c} for target in TARGETS.values()
                 ],
                 "units": units(),
+                "facts": [{"name": name, "label": label, "kind": kind_of(name)} for name, label in LABELS.items()],
+                "targets_of_agencies": {name: one.title for name, one in target_sets().items() if not one.type_in},
                 "quantities": [quantity.name for quantity in quantities().values() if not quantity.weather],
                 "zones": ["UTC", *sorted(zone for zone in available_timezones() if zone.startswith(CONTINENTS))],
                 "encodings": ENCODINGS,

@@ -13,6 +13,7 @@ import tomli_w
 
 from scare.data.known_formats import Stamp
 from scare.data.tables import AS_FOUND, TableOptions
+from scare.report.deployment import Deployment
 from scare.schema import Positive, convert
 from scare.windowing.windows import AUTO, WindowLength
 
@@ -25,6 +26,7 @@ Role = Literal["target", "sensor", "temperature", "humidity", "reference", "time
 # How long to train: the keys of [training] that each choice sets.
 LENGTHS: dict[str, dict[str, Any]] = {"quick": {"steps": 300}, "usual": {}, "thorough": {"members": 3}}
 ROLES = get_args(Role)
+EMPTY: tuple[Any, ...] = (None, "", [])  # a fact that is not stated
 BASELINES = ["ridge", "boosting"]  # scored beside the raw reading and linear regression
 
 
@@ -45,6 +47,9 @@ class Selections:
     step: Positive | None = None
     length: Literal["quick", "usual", "thorough"] = "usual"
     board: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)  # of the deployment, as `Deployment` has them
+    reference_uncertainty: str = ""  # u(bs,RM), or the name of the reference analyser
+    targets: str = ""  # sets of targets to grade a co-location by while it runs
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,10 @@ class Setup:
         tables = {"data": data, "split": split, "model": model, "compare": {"beside": BASELINES}}
         return tomli_w.dumps({**tables, **({"training": training} if training else {})})
 
+    def site(self) -> str:
+        """Return the facts of the deployment as the text of a file (TOML)."""
+        return tomli_w.dumps({name: fact for name, fact in self.selections.facts.items() if fact not in EMPTY})
+
     def written(self, file: str) -> dict[str, Any]:
         """Return how a file is written, as selected; a selection for one of the sensor's files holds for all."""
         files = () if file == self.reference_file else self.sensors
@@ -103,9 +112,10 @@ class Setup:
 
 def read_selections(selections: Mapping[str, Any]) -> Selections:
     """Check and convert selections of the page, without the `dates` of sessions in which all files had one order."""
-    return convert(
-        {name: selection for name, selection in selections.items() if name != "dates"}, Selections, "the selections"
-    )
+    known = {name: selection for name, selection in selections.items() if name != "dates"}
+    read = convert(known, Selections, "the selections")
+    convert(read.facts, Deployment, "the facts of the deployment")
+    return read
 
 
 def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:

@@ -53,7 +53,7 @@ export const bar = (share, label) => {
 // What the page calls the options of a command that state how a file is written.
 export const LABELS = {
   timezone: "Time zone", dates: "Dates", skip_rows: "Lines before the header", missing: "Missing codes",
-  encoding: "Character encoding", sheet: "Sheet", stamp: "A time is", quantity: "Pollutant",
+  encoding: "Character encoding", sheet: "Sheet", stamp: "A time is", quantity: "Pollutant", deployment: "Conditions to come", reference_uncertainty: "Uncertainty of the reference",
 };
 
 // A message of a command, with the page's names of its options.

@@ -2,6 +2,7 @@
 import { byId, head, inPage, make, next, refresh, refusal, select } from "./dom.js";
 import { day, duration } from "./duration.js";
 import { chart } from "./charts.js";
+import { showProgress } from "./colocation.js";
 import { number } from "./pages/format.js";
 
 const PARTS = [["train", "training"], ["validation", "validation"], ["test", "test"]];
@@ -11,7 +12,7 @@ const LENGTHS = [["quick", "quick (to try it out)"], ["usual", "normal"], ["thor
 const STEPS = [["", "as they are"], ["60", "1 minute"], ["300", "5 minutes"], ["600", "10 minutes"], ["1800", "30 minutes"], ["3600", "1 hour"]];
 
 export function showParts(element, page, facts) {
-  if (!element.firstChild) element.append(...head(2, "Split the data", "The model learns from one part of the data and is tested on another part that it has never seen."), make("div", { id: "split" }), make("div", { id: "sides" }), make("div", { id: "bands" }), make("div", { id: "settings" }), make("div", { id: "after-2" }));
+  if (!element.firstChild) element.append(...head(2, "Split the data", "The model learns from one part of the data and is tested on another part that it has never seen."), make("div", { id: "split" }), make("div", { id: "sides" }), make("div", { id: "bands" }), make("div", { id: "settings" }), make("div", { id: "stay" }), make("div", { id: "after-2" }));
   const { state } = page, { selections } = state.setup;
   const job = page.job("together"), found = page.results("together")?.[0];
   const fresh = job?.about.config === state.config;
@@ -21,6 +22,7 @@ export function showParts(element, page, facts) {
     job?.state === "running" && make("p", { className: "quiet", role: "status" }, "Reading all rows …"), refusal(job), found && sides(found)]);
   refresh(byId("bands"), [page.of("together"), fresh, job?.state], () => (found && job.state === "done" ? bands(found, selections, page) : []));
   refresh(byId("settings"), [selections.window, selections.step, selections.board, selections.length, found?.step_seconds, found?.window], () => settings(selections, found, page, facts));
+  showProgress(byId("stay"), page, facts);
   refresh(byId("after-2"), [job?.state], () => next(3, "Next: train", job?.state !== "refused"));
 }
 
