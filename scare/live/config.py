@@ -26,7 +26,7 @@ DEFAULT_PORTS = {True: 8883, False: 1883}  # ports of MQTT with TLS and without
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 # Environment variables that hold the secrets.
 PASSWORD, KAFKA_PASSWORD, TOKEN = "SCARE_MQTT_PASSWORD", "SCARE_KAFKA_PASSWORD", "SCARE_HTTP_TOKEN"
-WEBHOOK = "SCARE_ALERT_WEBHOOK"
+WEBHOOK, SENSOR_THINGS_PASSWORD = "SCARE_ALERT_WEBHOOK", "SCARE_SENSOR_THINGS_PASSWORD"
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,26 @@ class Files:
 
 
 @dataclass(frozen=True)
+class SensorThings:
+    """An OGC SensorThings server that gets all values, by the address of its API, such as https://sta.example/v1.1."""
+
+    address: Text
+    user: str = ""
+    password_file: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"https?://[^/]+(/.*)?/v1\.\d/?", self.address):
+            raise UsageError(
+                f"'{self.address}' is not the address of a SensorThings API; it ends with /v1.1, such as"
+                " https://sta.example/v1.1"
+            )
+
+    def password(self) -> str:
+        """Return the user's password, empty without one."""
+        return secret(self.password_file, SENSOR_THINGS_PASSWORD)
+
+
+@dataclass(frozen=True)
 class AlertSettings:
     """When a device counts as silent, and where alerts go: an address to POST them to, and MQTT (`publish`).
 
@@ -232,6 +252,7 @@ class Config:
     kafka: Kafka | None = None
     http: Http | None = None
     files: Files | None = None
+    sensor_things: SensorThings | None = None
     alerts: AlertSettings | None = None
     limits: LiveLimits = LiveLimits()
 
@@ -322,6 +343,7 @@ def read_config(path: Path | str) -> Config:
         kafka=resolve(config.kafka, "certificate_authority", "password_file"),
         http=resolve(config.http, "token_file", "certificate", "key"),
         files=resolve(config.files, "folder"),
+        sensor_things=resolve(config.sensor_things, "password_file"),
         alerts=resolve(config.alerts, "webhook_file"),
     )
 

@@ -25,6 +25,7 @@ from scare.live.messages import Reader, Reading
 from scare.live.mqtt import MqttSink, MqttSource
 from scare.live.pipeline import ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
 from scare.live.recent_results import Recent
+from scare.live.sensor_things import SensorThingsSink
 
 if TYPE_CHECKING:
     from scare.live.kafka import KafkaSink, Partitions
@@ -53,6 +54,7 @@ class Gateway:
         self._mqtt_source: MqttSource | None = None
         self._pollers: list[Poller] = []
         self._alerts: Alerts | None = None
+        self._sensor_things: SensorThingsSink | None = None
         with ExitStack() as opened:
             self._wire(config, opened)
             self._opened = opened.pop_all()  # an error above closes what was opened
@@ -67,6 +69,9 @@ class Gateway:
                 discovery = Discovery(prefix, config.mqtt.publish, self.models.calibrators)
             self._mqtt_sink = MqttSink(config.mqtt, self.monitor, discovery)
             opened.callback(self._mqtt_sink.close)
+        if config.sensor_things:
+            self._sensor_things = SensorThingsSink(config.sensor_things, self.models.calibrators, self.monitor)
+            opened.callback(self._sensor_things.close)
         if config.alerts:
             steps = {name: model.inputs.step_seconds for name, model in self.models.calibrators.items()}
             publish = self._mqtt_sink.publish_alert if self._mqtt_sink else None
@@ -125,7 +130,8 @@ class Gateway:
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
         """Return where results go: memory (for the page), MQTT, Kafka, and Parquet files in the subfolder `below`."""
-        others = [sink for sink in (self._alerts, self._mqtt_sink, self._kafka_sink) if sink is not None]
+        sinks = (self._alerts, self._mqtt_sink, self._kafka_sink, self._sensor_things)
+        others = [sink for sink in sinks if sink is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
 
@@ -137,6 +143,8 @@ class Gateway:
         connections = [connection for connection in (self._mqtt_source, self._mqtt_sink) if connection is not None]
         if not all(connection.is_connected for connection in connections):
             found["broker"] = "there is no connection to the MQTT broker"
+        if self._sensor_things is not None and self._sensor_things.problem:
+            found["sensor_things"] = self._sensor_things.problem
         return found
 
     @property
@@ -173,7 +181,7 @@ class Gateway:
 
     def stop(self) -> None:
         """Let `run` return soon."""
-        for part in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, *self._pollers):
+        for part in (self._mqtt_source, self._mqtt_sink, self._kafka_sink, self._sensor_things, *self._pollers):
             if part is not None:
                 part.stop()
         self._worker.stop()

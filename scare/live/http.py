@@ -56,7 +56,7 @@ OPEN_PATHS = ("/healthz",)  # need no token
 PUBLISH_SECONDS = 30.0  # until accepted readings must have been published
 TICK_SECONDS = 1.0  # time between two events
 POLL_TIMEOUT_SECONDS = 5.0
-PROBLEMS = ("broker", "clock", "disk", "lag")  # what a problem may be about
+PROBLEMS = ("broker", "clock", "disk", "lag", "sensor_things")  # what a problem may be about
 
 
 @dataclass(frozen=True)
