@@ -153,6 +153,9 @@ class Inspection:
         truth, notes = self._choose_reference(quantity, reference)
         channels = tuple(column for column in self.columns if truth is None or column.name != truth.name)
         channels = tuple(column for column in channels if not column.is_reference) or channels
+        if self.table.format:  # what it names comes first, in its order
+            named = [*self.table.format.columns, *(column.name for column in channels)]
+            channels = tuple(sorted(channels, key=lambda column: named.index(column.name)))
         if not channels:
             raise DataError(
                 f"{self.table.path}: no column looks like a sensor's{self.why_left_out}; name them with --channels or"
@@ -304,7 +307,8 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
             replace(column, is_reference=column.name in sure if sure else not column.family) for column in columns
         ]
     notes += _doubts(columns)
-    labels = pl.col(device).cast(pl.String) if device else pl.lit("")
+    as_text = pl.col(device).cast(pl.Int64 if device and _are_whole(frame[device]) else pl.String).cast(pl.String)
+    labels = as_text if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
     texts = [name for name, kind in rest.schema.items() if kind == pl.String]

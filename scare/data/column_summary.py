@@ -31,7 +31,7 @@ from scare.words import plural
 
 TIME_WORDS = {
     *("date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute", "julian", "jday"),
-    *("doy", "yday", "since", "elapsed"),
+    *("doy", "yday", "since", "elapsed", "yr", "mo", "dy"),
 }
 PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
 LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
@@ -51,6 +51,9 @@ STATE_WORDS = {
     "satellites",
     "vbat",
     "vcc",
+    "bv",
+    "battv",
+    "vbatt",
 }
 INDEX_WORDS = {
     "aqi",
@@ -65,6 +68,7 @@ INDEX_WORDS = {
     "score",
     "wärmeindex",
     "aqs",
+    "subaqi",
 }  # computed from concentrations, not measured
 LEFT_OUT = {  # words of names that are never a channel or a reference, by what they are
     **{"a time": TIME_WORDS, "a place": PLACE_WORDS, "a code": LABEL_WORDS, "a row number": ROW_WORDS},
@@ -86,13 +90,17 @@ PART_WORDS = {
     "slope",
     "offset",
     "baseline",
+    "absorption",
 }
 NUMBER_OF = re.compile(r"\b(?:site|station|serial|sample|sr|sl|s|row|unit)[ ._]*no\b", re.IGNORECASE)
 # The quality of another column, such as "calidad_pm25" and "NO2 validity"; air quality is something else.
 QUALITY_OF = re.compile(
     r"^(calidad|quality|qualit[éàa]|valid\w*)[ _.]|(?<!air)[ _.](calidad|quality|qualit[éàa]|valid(ity|ez|ité)?)$", re.I
 )
-FOREIGN_UNIT = re.compile(r"[(\[][^()\[\]]*[/#][^()\[\]]*[)\]]")  # such as (g/kg)
+# Such as (g/kg) and (#/l), but not names of places as in (Globeville/AirNow).
+FOREIGN_UNIT = re.compile(
+    r"[(\[][^()\[\]/]{0,9}(#|/ ?(k?g|c?m[23³²]?|cc|s|sec|h|hr|d|l|L|min|mol))[^()\[\]a-zA-Z]*[)\]]"
+)
 NUMBER_COLUMN = re.compile(r"no\.?", re.IGNORECASE)  # nitric oxide or the number of the row
 LETTERS = {"C": "degC", "F": "degF", "K": "K"}  # units that are one letter, in a row or brackets of their own
 PARAMETER_WORDS = {
@@ -105,7 +113,7 @@ VALUE_NAME = re.compile(
 # Such as "Ref.NO2", "CO(GT)" (ground truth), "PM2.5 FEM" (federal equivalent method) and "fidas_pm10".
 REFERENCE_NAME = re.compile(
     r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b"
-    r"|(?<![a-z])(teom|fidas|dusttrak|grimm|e?bam|t640x?|picarro|fluke|ground.?truth)(?![a-z])"
+    r"|(?<![a-z])(teom|fidas|dusttrak|grimm|e?bam|t640x?|picarro|fluke|airnow|ground.?truth)(?![a-z])"
 )
 SENTINELS = (
     -32768.0,
@@ -134,6 +142,7 @@ BEYOND_SHARE = 0.01  # of readings beyond it: with more, the column is not what 
 MOST_CODES = 3  # different ones in a column; more are readings
 LEAST_REPEATS = 3  # of a code; in a long column, one row in a thousand
 IMPOSSIBLE = 1e3  # times the range of all other values: a number so far away is no reading even once
+MOMENTS = (1e9, 2e9)  # of this time in Unix seconds
 LONG = 300  # rows in which any sensor goes up and down
 FILLED = 60  # rows on a straight line that is no constant
 LEAST_DISTINCT = 20  # values, among which an isolated one can be a code and not a state
@@ -216,7 +225,7 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     kind = next((kind for kind, names in LEFT_OUT.items() if words(column.name) & names), "")
     kind = "a code" if QUALITY_OF.search(column.name) else kind
     if named and named.family in ("particles", "gas"):
-        kind = "" if kind == "a time" else kind  # such as "O3 one hour average"
+        kind = "" if kind in ("a time", "a place") else kind  # such as "O3 one hour average" and "pm2.5_alt"
         kind = "a code" if NUMBER_OF.search(column.name) else kind
         kind = "the state of the device" if words(column.name) & PART_WORDS else kind
     is_whole = (values == values.round()).all()
@@ -231,6 +240,8 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     may_count = not named or NUMBER_COLUMN.fullmatch(column.name)  # a short file's temperature may rise evenly
     if may_count and usual > 0 and (steps == usual).sum() >= COUNTER_SHARE * len(steps):
         return "a counter"
+    if not named and is_whole and values.is_between(*MOMENTS).all():
+        return "a time"
     is_value = column.name.lower() == "value"
     if not named and not is_value and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
         return "a code"

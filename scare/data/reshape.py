@@ -14,9 +14,9 @@ import polars as pl
 
 from scare.data.cells import is_unit, kind
 from scare.data.packed_files import flat
-from scare.data.quantities import find_quantity
+from scare.data.quantities import Conversion, conversion, find_quantity, find_unit
 from scare.data.time_text import is_clock, parse, shape_of
-from scare.words import plural
+from scare.words import listed, plural
 
 LINE = " line"
 NAME_COLUMN = re.compile(
@@ -45,6 +45,8 @@ HOUR_COLUMN = re.compile(
 )
 HOUR_WORDS = {"mid": 0, "midnight": 0, "noon": 12}
 FLAG_COLUMN = re.compile(r"v_?(\d{1,2})", re.IGNORECASE)
+TENTHS, SIGNED = r"^([+-]?\d{4,5}),[0-9A-Z]$", r"^[+-]\d{4,5},[0-9A-Z]$"
+VALUE_WORD = re.compile(r"value|conc|sample measurement|wert|valor|valeur", re.IGNORECASE)
 BAD_FLAGS = ("N", "0", "-1", "0.0")
 MONITOR = "monitor"  # the column that tells monitors of one file apart
 SITE_PARTS = ("state code", "county code", "site num", "site id", "poc")  # of an instrument in the files of the US EPA
@@ -54,6 +56,7 @@ PARTS = {  # of a time in columns without names, and what their numbers may be
     ),
     ("year", "month", "day", "hour"): ((1970, 2100), (1, 12), (1, 31), (0, 24)),
     ("year", "day of year", "hhmm"): ((1970, 2100), (1, 366), (0, 2400)),
+    ("date", "hhmm"): ((19_700_101, 21_001_231), (0, 2400)),
 }
 SERIES = 200  # most quantities that a long table has
 
@@ -72,14 +75,19 @@ def reshape(
 ) -> Reshaped | None:
     """Reshape a table of text to one row per time; None if it already is. `codes` are names of quantities and units."""
     done: Reshaped | None = None
+    frame = _without_headers(frame)
     for step in (
+        _join_blocks,
         _open_messages,
         _name_parts,
         _name_pairs,
+        _scale_tenths,
+        _fill_dates,
         _date_clocks,
         _stack_hours,
         _name_monitors,
         _stack_stations,
+        _share_units,
         _spread_names,
     ):
         changed = step(done.frame if done else frame, remarks, codes or {})
@@ -87,6 +95,50 @@ def reshape(
             notes = (*(done.notes if done else ()), *changed.notes)
             done = Reshaped(changed.frame, notes, {**(done.units if done else {}), **changed.units})
     return done
+
+
+def _without_headers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out comments and headers that come again unchanged, as before each series of an InfluxDB file."""
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    if len(texts) < 2:
+        return frame
+    again = pl.sum_horizontal((pl.col(name) == name).fill_null(False) for name in texts)
+    others = pl.sum_horizontal((pl.col(name) != name).fill_null(False) for name in texts)
+    is_comment = pl.col(texts[0]).str.starts_with("#").fill_null(False)
+    return frame.filter(~is_comment, ~((again > 1) & (others == 0)))
+
+
+def has_blocks(frame: pl.DataFrame) -> bool:
+    """Whether a row repeats the name of the first column, and other names than the header's stand beside it."""
+    first, *others = (name for name in frame.columns if name != LINE)
+    again = frame.filter(pl.col(first) == first) if frame.schema[first] == pl.String else frame.clear()
+    return any(row[name] and row[name] != name for row in again.head(SERIES).rows(named=True) for name in others)
+
+
+def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Join tables that stand one below the other, each with a header, by the columns that all of them have.
+
+    Rows of a table that has only columns of the first, in another order, are appended.
+    """
+    if not has_blocks(frame):
+        return None
+    first = next(name for name in frame.columns if name != LINE)
+    block = (pl.col(first) == first).fill_null(False).cum_sum()
+    top, *below = frame.with_columns(block.alias(" block")).partition_by(
+        " block", maintain_order=True, include_key=False
+    )
+    for part in below:
+        header = part.drop(LINE).row(0, named=True)
+        keys = [name for name, again in header.items() if again == name]
+        named = {name: again for name, again in header.items() if again and again != name}
+        rows = part.slice(1).select(LINE, *keys, *named).rename(named)
+        if {*named.values()} <= {*top.columns}:
+            top = pl.concat([top, rows], how="diagonal")
+            continue
+        rows = rows.drop(LINE).unique(keys, keep="first", maintain_order=True)
+        top = top.join(rows, on=keys, how="full", coalesce=True, nulls_equal=True, maintain_order="left_right")
+    top = top.with_columns(pl.col(LINE).forward_fill())
+    return Reshaped(top, (f"{len(below) + 1} tables that stand one below the other are joined by '{first}'.",))
 
 
 def _open_messages(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
@@ -145,18 +197,88 @@ def _name_parts(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
     numbers = [frame[name].cast(pl.Int64, strict=False) for name in names[:8]]
     for parts, limits in PARTS.items():
         for i in range(len(numbers) - len(parts) + 1):
+            if parts[0] == "date" and not all(map(shape_of, frame[names[i]].drop_nulls().unique())):
+                continue
             within = [column.is_between(*some) for column, some in zip(numbers[i:], limits, strict=False)]
             times = pl.DataFrame(numbers[i : i + len(parts)]).n_unique()
-            if all(not hour.null_count() and hour.all() for hour in within) and 2 * times > frame.height:
+            is_clock = parts[-1] != "hhmm" or _are_hours_and_minutes(numbers[i + len(parts) - 1])
+            if is_clock and all(not hour.null_count() and hour.all() for hour in within) and 2 * times > frame.height:
                 renamed = dict(zip(names[i:], parts, strict=False))
                 note = f"The columns {i + 1} to {i + len(parts)} are read as {', '.join(parts)}."
                 return Reshaped(frame.rename(renamed), (note,))
     return None
 
 
+def _are_hours_and_minutes(numbers: pl.Series) -> bool:
+    """Whether numbers such as 5, 100 and 1530 are clocks, and not hours or minutes of the day alone."""
+    return bool((numbers % 100 < 60).all()) and bool((numbers > 60).any())
+
+
 def _are_numbers(column: pl.Series) -> bool:
     cells = column.drop_nulls().head(50).to_list()
     return bool(cells) and all(kind(cell) == "number" for cell in cells)
+
+
+def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Read cells such as +0213,1 of NOAA's hourly files: tenths, then a quality code; 3 and 7 are errors."""
+    cells = {name: frame[name].drop_nulls().head(50) for name in frame.columns if name != LINE}
+    tenths = [name for name, some in cells.items() if len(some) and some.str.contains(TENTHS).all()]
+    if not any(cells[name].str.contains(SIGNED).all() for name in tenths):
+        return None
+    numbers = pl.col(tenths).str.extract(TENTHS, 1).cast(pl.Float64)
+    is_missing = pl.col(tenths).str.contains(r"^\+?9{4,5},|,[37]$")
+    scaled = frame.with_columns(pl.when(~is_missing).then((numbers / 10).cast(pl.String)))
+    note = f"{listed(tenths)} {'holds' if len(tenths) == 1 else 'hold'} tenths with a code of their quality."
+    return Reshaped(scaled, (note,))
+
+
+def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Give clocks without a date that of the row above, as where a date stands only in the first row of its day."""
+    columns = [frame[name] for name in frame.columns if name != LINE]
+    clocks = [one for one in columns if len(some := one.drop_nulls().head(20)) and all(map(is_clock, some))]
+    dates = [
+        one for one in columns if one.null_count() and _are_times(one) and one.name not in {c.name for c in clocks}
+    ]
+    holes = [one for one in dates if one[0] is not None]
+    if not clocks or len(holes) != 1 or holes[0].null_count() - clocks[0].null_count() < frame.height / 5:
+        return None
+    name = holes[0].name
+    note = f"Rows without a date in '{name}' have that of the row above."
+    return Reshaped(frame.with_columns(pl.col(name).forward_fill()), (note,))
+
+
+def _share_units(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+    """Convert values to the most frequent unit of their quantity, where a column of units names several of one kind."""
+    columns = [name for name in frame.columns if name != LINE]
+    unit = next((name for name in columns if UNIT_COLUMN.fullmatch(name)), "")
+    values = [name for name in columns if VALUE_WORD.search(name) and _are_numbers(frame[name])]
+    if not unit or not values:
+        return None
+    name = next((one for one in columns if NAME_COLUMN.fullmatch(one) and one != unit), unit)
+    named = frame.select(pl.lit("") if name == unit else pl.col(name), pl.col(unit)).drop_nulls()
+    named.columns = ["name", "unit"]
+    usual: dict[str, str] = {}
+    steps: dict[tuple[str, str], Conversion] = {}
+    for quantity, text in (
+        named.group_by("name", "unit").len().sort("len", descending=True).select("name", "unit").rows()
+    ):
+        main = usual.setdefault(quantity, text)
+        step = conversion(find_unit(text), find_unit(main)) if text != main else None
+        if step and find_unit(text) != find_unit(main):
+            steps[quantity, text] = step
+    if not steps:
+        return None
+    converted = frame
+    for (quantity, text), step in steps.items():
+        here = (pl.col(unit) == text) & ((pl.col(name) == quantity) if name != unit else True)
+        other = [
+            (pl.col(one).cast(pl.Float64, strict=False) * step.gain + step.offset).cast(pl.String).alias(one)
+            for one in values
+        ]
+        changed = converted.filter(here).with_columns(*other, pl.lit(usual[quantity]).alias(unit))
+        converted = pl.concat([converted.filter(~here.fill_null(False)), changed])
+    texts = listed([f"{text} to {usual[quantity]}" for quantity, text in steps])
+    return Reshaped(converted.sort(LINE, maintain_order=True), (f"Values are converted from {texts}.",))
 
 
 def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
@@ -183,7 +305,8 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     clock = parse("2000-01-01 " + frame[clocks[0]].fill_null("0:00"), shape_of("2000-01-01 00:00") or shape)["time"]
     days = (clock.diff().dt.total_seconds() < -43_200).fill_null(False).cum_sum()
     dates = pl.select((pl.lit(date) + pl.duration(days=pl.lit(days))).dt.to_string("%Y-%m-%d").alias("start date"))
-    note = f"The date of the first row is {date:%Y-%m-%d}, from '{text}' before the table."
+    where = "in the file's name" if text == remarks[-1] else "before the table"
+    note = f"The date of the first row is {date:%Y-%m-%d}, from '{text}' {where}."
     return Reshaped(pl.concat([frame, dates], how="horizontal"), (note,))
 
 

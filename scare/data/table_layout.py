@@ -56,7 +56,8 @@ def join_broken(lines: Sequence[str]) -> list[str]:
     """
     joined = list(lines)
     for i in range(len(lines) - 1):
-        if OPEN_QUOTE.search(joined[i]) and lines[i + 1].count('"') < 2:
+        is_open = joined[i].count('"') % 2 and OPEN_QUOTE.search(joined[i])
+        if is_open and lines[i + 1].count('"') < 2:
             joined[i : i + 2] = ["", f"{joined[i].rstrip()} {lines[i + 1].strip()}"]
     return joined
 
@@ -174,7 +175,7 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
     """Score how much a row looks like a header.
 
     The score is the share of columns with a distinct name, where a number counts half, plus ½ if the time column has a
-    time word. It is less if the row does not fit the width or is a comment.
+    time word. It is less if the row does not fit the width or is a comment that has no name for each column.
     """
     cells = [cell for cell in row if cell]
     times = [i for i, what in enumerate(columns) if what == "time"]
@@ -188,7 +189,7 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
     filled = sum(what != "" for what in columns) or width
     fits = filled <= len(row) <= width + 1 or len(cells) >= filled
     share = min(1.0, (len(names) + len(hours) + len(numbers) / 2) / max(filled, 1))
-    is_comment = row[0].startswith("#") and row[0] != "#"
+    is_comment = row[0].startswith("#") and row[0] != "#" and len(texts) < width
     return (share * (1 if fits else 0.5) + 0.5 * has_time_word) * (0.3 if is_comment else 1)
 
 

@@ -31,7 +31,7 @@ from scare.data.known_formats import TableFormat, recognise, recognise_row
 from scare.data.packed_files import NAMES as ENCODINGS
 from scare.data.packed_files import Source, find_source, read_records, read_sheets
 from scare.data.parquet_check import check_readable
-from scare.data.reshape import NAME_COLUMN, VALUE_COLUMN, reshape
+from scare.data.reshape import NAME_COLUMN, UNIT_COLUMN, VALUE_COLUMN, VALUE_WORD, has_blocks, reshape
 from scare.data.table_layout import SPACES, Layout, find_delimiter, find_layout, find_spans, join_broken, split
 from scare.errors import DataError, UsageError
 from scare.files import replacing
@@ -46,6 +46,7 @@ MANY_LOST = 10  # rows without a time, that may be a footer
 FEW_STATES, MANY_NUMBERS = 5, 20  # different texts and numbers of a column of numbers with states of the instrument
 EXAMPLES, LONGEST_EXAMPLE = 3, 60  # shown of what could not be read, and characters of each
 TAIL_BYTES, FOOTER_LINES = 4096, 8  # of a file, in which its footer is
+SMALL_FILE = 20_000_000  # bytes, in which a second table is looked for
 SUFFIXES = (  # endings of table files
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".xlsx", ".xls", ".ods", ".dat", ".json"),
 )
@@ -407,8 +408,10 @@ def _finish(table: TableFile) -> TableFile:
     if head is None:
         return table
     codes = found.codes if found else {}
-    may_change = reshape(head, table.remarks, codes) or _has_later_names(table, head)
-    reshaped = reshape(table.read(table.columns), table.remarks, codes) if may_change else None
+    dated = re.search(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)", table.path.name)
+    remarks = (*table.remarks, "-".join(dated.groups()) if dated else "")
+    may_change = reshape(head, remarks, codes) or _has_later_names(table, head) or _has_blocks(table)
+    reshaped = reshape(table.read(table.columns), remarks, codes) if may_change else None
     if reshaped:
         columns = tuple(name for name in reshaped.frame.columns if name != LINE)
         units = {**table.units, **reshaped.units}
@@ -419,12 +422,24 @@ def _finish(table: TableFile) -> TableFile:
 
 
 def _has_later_names(table: TableFile, head: pl.DataFrame) -> bool:
-    """Whether a table with one value a row, of which the first rows name one quantity, names others further on."""
-    if not any(map(VALUE_COLUMN.fullmatch, head.columns)):
+    """Whether a table of values, of which the first rows name one quantity or unit, names others further on."""
+    if not any(map(VALUE_WORD.search, head.columns)):
         return False
-    names = [name for name in head.columns if NAME_COLUMN.fullmatch(name) and head[name].n_unique() == 1]
+    named = (name for name in head.columns if NAME_COLUMN.fullmatch(name) or UNIT_COLUMN.fullmatch(name))
+    names = [name for name in named if head[name].drop_nulls().n_unique() == 1]
     blocks = (batch.select(names) for batch in table.batches(names)) if names else ()
-    return any((block[name] != head[name][0]).any() for block in blocks for name in names)
+    return any((block[name] != head[name].drop_nulls()[0]).any() for block in blocks for name in names)
+
+
+def _has_blocks(table: TableFile) -> bool:
+    """Whether tables with headers of their own stand one below the other, in a sheet or a text that is not large."""
+    if table.frame is not None:
+        return has_blocks(table.frame)
+    if not table.delimiter or table.path.stat().st_size > SMALL_FILE:
+        return False
+    first = table.columns[0]
+    lines = [line for batch in table.batches([first]) for line in batch.filter(pl.col(first) == first)[LINE]]
+    return bool(lines) and has_blocks(table.read(table.columns))
 
 
 def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
@@ -550,6 +565,8 @@ def _no_table(path: Path, filled: Sequence[str], rows: Sequence[Sequence[str]]) 
 def _find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """Return the decimal sign; raises a DataError for a comma that may also group thousands."""
     found = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
+    if delimiter == ",":  # a number and a code of its quality
+        found = [text for text in found if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
     if found and all(map(THOUSANDS.fullmatch, found)):
         for column in zip_longest(*rows, fillvalue=""):
             grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()

@@ -73,7 +73,9 @@ DIGITS = (
     r"(?:[t _-]?(?P<H>\d\d)(?::?(?P<M>\d\d)(?::?(?P<S>\d\d)(?:\.(?P<f>\d+))?)?)?" rf"(?: ?(?P<p>[ap])m)? ?{ZONE}?)?"
 )
 SHAPES = {
-    "year first": rf"(?P<y>\d{{4}})[-/. 年](?P<m>\d{{1,2}})[-/. 月](?P<d>\d{{1,2}})日?(?:{GLUE}{CLOCK})?",
+    # Of an interval, such as 2026-01-31T12:00/2026-01-31T13:00, the beginning.
+    "year first": r"(?P<y>\d{4})[-/. 年](?P<m>\d{1,2})[-/. 月](?P<d>\d{1,2})日?"
+    rf"(?:{GLUE}{CLOCK}(?:/\d{{4}}-\S+)?)?",
     "digits": rf"(?P<y>(?:19|20)\d\d)(?P<m>\d\d)(?P<d>\d\d){DIGITS}",
     "year last": rf"{WEEKDAY}(?P<d>\d{{1,2}})[-/.](?P<m>\d{{1,2}})[-/.](?P<y>\d{{4}}|\d\d)(?:{GLUE}{CLOCK})?",
     "month name": rf"{WEEKDAY}(?P<d>\d{{1,2}})[-/., ]*(?P<m>{NAMED})[-/., ]*(?P<y>\d{{4}}|\d\d)(?:{GLUE}{CLOCK})?",
@@ -89,6 +91,7 @@ OF_DAY = re.compile(
     re.IGNORECASE,
 )
 QUOTES = " \t'\"="
+SPACES = r"[\s\u00a0\u202f]+"  # of any kind and number, as before AM and PM
 # Halves of the day that stand before the clock, in Korean, Chinese and Japanese.
 MORNING_MARKS = (
     (r"(?:오전|上午|午前) ?(\d{1,2}(?::\d{1,2}){1,2})", "${1} AM"),
@@ -117,11 +120,11 @@ def shape_of(text: str) -> TimeShape | None:
     >>> shape_of("07/08/25 01:06:00 PM"), shape_of("12.5")
     (TimeShape(name='year last', has_clock=True, has_zone=False), None)
     """
-    text = text.strip(QUOTES)
+    text = re.sub(SPACES, " ", text).strip(QUOTES)
     if not text.isascii():
         for half, clock in MORNING_MARKS:
             text = re.sub(half, clock.replace("${1}", r"\1"), text)
-    if not 6 <= len(text) <= 50 or not any(sign.isdigit() for sign in text):
+    if not 6 <= len(text) <= 60 or not any(sign.isdigit() for sign in text):
         return None
     for name, pattern in PATTERNS.items():
         if found := pattern.fullmatch(text):
@@ -135,7 +138,7 @@ def is_clock(text: str) -> bool:
     >>> is_clock("18:00"), is_clock("18.00.00"), is_clock("12:10a"), is_clock("18.5")
     (True, True, True, False)
     """
-    return bool(OF_DAY.fullmatch(text.strip(QUOTES)))
+    return bool(OF_DAY.fullmatch(re.sub(SPACES, " ", text).strip(QUOTES)))
 
 
 def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFrame:
@@ -145,7 +148,7 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     [(datetime.datetime(2026, 1, 1, 0, 0), 60), (None, None)]
     """
     # In one chunk: Polars 2.1 panics in `pl.format` of several.
-    plain = texts.rechunk().str.strip_chars(QUOTES).str.replace_all("  +", " ")
+    plain = texts.rechunk().str.replace_all(SPACES, " ").str.strip_chars(QUOTES)
     for pattern, standard in MORNING_MARKS:
         plain = plain.str.replace(pattern, standard)
     parts = plain.str.extract_groups(shape.pattern).struct.unnest()

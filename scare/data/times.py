@@ -57,6 +57,7 @@ PART_WORDS: dict[str, str] = {  # columns that hold a part of the time
     **{"day of year": r"^(doy|jday|julian(_?\s?day)?|day[_ ]?of[_ ]?year|yday|year_?\s?day|jul|jd)$"},
     **{"minute": r"^(minute|minuto|min|mn)$", "second": r"^(second|sekunde|segundo|sec)$"},
 }
+ZONE_CLOCK = re.compile(r"(?:[acemp]?st|utc|gmt|lst)(?: ?time)?", re.IGNORECASE)  # hours and minutes, named by a zone
 DATE_AND_CLOCK_WORDS = {
     *("date", "time", "datum", "zeit", "uhrzeit", "fecha", "hora", "tag", "stunde"),
     *("yyyy", "mm", "dd", "hh", "ss"),
@@ -158,7 +159,8 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
         columns = tuple(filter(None, (parts["year"], parts["month"], parts["day"], clock, minute)))
         yield rank(3 if clock else 5, columns), columns
     elif parts["year"] and parts["day of year"]:
-        clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "")
+        zoned = (name for name, one in holds.items() if one == "number" and ZONE_CLOCK.fullmatch(name))
+        clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "") or next(zoned, "")
         columns = tuple(filter(None, (parts["year"], parts["day of year"], clock)))
         yield rank(3 if clock else 5, columns), columns
     for name, what in holds.items():
@@ -217,8 +219,9 @@ def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
         date = date.str.replace(r"^(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3")
     rest = [other.str.replace(day, "$1").str.replace(r"\.0$", "") for other in others]
     for i, name in enumerate(map(str.lower, columns[1:])):
-        if re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
-            four = rest[i].str.zfill(4) if re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
+        is_zoned = ZONE_CLOCK.fullmatch(name)
+        if is_zoned or re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
+            four = rest[i].str.zfill(4) if is_zoned or re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
             rest[i] = four.str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
         elif re.search(PART_WORDS["minute"], name):
             rest[i - 1 : i + 1] = [pl.format("{}:{}", rest[i - 1], rest[i].str.zfill(2))]
@@ -630,10 +633,13 @@ def parse_times(
 
 
 def _refuse_other_order(rows: pl.DataFrame, table: TableFile) -> None:
-    """Raise a DataError if a row repeats the header in another order, as in a file that joins others."""
+    """Raise a DataError if a row repeats the header in another order, as in a file that joins others.
+
+    A word of the header alone does not count: it may stand in the lines before the table of the next station.
+    """
     names = rows.select(cs.string()).columns
-    others = (pl.col(name).is_in([one for one in names if one != name]) for name in names)
-    again = rows.filter(pl.any_horizontal(others)) if len(names) > 1 else rows.clear()
+    others = [pl.col(name).is_in([one for one in names if one != name]).fill_null(False) for name in names]
+    again = rows.filter(pl.sum_horizontal(others) > 1) if len(names) > 1 else rows.clear()
     if again.height:
         place = table.place(again[LINE][0])
         raise DataError(f"{place}: the header comes again, with the columns in another order; split the file there")

@@ -123,7 +123,7 @@ def hours(count: float) -> pl.Expr:
 UNITS = {
     "temperature in °F": Mistake(box(temperature=1.8 * T + 32), "temperature seems to be in °F"),
     "temperature in K": Mistake(box(temperature=T + 273.15), "temperature seems to be in K"),
-    "temperature in tenths": Mistake(box(temperature=10 * T), "temperature is about 10 times as large"),
+    "temperature in tenths": Mistake(box(temperature=10 * T), "temperature seems to be in 0.1 °C instead of °C"),
     "temperature in hundredths": Mistake(box(temperature=100 * T), "temperature is about 100 times as large"),
     "temperature with the wrong sign": Mistake(box(temperature=-T), "OUTSIDE.: temperature is outside"),
     "humidity as a fraction": Mistake(box(humidity=RH / 100), "humidity"),
@@ -285,7 +285,7 @@ COLUMNS = {
     ),
     "two files joined, whose columns differ": Mistake(
         lambda: text(lines(BOX[:800]) + lines(BOX[800:].select("time", "humidity", "pm25", "temperature"))),
-        "line 802: the header comes again, with the columns in another order",
+        "2 tables that stand one below the other",
     ),
     "a column that was sorted by itself": Mistake(box(pm25=PM.sort()), "pm25 never falls .* sorted by itself"),
     "a result, calibrated again": Mistake(
