@@ -1,11 +1,10 @@
 """Air quality indices of calibrated values: the US AQI with NowCast, the European index, and how sure a category is.
 
-    rows with their interval → hourly means → NowCast or 8 hours → category, index, probability of each category
+    rows with their interval → hourly means → NowCast → category, index, probability of each category
 
 The interval of an average is taken to be the average of the intervals, because errors of neighbouring rows are alike
 (docs/intervals.md). A probability is that of a normal distribution with another spread on either side of the value, so
-that the interval has its stated share. EPA's NowCast of ozone needs two weeks of data and a regression; ozone's is the
-mean of the last eight hours here, which is what the daily index is made of.
+that the interval has its stated share. Ozone has a NowCast of its own (`ozone_nowcast`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from scare.calibrator import ozone_nowcast
 from scare.data.quantities import conversion, find_quantity, quantity, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, HIGH, LOW, TIME, TIME_TYPE, Channel
 from scare.errors import UsageError
@@ -29,9 +29,9 @@ from scare.words import suggestion
 
 TABLE = Path(__file__).with_name("air_index.toml")
 HOUR = 3600.0  # s
-COMPLETE = 0.75  # share of its readings that an hour needs, and of its hours that a mean needs
+COMPLETE = 0.75  # share of its readings that an hour needs
 NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5
-HOURS = {"nowcast": NOWCAST_HOURS, "8h": 8, "1h": 1}
+HOURS = {"nowcast": NOWCAST_HOURS, "ozone nowcast": ozone_nowcast.HOURS, "1h": 1}
 UNUSED_LEVEL = 0.9  # of a calibrator without intervals, whose rows have none to read a probability off
 COLUMNS = (CALIBRATED, LOW, HIGH)
 
@@ -41,7 +41,7 @@ class Breakpoints:
     """Where the categories of one pollutant begin; the header of `air_index.toml` explains the fields."""
 
     unit: str
-    averaging: Literal["nowcast", "8h", "1h"]
+    averaging: Literal["nowcast", "ozone nowcast", "1h"]
     step: Amount
     begins: tuple[Finite, ...]
     end: Positive | None = None
@@ -135,7 +135,7 @@ class IndexOf:
         >>> [round(one, 2) for one in pm25.probabilities(9.1, 5.0, 13.2, 0.9)[:3]]
         [0.5, 0.5, 0.0]
         """
-        z = NormalDist().inv_cdf(0.5 + level / 2)
+        z = _half_width(level)
         below, above = max(1e-9, (value - low) / z), max(1e-9, (high - value) / z)
 
         def share_under(edge: float) -> float:
@@ -144,21 +144,21 @@ class IndexOf:
         edges = [-np.inf, *self.points.begins[1:], np.inf]
         return [share_under(end) - share_under(begin) for begin, end in pairwise(edges)]
 
-    def average(self, hours: np.ndarray) -> np.ndarray:
-        """Average hourly values [hours, k], the newest last, NaN for none; NaN if too few are there.
+    def average(self, hours: np.ndarray, level: float = UNUSED_LEVEL) -> np.ndarray:
+        """Average hourly means of value, low and high [hours, 3], the newest last, NaN for none; NaN for too few.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
-        >>> pm25.average(np.array([[10.0]] * 11 + [[20.0]])).round(3)
-        array([15.001])
+        >>> pm25.average(np.array([[10.0, 8.0, 14.0]] * 11 + [[20.0, 16.0, 28.0]])).round(3)
+        array([15.001, 12.001, 21.002])
         """
-        count = HOURS[self.points.averaging]
-        recent = hours[-count:]
+        if self.points.averaging == "ozone nowcast":
+            return ozone_nowcast.ozone_nowcast(hours, _half_width(level))
+        recent = hours[-self.hours :]
+        if self.points.averaging == "1h":
+            return recent[-1]
         known = np.isfinite(recent[:, 0])
-        nothing = np.full(hours.shape[1], np.nan)
-        if self.points.averaging != "nowcast":
-            return recent[known].mean(axis=0) if known.sum() >= COMPLETE * count else nothing
         if known[-3:].sum() < 2:
-            return nothing
+            return np.full(hours.shape[1], np.nan)
         highest, lowest = recent[known, 0].max(), recent[known, 0].min()
         weight = max(LEAST_WEIGHT, lowest / highest) if highest > 0 else 1.0
         weights = weight ** np.arange(len(recent) - 1, -1, -1.0)[known]
@@ -169,7 +169,7 @@ class IndexOf:
 
         The interval contains the truth in a share `level` of cases.
         """
-        value, low, high = (self.gain * self.average(hours)).tolist()
+        value, low, high = self.average(self.gain * hours, level).tolist()
         if not isfinite(value):
             return None
         categories, likely = self.index.categories, list[float]()
@@ -186,6 +186,11 @@ class IndexOf:
     def _truncate(self, concentration: float) -> float:
         step = self.points.step
         return floor(concentration / step + 1e-9) * step if step else concentration
+
+
+def _half_width(level: float) -> float:
+    """The standard deviations on either side of the mean that hold a share of a normal distribution."""
+    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 @dataclass

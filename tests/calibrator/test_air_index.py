@@ -52,9 +52,10 @@ def nowcast(hours: list[float]) -> float:
 
 def test_the_worked_examples_of_epa() -> None:
     """Of the technical assistance document (O3 of 0.07853333 ppm, PM2.5 of 35.9) and of "NowCast formula"."""
-    found = find_index("us-aqi", Channel("O3", "ppm")).read(np.full((8, 3), 0.07853333), 0.9)
-    assert found is not None
-    assert (found.value, found.category) == (126, "unhealthy for sensitive groups")
+    ozone = find_index("us-aqi", Channel("O3", "ppm"))
+    concentration = ozone.gain * 0.07853333
+    assert ozone.value(concentration) == 126
+    assert ozone.index.categories[ozone.place(concentration)] == "unhealthy for sensitive groups"
     assert PM25.value(35.9) == 102
     newest_first = [13, 16, 10, 21, 74, 64, 53, 82, 90, 75, 80, 50]
     average = PM25.average(np.array(newest_first[::-1], float)[:, None])[0]

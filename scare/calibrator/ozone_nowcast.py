@@ -1,0 +1,85 @@
+"""EPA's NowCast of ozone: the mean of the eight hours around the current one, four of which are still to come.
+
+By EPA's white paper and code of 2019 (github.com/USEPA/O3-Nowcast): in the last two weeks, the eight-hour means are
+regressed on the 96 hours up to their centre, and the last 96 hours give the current one. EPA's partial least squares
+has as many components as predictors, and is then ordinary least squares. What EPA leaves open is how far the regression
+may be off: here its standard error of prediction joins the interval of the hours.
+"""
+
+import numpy as np
+
+TWO_WEEKS, FOUR_DAYS = 336, 96  # hours of the regression, and of one of its rows
+BEFORE, AFTER = 4, 4  # hours of a mean: four before the current one; it and three after
+LEAST_OF_MEAN, LEAST_SHARE = 6, 0.75  # hours of a mean, and share of the hours and of the means, that must be there
+LONGEST_GAP = 7  # hours
+RECENT = 3  # hours, one of which must be there
+SURROGATE = 0.85, 4.5  # slope and intercept [ppb] of an eight-hour mean over an hour's, where two weeks are not there
+REACH = 4  # hours on either side from which a missing one is filled
+HOURS = TWO_WEEKS + RECENT - 1
+RANK = 1e-9  # singular values below this share of the largest count as zero
+
+
+def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
+    """Return NowCast, low and high [3] of hourly means [hours, 3] in ppb, the newest last, NaN for none.
+
+    `z` are the standard deviations of the interval's half-width. NaN if the last three hours are missing.
+    """
+    known = np.flatnonzero(np.isfinite(hours[-RECENT:, 0]))
+    if not len(known):
+        return np.full(3, np.nan)
+    end = len(hours) - len(hours[-RECENT:]) + int(known[-1]) + 1
+    recent = hours[max(0, end - TWO_WEEKS) : end]
+    value, error = _foretell(recent[:, 0])
+    near = recent[-BEFORE - AFTER :]
+    below, above = (np.nanmean(np.abs(near[:, side] - near[:, 0])) for side in (1, 2))
+    return np.array([value, max(0.0, value - np.hypot(below, z * error)), value + np.hypot(above, z * error)])
+
+
+def _foretell(hours: np.ndarray) -> tuple[float, float]:
+    """Return the current eight-hour mean and its standard error of prediction, unknown (0) for the surrogate."""
+    known = np.isfinite(hours)
+    slope, intercept = SURROGATE
+    surrogate = slope * float(hours[-1]) + intercept, 0.0
+    if len(hours) < TWO_WEEKS or known.sum() < LEAST_SHARE * TWO_WEEKS or _longest_gap(known) > LONGEST_GAP:
+        return surrogate
+    if not hours[known].any():
+        return 0.0, 0.0
+    rows = np.lib.stride_tricks.sliding_window_view(_fill(hours), FOUR_DAYS)
+    means = np.array([_mean(hours, place) for place in range(FOUR_DAYS - 1, TWO_WEEKS)])
+    usable = np.isfinite(means)
+    if usable.mean() < LEAST_SHARE:
+        return surrogate
+    centre, level = rows[usable].mean(axis=0), means[usable].mean()
+    inverse = np.linalg.pinv(rows[usable] - centre, rcond=RANK)
+    weights = inverse @ (means[usable] - level)
+    newest = rows[-1] - centre
+    left = means[usable] - level - (rows[usable] - centre) @ weights
+    variance = left @ left / (usable.sum() - FOUR_DAYS - 1)
+    leverage = 1 / usable.sum() + np.sum((newest @ inverse) ** 2)
+    return max(0.0, float(level + newest @ weights)), float(np.sqrt(variance * (1 + leverage)))
+
+
+def _mean(hours: np.ndarray, place: int) -> float:
+    """Return the mean of the eight hours around one; NaN if one of them is to come, or too few are there."""
+    eight = hours[place - BEFORE : place + AFTER]
+    there = eight[np.isfinite(eight)]
+    return float(there.mean()) if len(eight) == BEFORE + AFTER and len(there) >= LEAST_OF_MEAN else np.nan
+
+
+def _longest_gap(known: np.ndarray) -> int:
+    """Return the most missing hours in a row."""
+    edges = np.flatnonzero(np.concatenate(([True], known, [True])))
+    return int(np.diff(edges).max()) - 1
+
+
+def _fill(hours: np.ndarray) -> np.ndarray:
+    """Replace missing hours by the weighted mean of those around them; the weight halves with every hour away."""
+    filled, known = hours.copy(), np.isfinite(hours)
+    for place in np.flatnonzero(~known):
+        reach = REACH
+        while known[max(0, place - reach) : place + reach + 1].sum() < 2:
+            reach += 1
+        around = np.arange(max(0, place - reach), min(len(hours), place + reach + 1))
+        around = around[known[around]]
+        filled[place] = np.average(hours[around], weights=0.5 ** np.abs(around - place))
+    return filled
