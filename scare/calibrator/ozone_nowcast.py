@@ -75,7 +75,7 @@ def _longest_gap(known: np.ndarray) -> int:
 def _fill(hours: np.ndarray) -> np.ndarray:
     """Replace missing hours by the weighted mean of those around them; the weight halves with every hour away."""
     filled, known = hours.copy(), np.isfinite(hours)
-    for place in np.flatnonzero(~known):
+    for place in np.flatnonzero(~known).tolist():
         reach = REACH
         while known[max(0, place - reach) : place + reach + 1].sum() < 2:
             reach += 1

@@ -66,7 +66,10 @@ class Gateway:
             discovery = None
             if config.mqtt.home_assistant:
                 prefix = config.mqtt.home_assistant_prefix
-                discovery = Discovery(prefix, config.mqtt.publish, self.models.calibrators)
+                indices = {name: index.of for name, index in self.models.indices.items()}
+                discovery = Discovery(
+                    prefix, config.mqtt.publish, self.models.calibrators, indices, has_sites=bool(config.sites)
+                )
             self._mqtt_sink = MqttSink(config.mqtt, self.monitor, discovery)
             opened.callback(self._mqtt_sink.close)
         if config.sensor_things:

@@ -5,29 +5,43 @@ Keys and spellings follow the documentation of Home Assistant's device-based dis
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from math import floor, log10
 from typing import Any
 
 from scare import __version__
+from scare.calibrator.air_index import IndexOf
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import UNCERTAIN
 from scare.data.quantities import display_unit, find_quantity, spell_unit
 from scare.data.readings import Channel
 from scare.live.messages import topic_level
 from scare.live.pipeline import Result
+from scare.upkeep.drift import DriftState
 
 EXPIRES_AFTER_STEPS = 3  # after this many steps without a result a sensor becomes unavailable
+DIAGNOSTIC = {"entity_category": "diagnostic"}
 MICRO, MU = "\u00b5", "\u03bc"  # two characters that look alike; Home Assistant uses the second
 
 
 class Discovery:
     """Discovery messages of the devices that have reported.
 
-    `prefix` is the topic prefix of discovery, `results` that of results.
+    `prefix` is the topic prefix of discovery, `results` that of results; `indices` are the air quality indices of
+    models that have one.
     """
 
-    def __init__(self, prefix: str, results: str, calibrators: Mapping[str, Calibrator]) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        results: str,
+        calibrators: Mapping[str, Calibrator],
+        indices: Mapping[str, IndexOf] | None = None,
+        has_sites: bool = False,
+    ) -> None:
         self._prefix, self._results, self._calibrators = prefix, results, calibrators
+        self._indices, self._has_sites = indices or {}, has_sites
         self._models: dict[str, str] = {}
         self.birth_topic = f"{prefix}/status"
 
@@ -45,37 +59,79 @@ class Discovery:
     def _message(self, device: str) -> dict[str, str]:
         """Return the discovery message of a device as {topic: payload}."""
         model = self._models[device]
-        config = device_config(device, model, self._calibrators[model], self._results)
+        config = device_config(
+            device, model, self._calibrators[model], self._results, self._indices.get(model), self._has_sites
+        )
         topic = f"{self._prefix}/device/{config['device']['identifiers'][0]}/config"
         return {topic: json.dumps(config, ensure_ascii=False)}
 
 
-def device_config(device: str, model: str, calibrator: Calibrator, prefix: str) -> dict[str, Any]:
-    """Return the discovery config of a device: calibrated value with its interval, raw value, flags."""
+def device_config(
+    device: str,
+    model: str,
+    calibrator: Calibrator,
+    prefix: str,
+    index: IndexOf | None = None,
+    has_sites: bool = False,
+) -> dict[str, Any]:
+    """Return the discovery config of a device: calibrated value and interval, and what is to be known about them."""
     name = f"scare_{object_id(device)}"
-    expires = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
-    target = calibrator.target
-    raw = calibrator.inputs.channels[0]
+    raw, target = _measurement(calibrator.inputs.channels[0]), _measurement(calibrator.target) | _digits(calibrator)
+    components = {
+        "calibrated": _entity("Calibrated", "value_json.calibrated", target),
+        "low": _entity("Low", "value_json.low", target | DIAGNOSTIC),
+        "high": _entity("High", "value_json.high", target | DIAGNOSTIC),
+        "raw": _entity("Raw", "value_json.raw", raw | DIAGNOSTIC),
+        "problem": _entity(
+            "Problem",
+            f"'ON' if value_json.calibrated is none or value_json.flags | bitwise_and({int(UNCERTAIN)}) else 'OFF'",
+            {"platform": "binary_sensor", "device_class": "problem"},
+        ),
+        "flags": _entity("Flags", "value_json.flag_names | join(', ')", DIAGNOSTIC),
+        "watch": _entity("Watch", "value_json.watch", _words([state.label for state in DriftState]) | DIAGNOSTIC),
+        "product": _entity("Model version", "value_json.product", DIAGNOSTIC),
+        **(_index_entities(index) if index else {}),
+        **({"site": _entity("Site", "value_json.site", DIAGNOSTIC)} if has_sites else {}),
+    }
+    always = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
     return {
         "device": {"identifiers": [name], "name": device, "manufacturer": "scare", "model": model},
         "origin": {"name": "scare", "sw_version": __version__},
-        "components": {
-            "calibrated": _sensor(name, "calibrated", "Calibrated", _measurement(target) | expires),
-            "low": _sensor(name, "low", "Low", _measurement(target) | expires | {"entity_category": "diagnostic"}),
-            "high": _sensor(name, "high", "High", _measurement(target) | expires | {"entity_category": "diagnostic"}),
-            "raw": _sensor(name, "raw", "Raw", _measurement(raw) | expires | {"entity_category": "diagnostic"}),
-            "flags": _sensor(name, "flags", "Flags", expires | {"entity_category": "diagnostic"}),
-        },
+        "components": {key: {"unique_id": f"{name}_{key}"} | one | always for key, one in components.items()},
         "state_topic": f"{prefix}/{topic_level(device)}/state",
         "availability": [{"topic": f"{prefix}/status"}],
         "qos": 1,
     }
 
 
-def _sensor(device: str, key: str, name: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the component that shows one key of a result, plus the entries `more`."""
-    shown = "{{ value_json.flag_names | join(', ') }}" if key == "flags" else f"{{{{ value_json.{key} }}}}"
-    return {"platform": "sensor", "unique_id": f"{device}_{key}", "name": name, "value_template": shown, **more}
+def _entity(name: str, template: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the component that shows an expression of a result, plus the entries `more`."""
+    return {"platform": "sensor", "name": name, "value_template": f"{{{{ {template} }}}}", **more}
+
+
+def _index_entities(of: IndexOf) -> dict[str, dict[str, Any]]:
+    """Return the components of an air quality index: its value, if it has values, and its category."""
+    value = {
+        "index": _entity(of.index.title, _of_index("value"), {"device_class": "aqi", "state_class": "measurement"})
+    }
+    category = _entity(f"{of.index.title} category", _of_index("category"), _words(of.index.categories))
+    return (value if of.index.values else {}) | {"index_category": category}
+
+
+def _of_index(key: str) -> str:
+    return f"value_json.index.{key} if value_json.index else none"
+
+
+def _words(options: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of a sensor whose states are words."""
+    return {"device_class": "enum", "options": list(options)}
+
+
+def _digits(calibrator: Calibrator) -> dict[str, Any]:
+    """Return how many decimals are shown: one more than half the width of the narrowest interval has."""
+    widths = [*calibrator.intervals.below, *calibrator.intervals.above] if calibrator.intervals else []
+    least = min((width for width in widths if width > 0), default=None)
+    return {} if least is None else {"suggested_display_precision": max(0, 1 - floor(log10(least)))}
 
 
 def _measurement(channel: Channel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""EPA's NowCast of ozone: its regression by another route, its rules for missing hours, and how wide its interval is."""
+"""EPA's NowCast of ozone: its regression by another route, its rules for missing hours, the width of its interval."""
 
 import numpy as np
 import pytest

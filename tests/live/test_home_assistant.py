@@ -1,9 +1,15 @@
 """Discovery messages use the keys and spellings that its own schemas allow."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from jinja2 import Environment
 
+from scare.calibrator.air_index import IndexReading, find_index
+from scare.calibrator.intervals import Intervals
+from scare.data.flags import Flag
 from scare.data.readings import Channel
 from scare.live.home_assistant import Discovery, device_config, object_id
 from scare.live.pipeline import Result
@@ -20,19 +26,23 @@ SENSOR = {"platform", "unique_id", "name", "value_template", "device_class", "st
     *("expire_after", "force_update", "options", "suggested_display_precision", "entity_category", "icon"),
     *("enabled_by_default", "last_reset_value_template", "state_topic", "qos", "encoding", "default_entity_id"),
 }
+BINARY_SENSOR = SENSOR - {"state_class", "unit_of_measurement", "options", "suggested_display_precision"}
 UNITS = {"pm25": {"\u03bcg/m³"}, "pm10": {"\u03bcg/m³"}, "humidity": {"%"}, "temperature": {"°C", "°F", "K"}}
+
+
+PM25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
 
 
 @pytest.mark.parametrize("device", ["box-1", "84:f3:eb", "a.b"])
 def test_every_key_is_allowed(device: str) -> None:
-    config = device_config(device, "dust", make_calibrator(), "scare")
+    config = device_config(device, "dust", make_calibrator(), "scare", PM25, has_sites=True)
     assert config.keys() <= DEVICE_DISCOVERY
     assert {"device", "components", "origin"} <= config.keys()
     assert config["device"].keys() <= DEVICE
     assert config["origin"].keys() <= ORIGIN
     assert all(one.keys() <= AVAILABILITY for one in config["availability"])
     for one in config["components"].values():
-        assert one.keys() <= SENSOR
+        assert one.keys() <= (SENSOR if one["platform"] == "sensor" else BINARY_SENSOR)
         assert {"platform", "unique_id"} <= one.keys()
         assert one.get("unit_of_measurement") in UNITS.get(one.get("device_class"), {one.get("unit_of_measurement")})
         assert one["expire_after"] == 180  # three steps
@@ -46,6 +56,50 @@ def test_a_unit_that_its_class_does_not_have_goes_without_a_class() -> None:
     config = device_config("a", "gas", calibrator, "scare")["components"]["calibrated"]
     assert config["unit_of_measurement"] == "ppb"
     assert "device_class" not in config
+
+
+def shown(config: dict[str, Any], result: Result) -> dict[str, str]:
+    """What Home Assistant would show of a result: its templates, with the one filter of its own that they use."""
+    environment = Environment(autoescape=False)
+    environment.filters["bitwise_and"] = lambda first, second: first & second
+    message = json.loads(json.dumps(result.as_json()))
+    return {
+        key: environment.from_string(one["value_template"]).render(value_json=message)
+        for key, one in config["components"].items()
+    }
+
+
+def test_the_templates_show_a_result() -> None:
+    """Home Assistant takes the word None as unknown."""
+    config = device_config("box-1", "dust", make_calibrator(), "scare", PM25, has_sites=True)
+    index = IndexReading(20.0, 16.0, 24.0, 71, "moderate", {"good": 0.1, "moderate": 0.9})
+    origin = {"site": "Main Street", "product": "pm@3fa2b1c4d5e6", "level": "2B"}
+    good = Result("box-1", 0.0, 30.0, 20.0, 16.0, 24.0, int(Flag.GAP), "dust", 0, **origin, index=index)
+    assert shown(config, good) == {
+        **{"calibrated": "20.0", "low": "16.0", "high": "24.0", "raw": "30.0", "problem": "OFF"},
+        **{"flags": "GAP", "watch": "fine", "product": "pm@3fa2b1c4d5e6", "site": "Main Street"},
+        **{"index": "71", "index_category": "moderate"},
+    }
+    nothing = shown(config, Result("box-1", 0.0, *[float("nan")] * 4, int(Flag.MISSING), "dust"))
+    assert nothing["problem"] == "ON"
+    assert {nothing[key] for key in ("calibrated", "low", "watch", "site", "index", "index_category")} == {"None"}
+    assert shown(config, replace(good, flags=int(Flag.OUTSIDE)))["problem"] == "ON"
+
+
+def test_only_what_there_is_becomes_an_entity() -> None:
+    always = {"calibrated", "low", "high", "raw", "problem", "flags", "watch", "product"}
+    assert device_config("a", "dust", make_calibrator(), "scare")["components"].keys() == always
+    bands = find_index("eea", Channel("PM2.5", "ug/m3"))  # has no values
+    with_bands = device_config("a", "dust", make_calibrator(), "scare", bands)["components"]
+    assert with_bands.keys() == always | {"index_category"}
+    assert with_bands["index_category"]["options"][0] == "good"
+
+
+@pytest.mark.parametrize(("half", "digits"), [(40.0, 0), (4.0, 1), (0.05, 3)])
+def test_decimals_are_those_that_the_interval_can_tell(half: float, digits: int) -> None:
+    calibrator = replace(make_calibrator(), intervals=Intervals(0.9, (), (half,), (2 * half,)))
+    shown = device_config("a", "dust", calibrator, "scare")["components"]
+    assert [shown[key]["suggested_display_precision"] for key in ("calibrated", "low", "high")] == [digits] * 3
 
 
 def test_names_that_differ_stay_apart() -> None:

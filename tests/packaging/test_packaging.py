@@ -155,7 +155,7 @@ def test_the_home_assistant_app_is_of_this_version_and_explains_each_option() ->
 @needs("live")
 def test_the_gateway_takes_the_options_of_the_app_and_trusts_its_ingress(tmp_path: Path) -> None:
     app = runpy.run_path(str(APP / "run.py"))
-    options = read_yaml(APP / "config.yaml")["options"]
+    options = read_yaml(APP / "config.yaml")["options"] | {"index": "us-aqi"}
     broker = {"host": "core-mosquitto", "port": "1883", "ssl": False, "username": "addons", "password": "secret"}
     (tmp_path / "live.toml").write_text(tomli_w.dumps(app["make_config"](options, broker)), encoding="utf-8")
     config = read_config(tmp_path / "live.toml")
@@ -166,4 +166,5 @@ def test_the_gateway_takes_the_options_of_the_app_and_trusts_its_ingress(tmp_pat
     assert config.http.proxy == "172.30.32.2"
     models = ModelFiles(config.models, open_calibrator, Monitor())
     config.check_channels(models.channels)
+    assert models.indices.keys() == {"sensor"}
     assert "secret" not in (tmp_path / "live.toml").read_text()

@@ -23,9 +23,12 @@ def make_config(options: dict[str, Any], broker: dict[str, Any]) -> dict[str, An
     if options.get("topic"):
         reading["topic"] = options["topic"]
     reading["channels"] = {one["channel"]: one["field"] for one in options["channels"]}
+    sensor = {"file": str(CONFIG / model) if model.endswith(".scare") else model}
+    if options.get("index"):
+        sensor["index"] = options["index"]
     return {
         "state": str(DATA / "state"),
-        "models": {"sensor": {"file": str(CONFIG / model) if model.endswith(".scare") else model}},
+        "models": {"sensor": sensor},
         "mqtt": {
             "host": broker["host"],
             "port": int(broker["port"]),
