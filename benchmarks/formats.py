@@ -24,7 +24,8 @@ from scare.errors import NotApplicableError
 from scare.experiments.study import recipe_of
 from scare.experiments.untrained import draw_method, draw_plan
 from scare.export.lowering import Arithmetic, compile_calibrator
-from scare.export.package import TARGETS, export_calibrator
+from scare.export.package import export_calibrator
+from scare.export.targets import TARGETS
 from scare.export.tflite import make_flatbuffer
 
 WINDOW = 60

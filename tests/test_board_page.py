@@ -106,7 +106,7 @@ def test_the_command_lines_of_both_pages_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     lines = [line[2:] for page in (EXPORT, BOARD) for block in blocks(page, "console") for line in block.splitlines()]
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("scare ")]
-    assert len(commands) == 12
+    assert len(commands) == 15
     for command in commands:
         assert run(command) == 0, command
 

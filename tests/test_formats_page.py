@@ -16,7 +16,7 @@ from benchmarks.formats import (
     print_sizes,
     support,
 )
-from scare.export.package import TARGETS
+from scare.export.targets import TARGETS
 from tests.needs import needs
 
 OFTEN = ("scare", "tesla", "dlinear", "nlinear")

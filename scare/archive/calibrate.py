@@ -10,8 +10,6 @@ A file's result is written first, then the state, then the journal line. Whateve
 again and gives the same bytes, so the same call resumes where it was stopped and does only what has changed since.
 """
 
-import hashlib
-import json
 import re
 import shutil
 import time
@@ -20,15 +18,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from scare.archive.files import (
     CHANGED,
@@ -46,6 +41,7 @@ from scare.archive.files import (
     stamp,
     summarise_files,
 )
+from scare.archive.journal import HIDDEN, Counts, DeviceStates, Journal, JournalLine, SummaryCache
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.calibrator.provenance import describe_table, name_version
 from scare.data.alignment import DeviceSpan, iterate_at_step
@@ -60,19 +56,16 @@ from scare.executor import Executor, run_all
 from scare.files import lock_file, replacing
 from scare.schema import convert
 
-HIDDEN = ".scare"  # folder of journals, hidden from whatever reads the data set
 MANIFEST = "_manifest.csv"  # readers of hive folders skip names that begin with an underscore
 MANIFEST_COLUMNS = (
     *("input", "sha256", "output", "output_bytes", "output_sha256", "device", "rows", "calibrated", "why", "changes"),
 )
-JOURNAL_KEYS = {"summary": "look", "fingerprint": "chain", "spans": "pieces", "error": "why"}  # keys on disk, by field
 ORDER = " order"  # column of row numbers; it begins with a space, as no name in a header does
 SUMMARY_FILES = 64  # files that a worker summarises in one job
 TASK_BYTES, TASK_SERIES = 1 << 24, 64  # most input bytes and series of a task; a larger series is a task of its own
 TASKS_PER_WORKER = 4  # at least, if there is enough to do, so that workers end at about the same time
 SLOWEST = 5  # files listed in the totals
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{6}-\d+-[0-9a-f]{8}")  # temporary files of killed runs, of any computer
-DeviceStates = dict[str, dict[str, np.ndarray]]  # state of a stream, by device
 Progress = Callable[[int, int], None]  # files done, files in all
 
 
@@ -91,36 +84,6 @@ class Archive(TableOptions):
         """List the files that exist now, except those in the folder of results."""
         out = self.out.absolute()
         return [file for file in find_files(self.places, self.device_column) if out not in Path(file.path).parents]
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Counts of a device's rows in a file: all, those with a calibrated value, and those with each flag (no zeros)."""
-
-    rows: int = 0
-    calibrated: int = 0
-    flags: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class JournalLine:
-    """The outcome of a file: by device, counts or why it was left out; `error` says why the whole file is unusable.
-
-    `changes` says, by device, what was done to its rows first. `output` is the name of the result, empty if there is
-    none; `output_bytes` and `output_sha256` are its content's (a journal of an earlier version has none, and its
-    results count as they are).
-    """
-
-    summary: FileSummary
-    fingerprint: str = ""
-    counts: Mapping[str, Counts] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    changes: Mapping[str, str] = field(default_factory=dict)
-    output: str = ""
-    output_bytes: int = 0
-    output_sha256: str = ""
-    seconds: float = 0.0
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -499,135 +462,3 @@ def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
         new = {name: count for name, count in count_flags(part[FLAGS].to_numpy()).items() if count}
         flags = {name: before.flags.get(name, 0) + new.get(name, 0) for name in {**before.flags, **new}}
         counts[device] = Counts(before.rows + part.height, before.calibrated + part[CALIBRATED].count(), flags)
-
-
-class Journal:
-    """Journal of one series on disk: a line for each file that is done, and the streams' state after the last one."""
-
-    def __init__(self, out: Path, key: str) -> None:
-        self._lines, self._state = out / HIDDEN / f"{key}.jsonl", out / HIDDEN / f"{key}.safetensors"
-        self._out = out
-
-    def lines(self) -> list[JournalLine]:
-        """Read the complete lines whose results are still as they were written, the last one of each file."""
-        return [line for line in self._newest_lines() if self._has_result(line)]
-
-    def damaged(self) -> list[str]:
-        """Return the names of the results that are there, but not as they were written."""
-        wrong = (line.output for line in self._newest_lines() if not self._has_result(line))
-        return [output for output in wrong if (self._out / output).exists()]
-
-    def _newest_lines(self) -> list[JournalLine]:
-        lines = [_parse_line(json.loads(text), self._lines) for text in _complete_lines(self._lines)]
-        return list({line.summary.name: line for line in lines}.values())
-
-    def resume(self, fingerprints: Sequence[str]) -> tuple[list[JournalLine], DeviceStates, dict[str, float]]:
-        """Read the lines of files that are done, the state after them, and each device's last time.
-
-        `fingerprints` are those of the series' files now, in order. Unless all files up to the stored state are done
-        and unchanged, everything returned is empty, and the series begins anew.
-        """
-        done = {line.fingerprint: line for line in self.lines()}
-        try:
-            with safe_open(self._state, "numpy") as file:
-                header = json.loads(file.metadata()["after"])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        except (OSError, SafetensorError):
-            return [], {}, {}
-        last = _parse_line(header["line"], self._state)
-        if last.fingerprint not in fingerprints:
-            return [], {}, {}
-        if self._has_result(last):  # a kill may have come between the state and its line
-            done[last.fingerprint] = last
-        before = fingerprints[: fingerprints.index(last.fingerprint) + 1]
-        if any(fingerprint not in done for fingerprint in before):
-            return [], {}, {}
-        states: DeviceStates = {device: {} for device in header["devices"]}
-        for name, array in arrays.items():
-            number, _, part = name.partition("/")
-            states[header["devices"][int(number)]][part] = array
-        return [done[fingerprint] for fingerprint in before], states, header["until"]
-
-    def begin(self, lines: Sequence[JournalLine]) -> None:
-        """Start the journal with these lines and no others."""
-        with replacing(self._lines) as temporary:
-            temporary.write_text("".join(map(_json_line, lines)), encoding="utf-8")
-
-    def append(self, line: JournalLine, states: DeviceStates, until: Mapping[str, float]) -> None:
-        """Record that a file is done: first the state after it, then its line."""
-        header = {"line": _plain(line), "devices": list(states), "until": dict(until)}
-        arrays = {
-            f"{number}/{name}": np.array(array, order="C")  # safetensors writes the raw memory layout
-            for number, state in enumerate(states.values())
-            for name, array in state.items()
-        }
-        with replacing(self._state) as temporary:
-            temporary.write_bytes(save(arrays, {"after": json.dumps(header)}))
-        with self._lines.open("a", encoding="utf-8") as handle:
-            handle.write(_json_line(line))
-
-    def _has_result(self, line: JournalLine) -> bool:
-        """Whether the result that a line names is as it was written, or the line names none."""
-        if not line.output:
-            return True
-        try:
-            path = self._out / line.output
-            written = path.stat()
-            if not line.output_sha256:
-                return True
-            same_size = written.st_size == line.output_bytes
-            return same_size and _result_hash(path, written.st_mtime_ns) == line.output_sha256
-        except OSError:
-            return False
-
-
-@cache
-def _result_hash(path: Path, modified: int) -> str:
-    """Return the SHA-256 of a result, read once per run; a new `modified` time forces another read."""
-    return content_hash(path)
-
-
-class SummaryCache:
-    """Summaries of files, kept on disk, so that an interrupted run does not summarise the same files again."""
-
-    def __init__(self, out: Path, settings: Sequence[object]) -> None:
-        """Read the summaries made with the same `settings`: a summary depends on these as well as on the file."""
-        # "looks" is the name that earlier versions gave to summaries; their files are still read.
-        self._path = out / HIDDEN / f"looks-{hashlib.sha256(repr(settings).encode()).hexdigest()[:8]}"
-        records = (_with_field_names(json.loads(text)) for text in _complete_lines(self._path))
-        summaries = [convert(record, FileSummary, self._path) for record in records]
-        self.known = {summary.name: summary for summary in summaries}
-        with replacing(self._path) as temporary:  # drops superseded and incomplete lines
-            temporary.write_text("".join(map(_json_line, self.known.values())), encoding="utf-8")
-
-    def add(self, summaries: Sequence[FileSummary]) -> None:
-        """Store the summaries of files that could be read."""
-        with self._path.open("a", encoding="utf-8") as handle:
-            handle.write("".join(_json_line(summary) for summary in summaries if not summary.error))
-
-
-def _complete_lines(path: Path) -> list[str]:
-    """Read lines without the last one if it has no line end: a kill cut it off. Empty if there is no file."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-
-
-def _json_line(record: JournalLine | FileSummary) -> str:
-    """Write a record as one line of a journal."""
-    return json.dumps(_plain(record)) + "\n"
-
-
-def _plain(record: JournalLine | FileSummary) -> dict[str, Any]:
-    """Convert a record to plain values, under the keys on disk (`JOURNAL_KEYS`)."""
-    return asdict(record, dict_factory=lambda pairs: {JOURNAL_KEYS.get(key, key): value for key, value in pairs})
-
-
-def _parse_line(record: dict[str, Any], where: Path) -> JournalLine:
-    """Read a line of a journal from its plain values; error messages begin with `where`."""
-    named = _with_field_names(record)
-    return convert({**named, "summary": _with_field_names(named["summary"])}, JournalLine, where)
-
-
-def _with_field_names(record: dict[str, Any]) -> dict[str, Any]:
-    """Rename keys on disk to the fields of our records, the inverse of `JOURNAL_KEYS`."""
-    fields = {key: name for name, key in JOURNAL_KEYS.items()}
-    return {fields.get(key, key): value for key, value in record.items()}

@@ -72,13 +72,13 @@ class Compiler:
 
 ZIG = Compiler((sys.executable, "-m", "ziglang", "cc"))
 USUAL = "zig"  # the name of the compiler whose counts we publish
-COMPILERS = {USUAL: "-O2", "gcc-Os": "-Os", "gcc-O2": "-O2", "gcc-O3": "-O3"}  # levels of optimisation by name
+OPTIMISATION = {USUAL: "-O2", "gcc-Os": "-Os", "gcc-O2": "-O2", "gcc-O3": "-O3"}  # of each compiler, by name
 
 
 def find_compiler(name: str, board: Board) -> Compiler:
-    """Find a compiler for a board by name; `UsageError` if there is none."""
-    if name not in COMPILERS:
-        raise UsageError(f"no compiler is called '{name[:40]}'; use {', '.join(COMPILERS)}")
+    """Return the compiler of this name for a board: zig, or GCC at one of its levels; `UsageError` if there is none."""
+    if name not in OPTIMISATION:
+        raise UsageError(f"no compiler is called '{name[:40]}'; use {', '.join(OPTIMISATION)}")
     if name == USUAL:
         return ZIG
     if not board.gcc:
@@ -86,7 +86,7 @@ def find_compiler(name: str, board: Board) -> Compiler:
     command, *flags = board.gcc.split()
     if shutil.which(command) is None:
         raise UsageError(f"{command} is not installed; install it, or use {USUAL}")
-    return Compiler((command,), (*flags, COMPILERS[name], "-nostdlib"), ("-lgcc",))
+    return Compiler((command,), (*flags, OPTIMISATION[name], "-nostdlib"), ("-lgcc",))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from scare.calibrator.cost import COST_UNITS
 from scare.data.flags import Flag
 from scare.errors import UsageError
 from scare.export.lowering import Arithmetic, Compiled, compile_calibrator
-from scare.export.package import TARGETS, write_package
+from scare.export.package import write_package
+from scare.export.targets import TARGETS
 
 BEYOND = 5.0  # times the largest value of a window's first channel: an example beyond training
 ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
@@ -163,7 +164,7 @@ def measure(
 ) -> Report:
     """Measure an exported model on a board over scaled windows [n, window, channels], whether it fits or not.
 
-    `advance` is called after each window; `compiler` is a name in `COMPILERS` of build.py.
+    `advance` is called after each window; `compiler` is a name in `OPTIMISATION` of build.py.
     """
     model = VirtualModel(read_export(folder), board, compiler)
     image = model.firmware.image

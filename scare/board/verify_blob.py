@@ -22,7 +22,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.errors import DataError
 from scare.export.blob import check_blob, is_fixed, make_blob, unsigned
 from scare.export.lowering import Arithmetic, Compiled, compile_calibrator
-from scare.export.package import TARGETS, write_package
+from scare.export.package import write_package
+from scare.export.targets import TARGETS
 
 C, INTERPRETED = "c", "blob"  # targets
 HOST, BOARD = "this computer", "the board"

@@ -27,8 +27,8 @@ from scare.board.host import HostModel
 from scare.calibrator.parity_tolerance import TOKENS, max_code_mismatches
 from scare.errors import DataError, ExitCode, NotApplicableError, ScareError
 from scare.export.onnx import run_onnx
-from scare.export.package import TARGETS
 from scare.export.scare_json import SCARE_JSON, ExportFolder, GoldenVectors, find_exports
+from scare.export.targets import TARGETS
 from scare.export.tflite import run_flatbuffer, run_micro
 from scare.extras import is_installed, require
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scare.board import boards
-from scare.board.build import COMPILERS, USUAL, find_compiler, read_export
+from scare.board.build import OPTIMISATION, USUAL, find_compiler, read_export
 from scare.board.measure import Report, example_answers, measure
 from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel
@@ -27,7 +27,7 @@ def run(
     arithmetic: ArithmeticName = Arithmetic.FLOAT32,
     board: Annotated[str, typer.Option("--board", help="Board name (scare board list).")] = "nano33ble",
     windows: Annotated[int, typer.Option("--windows", min=1, help="Number of windows to run.")] = 1000,
-    compiler: Annotated[str, typer.Option("--compiler", help=f"{', '.join(COMPILERS)} (if installed).")] = USUAL,
+    compiler: Annotated[str, typer.Option("--compiler", help=f"{', '.join(OPTIMISATION)} (if installed).")] = USUAL,
     as_json: Json = False,
 ) -> None:
     """Build the calibrator's C for a board, run it on a virtual one, and measure whether it fits.

@@ -181,7 +181,7 @@ def _show_grades(grades: Sequence[Any], targets: TargetSet, form: TableForm) -> 
 
 
 def _show_tasks(methods: Sequence[Any], tasks: Sequence[str], form: TableForm) -> None:
-    """Print RMSE and bias of every method on every task, and its RMSE relative to the best.
+    """Print RMSE and bias of every method on every task, and the geometric mean of its RMSE ÷ the lowest of the task.
 
     `methods` are `experiments.comparison_table.MethodOverTasks`.
     """

@@ -17,8 +17,9 @@ from scare.errors import DoesNotFitError, UsageError
 from scare.export.descriptor import known_devices
 from scare.export.ed25519 import new_key, print_key, public_key, read_private_key, write_private_key
 from scare.export.lowering import Arithmetic, Compiled
-from scare.export.package import TARGETS, Package, compile_for_target, write_package
+from scare.export.package import Package, compile_for_target, write_package
 from scare.export.target import Target
+from scare.export.targets import TARGETS
 from scare.extras import is_installed, remedy
 
 app = typer.Typer(help="Write a calibrator as C, a library or a model file.", no_args_is_help=True)

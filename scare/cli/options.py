@@ -220,10 +220,10 @@ def written(
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list of names."""
+    """Split a list of names at its commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise UsageError(f"'{text}' names no column")
+        raise UsageError(f"'{text}' holds no name: separate names by commas")
     return names
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 import typer
 
-from scare.archive.calibrate import HIDDEN, Archive, run_archive
+from scare.archive.calibrate import Archive, run_archive
 from scare.archive.files import find_files, local_copy, read_model_table, single_model
+from scare.archive.journal import HIDDEN
 from scare.calibrator.air_index import UNUSED_LEVEL, HourlyIndex, find_index
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.calibrator.input_check import describe_unit, describe_unlike, explain_mix_ups, find_codes_beyond

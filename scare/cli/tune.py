@@ -173,7 +173,7 @@ def _name(candidate: Mapping[str, Any], off_front: bool = False) -> str:
 
 
 def _scores(candidate: Mapping[str, Any]) -> list[str]:
-    """Return the cells for `SCORES`; the preset (trial 0) has no difference to itself."""
+    """Return the cells under the headings `SCORES`; for the preset (trial 0), differences from the preset are blank."""
     cells = []
     for name in ("rmse", "top5_rmse"):
         mean, spread = candidate.get(f"{name}_to_preset"), candidate.get(f"{name}_to_preset_sd")

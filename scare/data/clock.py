@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from scare.data.alignment import COARSER, only_channel, period
 from scare.data.flags import usable_values
 from scare.data.readings import Readings
+from scare.data.time_zones import zone_with_offsets
 from scare.errors import DataError
 from scare.words import duration
 
@@ -36,16 +36,6 @@ APART = 2 * 3600.0  # s between shifts that are told apart
 LEAST_OVERLAP = 2 * 86400.0  # s: over less, slow air correlates with itself at any shift
 PART_SECONDS, MAX_PARTS = 4 * 86400.0, 16  # length and number of the parts in which a change of the clock is looked for
 ROUND = (3600.0, 1800.0, 900.0)  # s: shifts that a time zone can explain
-ZONE_TOLERANCE = 600.0  # s between a shift and the offset of a time zone
-ZONES = (  # the first that explains a shift is named
-    *("Europe/Berlin", "Europe/London", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"),
-    *("Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Europe/Athens", "Europe/Moscow", "America/Sao_Paulo"),
-    *("America/Halifax", "America/St_Johns", "America/Anchorage", "America/Phoenix", "America/Bogota", "Africa/Lagos"),
-    *("Africa/Johannesburg", "Africa/Nairobi", "Asia/Tehran", "Asia/Dubai", "Asia/Kabul", "Asia/Karachi", "Asia/Dhaka"),
-    *("Asia/Kathmandu", "Asia/Yangon", "Asia/Bangkok", "Australia/Perth", "Australia/Adelaide", "Australia/Darwin"),
-    *("Australia/Brisbane", "Australia/Sydney", "Pacific/Auckland", "Pacific/Honolulu"),
-    *(f"Etc/GMT{hours:+d}" for hours in range(-14, 13) if hours),
-)
 
 
 @dataclass(frozen=True)
@@ -162,12 +152,12 @@ class ClockCheck:
     @property
     def sensor_zone(self) -> str:
         """The time zone that the sensor's times are probably in, if they were read as UTC; empty if none fits."""
-        return find_zone([(time, -seconds) for time, seconds in self.moments]) if self.is_off else ""
+        return zone_with_offsets([(time, -seconds) for time, seconds in self.moments]) if self.is_off else ""
 
     @property
     def reference_zone(self) -> str:
         """Like `sensor_zone`, for a reference whose times were read as UTC."""
-        return find_zone(self.moments) if self.is_off else ""
+        return zone_with_offsets(self.moments) if self.is_off else ""
 
     @property
     def is_stamped_at_beginning(self) -> bool:
@@ -273,27 +263,6 @@ def find_clock_offset(
 ) -> ClockOffset:
     """Find the shift of the sensor with the largest absolute correlation, over the whole period."""
     return _pair(sensor, reference, channel, max_seconds).correlate().offset
-
-
-def find_zone(offsets: "list[tuple[float, float]] | tuple[tuple[float, float], ...]") -> str:
-    """Return the IANA time zone that is this many seconds ahead of UTC at each of these times; empty if there is none.
-
-    >>> winter, summer = datetime(2026, 1, 15, tzinfo=UTC).timestamp(), datetime(2026, 7, 15, tzinfo=UTC).timestamp()
-    >>> find_zone([(winter, 3600.0), (summer, 7200.0)]), find_zone([(winter, 3600.0), (summer, 3600.0)])
-    ('Europe/Berlin', 'Africa/Lagos')
-    >>> find_zone([(winter, 19800.0)]), find_zone([(winter, 0.0)])
-    ('Asia/Kolkata', '')
-    """
-    ahead = np.array([seconds for _, seconds in offsets])
-    if not len(ahead) or (np.abs(ahead) < ZONE_TOLERANCE).all():
-        return ""
-    moments = pl.Series([datetime.fromtimestamp(time, UTC) for time, _ in offsets])
-    for zone in ZONES:
-        local = moments.dt.convert_time_zone(zone)
-        zone_ahead = (local.dt.base_utc_offset() + local.dt.dst_offset()).dt.total_seconds().to_numpy()
-        if (np.abs(zone_ahead - ahead) <= ZONE_TOLERANCE).all():
-            return zone
-    return ""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ from scare.data.readings import Channel, Readings
 from scare.data.reference_file import Notify, choose_pair, find_zones, inspect_reference, join_reference, read_station
 from scare.data.split import Split, split_by_device, split_by_label, split_by_site, split_by_time, suggest_window
 from scare.data.tables import open_table
-from scare.data.times import NO_ZONE, find_time_format
+from scare.data.time_zones import NO_ZONE
+from scare.data.times import find_time_format
 from scare.errors import DataError, UsageError
 from scare.schema import convert, load_toml
 from scare.words import spell_counts, suggestion

@@ -368,7 +368,10 @@ def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
 
 
 def _doubts(columns: Sequence[ColumnSummary]) -> list[str]:
-    """Describe columns whose values mostly cannot be what they are called, as when a table's columns are shifted."""
+    """Say which columns have a median that their quantity cannot have, as when a table's columns are shifted.
+
+    Only temperature and humidity are checked: other quantities have no range that holds everywhere.
+    """
     beyond = []
     for column in columns:
         low, high = quantities()[column.quantity].limits(column.unit) if column.quantity in ("T", "RH") else (-inf, inf)

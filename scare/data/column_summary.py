@@ -419,9 +419,9 @@ def describe_filled(name: str, values: np.ndarray) -> str:
 
 
 def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -> list[Readings]:
-    """Give channels and references that have no limits those beyond which a number is no reading.
+    """Set the limits of channels and references that have none: a number beyond them is no reading.
 
-    Done before anything is averaged: one 9999 in an hour would spoil its mean.
+    This must be done before anything is averaged: one 9999 in an hour would spoil its mean.
     """
 
     def limited(channel: Channel, column: str) -> Channel:

@@ -1,4 +1,4 @@
-"""Find the table in a text file or sheet: its delimiter, header, units and first row of data.
+"""Find the table in a text file or sheet: its delimiter, decimal sign, header, units and first row of data.
 
 The rows of data are found first: their cells have the kinds (number, time, text) that most cells of their column have.
 The header is the row above them that looks most like one; around it may be rows of units, formats, statistics and text.
@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import takewhile, zip_longest
+from pathlib import Path
 
 from scare.data.cells import FORMATS, is_unit, kind
 from scare.data.quantities import find_quantity
+from scare.errors import DataError
 
 DELIMITERS = (",", ";", "\t", "|")
 SPACES = " "  # columns divided by one or more spaces, at fixed places or not
@@ -27,6 +29,9 @@ TIME_WORD = re.compile(
 WORDS = re.compile(r'(?:"(?:[^"]|"")*"|[^\s"])+')  # divided by spaces, but not within quotes
 OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])\s*"[^"]*$')  # of a cell that goes on in the next line
 BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
+DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
+POINT, NO_NAME = re.compile(r"\s*[+-]?\d*\.\d+\s*"), re.compile(r"(col|column|unnamed|field|var|[vx])?[ _:.]*\d+")
 IN_UNIT = re.compile(r"(?:\bin |, )([^\s,()]+(?: ?/ ?\S+)?)")
 
 
@@ -303,3 +308,35 @@ def unit_of_name(name: str) -> str:
     if re.search(r"[/%°]|^(?!min|sec|bar|max|count)\w{3}", last, re.I) or (last in "CFK" and "temp" in name.lower()):
         candidates.append(last)
     return next((text.strip() for text in candidates if is_unit(text)), "")
+
+
+def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    """Return the decimal sign; raises a DataError for a comma that may also group thousands."""
+    found = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
+    if delimiter == ",":  # a number and a code of its quality
+        found = [text for text in found if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
+    if found and all(map(THOUSANDS.fullmatch, found)):
+        for column in zip_longest(*rows, fillvalue=""):
+            grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
+            if grouped and any(map(WHOLE.fullmatch, column)):
+                if delimiter == ",":  # inside quotes: a decimal comma would be written with another delimiter
+                    return "."
+                both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
+                raise DataError(
+                    f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
+                )
+    return "," if found else "."
+
+
+def has_cut_decimals(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether decimal commas seem to have been taken for delimiters, by a program that named the cells left over.
+
+    Then the last columns have numbers but no names of their own, no number has a point, and some rows end
+    before the others, without a hole.
+    """
+    filled = [[bool(cell.strip()) for cell in row] for row in rows if any(map(str.strip, row))]
+    to_the_end = sum(sum(row) == len(names) for row in filled)
+    if not NO_NAME.fullmatch(names[-1].lower()) or not 0.5 * len(filled) < to_the_end < len(filled):
+        return False
+    in_one_piece = all(all(row[: sum(row)]) for row in filled)
+    return in_one_piece and not any(POINT.fullmatch(cell) for row in rows for cell in row)

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal, cast
@@ -32,7 +32,17 @@ from scare.data.packed_files import NAMES as ENCODINGS
 from scare.data.packed_files import Source, find_source, read_records, read_sheets
 from scare.data.parquet_check import check_readable
 from scare.data.reshape import NAME_COLUMN, UNIT_COLUMN, VALUE_COLUMN, VALUE_WORD, has_blocks, reshape
-from scare.data.table_layout import SPACES, Layout, find_delimiter, find_layout, find_spans, join_broken, split
+from scare.data.table_layout import (
+    SPACES,
+    Layout,
+    find_decimal,
+    find_delimiter,
+    find_layout,
+    find_spans,
+    has_cut_decimals,
+    join_broken,
+    split,
+)
 from scare.errors import DataError, UsageError
 from scare.files import replacing
 from scare.limits import check_table, table_bytes
@@ -52,9 +62,6 @@ SUFFIXES = (  # endings of table files
 )
 STATED_UNIT = re.compile(r"^[#\s\"]*(.+?) units? ?[=:] ?\"?([^\"]+?)\"?\s*$", re.IGNORECASE)
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.fZ"
-DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-THOUSANDS, WHOLE = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"), re.compile(r"\s*[+-]?\d+\s*")
-POINT, NO_NAME = re.compile(r"\s*[+-]?\d*\.\d+\s*"), re.compile(r"(col|column|unnamed|field|var|[vx])?[ _:.]*\d+")
 READ_ERRORS = (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 READABLE = (
     cs.numeric()
@@ -352,7 +359,7 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
         notes = (f"Read as {ENCODINGS.get(source.encoding, source.encoding)}.", *notes)
     if source.member:
         notes = (f"Read '{source.member}' from the archive.", *notes)
-    if delimiter == "," and _has_cut_decimals(names, data):
+    if delimiter == "," and has_cut_decimals(names, data):
         notes = (*notes, CUT_DECIMALS)
         logger.warning(f"{source.path}: {CUT_DECIMALS}")
     remarks = (*head[: layout.first], *_footer(source, delimiter, len(names)))
@@ -360,7 +367,7 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
         source.path,
         names,
         delimiter,
-        _find_decimal(source.path, data, delimiter),
+        find_decimal(source.path, data, delimiter),
         notes=notes,
         units=layout.units,
         remarks=remarks,
@@ -505,7 +512,7 @@ def _open_sheet(source: Source, options: TableOptions) -> TableFile:
     return TableFile(
         source.path,
         names,
-        decimal=_find_decimal(source.path, data, ""),
+        decimal=find_decimal(source.path, data, ""),
         notes=notes,
         units=layout.units,
         remarks=remarks,
@@ -560,38 +567,6 @@ def _no_table(path: Path, filled: Sequence[str], rows: Sequence[Sequence[str]]) 
         f"{path}: no line looks like a row of numbers, as in '{filled[0][:60]}'; is this the right file? If so,"
         " state the number of lines before the header with --skip-rows"
     )
-
-
-def _find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Return the decimal sign; raises a DataError for a comma that may also group thousands."""
-    found = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
-    if delimiter == ",":  # a number and a code of its quality
-        found = [text for text in found if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
-    if found and all(map(THOUSANDS.fullmatch, found)):
-        for column in zip_longest(*rows, fillvalue=""):
-            grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
-            if grouped and any(map(WHOLE.fullmatch, column)):
-                if delimiter == ",":  # inside quotes: a decimal comma would be written with another delimiter
-                    return "."
-                both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
-                raise DataError(
-                    f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
-                )
-    return "," if found else "."
-
-
-def _has_cut_decimals(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether decimal commas seem to have been taken for delimiters, by a program that named the cells left over.
-
-    Then the last columns have numbers but no names of their own, no number has a point, and some rows end
-    before the others, without a hole.
-    """
-    filled = [[bool(cell.strip()) for cell in row] for row in rows if any(map(str.strip, row))]
-    to_the_end = sum(sum(row) == len(names) for row in filled)
-    if not NO_NAME.fullmatch(names[-1].lower()) or not 0.5 * len(filled) < to_the_end < len(filled):
-        return False
-    in_one_piece = all(all(row[: sum(row)]) for row in filled)
-    return in_one_piece and not any(POINT.fullmatch(cell) for row in rows for cell in row)
 
 
 def _unreadable(path: Path, error: BaseException) -> DataError:

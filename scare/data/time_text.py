@@ -37,7 +37,7 @@ MONTHS = {  # as they begin in English, German, French, Spanish, Italian, Portug
     },
 }
 # Minutes ahead of UTC of the zones that stand after a time. Names that mean several zones (IST, CST) are left out.
-ZONES = {
+ZONE_MINUTES = {
     **{"z": 0, "utc": 0, "gmt": 0, "wet": 0, "cet": 60, "mez": 60, "cest": 120, "mesz": 120, "eet": 120, "eest": 180},
     **{
         "est": -300,
@@ -62,7 +62,7 @@ ZONES = {
     },
 }
 NAMED = rf"(?:{'|'.join(MONTHS)})[^\W\d_]*\.?"
-ZONE = rf"(?P<z>(?:utc|gmt)? ?[+-]\d\d?(?::?\d\d)?|{'|'.join(sorted(ZONES, key=len, reverse=True))})"
+ZONE = rf"(?P<z>(?:utc|gmt)? ?[+-]\d\d?(?::?\d\d)?|{'|'.join(sorted(ZONE_MINUTES, key=len, reverse=True))})"
 CLOCK = (
     r"(?P<H>\d{1,2})(?:[:.h](?P<M>\d{1,2})(?:[:.](?P<S>\d{1,2})(?:[.,](?P<f>\d{1,9})\d*)?)?)?"
     rf"(?: ?(?P<p>[ap])\.?(?: ?m\.?)?)?(?: ?{ZONE})?"
@@ -204,4 +204,4 @@ def offset_minutes(zone: str) -> int:
     if found := re.fullmatch(r"(?:utc|gmt)? ?([+-])(\d\d?):?(\d\d)?", zone):
         minutes = 60 * int(found[2]) + int(found[3] or 0)
         return -minutes if found[1] == "-" else minutes
-    return ZONES[zone]
+    return ZONE_MINUTES[zone]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise, product, takewhile
 from typing import NamedTuple
-from zoneinfo import available_timezones
 
 import polars as pl
 import polars.selectors as cs
@@ -22,9 +21,9 @@ import polars.selectors as cs
 from scare.data.cells import kind
 from scare.data.readings import TIME, TIME_TYPE
 from scare.data.tables import LINE, TableFile, Tally
-from scare.data.time_text import ZONES, Order, TimeShape, is_clock, offset_minutes, parse, shape_of
-from scare.errors import DataError, UsageError
-from scare.words import suggestion
+from scare.data.time_text import Order, TimeShape, is_clock, parse, shape_of
+from scare.data.time_zones import UTC_NAME, find_zone, in_utc
+from scare.errors import DataError
 
 logger = logging.getLogger(__name__)
 MANY_ROWS = 20  # of two days, which are then consecutive ones
@@ -34,17 +33,11 @@ PLAIN_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 PLAIN_CLOCKS = ("%H:%M:%S%.f", "%H:%M")
 PLAIN_FORMATS = [*map("".join, product(PLAIN_DATES, "T ", PLAIN_CLOCKS, ("", "%#z", " %#z"))), *PLAIN_DATES]
 ROUNDED = re.compile(r"\d(?:\.\d{0,8})?e\+?\d+", re.IGNORECASE)  # a moment has nine digits after the first
-UTC_NAME = re.compile(r"(?i:(?:^|[^a-z])(?:utc|gmt)(?![a-z])(?! ?[+-]?\d)|^epoch)|[a-z](?:UTC|GMT)(?![A-Za-z\d])")
-LOCAL_NAME = re.compile(r"local|\b(?:lst|lt|mez|cet|cest)\b", re.IGNORECASE)
-OFFSET = re.compile(r"(?:utc|gmt) ?([+-]\d\d?(?::?\d\d)?)", re.IGNORECASE)
-ZONE_COLUMN = re.compile(r"time_?\s?zone|aikavyöhyke|^tz$|utc_?\s?offset|^offset\b|gmt_?\s?offset", re.IGNORECASE)
-US_ABBREVIATIONS = {"EST EDT": "New_York", "CST CDT": "Chicago", "MST MDT": "Denver", "PST PDT": "Los_Angeles"}
 # Columns named in a language whose countries write the day first.
 DAY_FIRST = re.compile(
     r"datum|fecha|\bdata\b|\bhora\b|heure|\bjour|giorno|\bora\b|zeit|tijd|\btid\b|dato|czas|date de|debut",
     re.IGNORECASE,
 )
-US_ZONES = {"eastern": "New_York", "central": "Chicago", "mountain": "Denver", "pacific": "Los_Angeles"}
 PART_WORDS: dict[str, str] = {  # columns that hold a part of the time
     **{
         "year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|any|vuosi|yyyy|yr)$",
@@ -69,10 +62,6 @@ TIME_NAME = re.compile(
 )
 LATE_NAME = re.compile(
     r"\b(?:end|to|until|bis|ende)\b|_end$|acqui|modif|update|upload|received|max|min|tm[nx]", re.IGNORECASE
-)
-NO_ZONE = (
-    "Times have no zone and are read as UTC; state it with --timezone (for a reference file: --reference-timezone),"
-    " such as Europe/Berlin."
 )
 EXCEL_DAYS, MATLAB_DAYS = (25_569, 80_000), (719_529, 775_000)  # from 1970
 TimeReader = Callable[[pl.Series], pl.Series]  # returns null for what it cannot parse
@@ -234,7 +223,7 @@ def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
 def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
     """Find the format of the first time in these columns; a DataError if it is not a time."""
     table.require(columns)
-    zone, zone_note = _find_zone(table, columns)
+    zone, zone_note = find_zone(table, columns)
     written = (batch.select(LINE, _joined_text(columns)).drop_nulls() for batch in table.batches(columns, HEAD_ROWS))
     head = next((rows for rows in written if rows.height), None)
     if head is None:
@@ -408,91 +397,6 @@ def _order_by_steps(dates: Sequence[tuple[int, int, int]], rows: int) -> Order |
     return "dmy" if by_day < by_month else "mdy"
 
 
-def _find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
-    """Return the zone of times that state none, and a note about where it was found."""
-    if zone := table.options.timezone:
-        return check_zone(zone), ""
-    for name in columns:
-        if found := OFFSET.search(name):
-            return _offset_name(offset_minutes(found[1])), f"Times are {found[0]}, as the column '{name}' states."
-        if zone := "UTC" if UTC_NAME.search(name) else zone_of_remark(name):
-            return zone, f"Times are {zone}, as the column '{name}' states."
-    if from_column := _zone_column(table, columns):
-        return from_column
-    if table.format and table.format.timezone:
-        return table.format.timezone, f"Times are {table.format.timezone}, as in every {table.format.title}."
-    for line in table.remarks:
-        if zone := zone_of_remark(line):
-            return zone, f"Times are {zone}, as the file states: '{line.strip()[:60]}'."
-    return "UTC", NO_ZONE
-
-
-def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return the zone in a column for it, if its first cell names one."""
-    for name in table.columns:
-        if name in columns or not ZONE_COLUMN.search(name):
-            continue
-        batch = next(table.batches([name], HEAD_ROWS), None)
-        cell = next(iter(batch[name].cast(pl.String).drop_nulls()), "") if batch is not None else ""
-        local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
-        zone = zone_of_remark(f"UTC{cell}" if re.fullmatch(r"[+-]\d.*", cell) else cell)
-        if zone and local:
-            return zone, f"Times are {zone}, as the column '{name}' states."
-    return None
-
-
-def zone_of_remark(line: str) -> str:
-    """Return the time zone that a line of text names, "" if none; a line with a clock speaks of another time.
-
-    >>> zone_of_remark("(UTC-05:00) Eastern Time (US & Canada)"), zone_of_remark("MEZ/CET"), zone_of_remark("in GMT")
-    ('America/New_York', '+01:00', 'UTC')
-    """
-    for name in re.findall(r"[A-Z]\w+(?:/[A-Z]\w+)+|\b[A-Z]{3}\d[A-Z]{3}\b", line):
-        if name in _zones():
-            return str(name)
-    offset = OFFSET.search(line)
-    american = re.search(rf"\b({'|'.join(US_ZONES)}) (?:standard |daylight )?time\b", line, re.IGNORECASE)
-    if american:
-        return f"America/{US_ZONES[american[1].lower()]}"
-    if re.search(r"\d:\d\d", OFFSET.sub("", line)):
-        return ""
-    if offset:
-        return _offset_name(offset_minutes(offset[1]))
-    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{3,4}(?![A-Za-z])", line))
-    if words & {"CET", "MEZ"} and words & {"CEST", "MESZ"}:
-        return "Europe/Berlin"
-    if city := next((place for both, place in US_ABBREVIATIONS.items() if words >= {*both.split()}), ""):
-        return f"America/{city}"
-    known = [word for word in words if word.lower() in ZONES]
-    return _offset_name(ZONES[known[0].lower()]) if known else ""
-
-
-def _offset_name(minutes: int) -> str:
-    """Return an offset as `check_zone` takes it.
-
-    >>> _offset_name(-330), _offset_name(0)
-    ('-05:30', 'UTC')
-    """
-    sign, size = "-" if minutes < 0 else "+", abs(minutes)
-    return f"{sign}{size // 60:02}:{size % 60:02}" if minutes else "UTC"
-
-
-@cache
-def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
-
-
-def check_zone(zone: str) -> str:
-    """Return a time zone as a person states it: IANA name, offset or UTC; a UsageError for any other."""
-    if zone.upper() in ("UTC", "GMT", "Z"):
-        return "UTC"
-    if re.fullmatch(r"(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?", zone, re.IGNORECASE):
-        return _offset_name(offset_minutes(zone))
-    if zone not in _zones():
-        raise UsageError(f"no time zone is called '{zone}'{suggestion(zone, _zones())}")
-    return zone
-
-
 @cache  # a file may be read several times, and each message is logged once
 def _warn_once(message: str) -> None:
     logger.warning(message)
@@ -568,38 +472,6 @@ def _from_shape(shape: TimeShape, order: Order, zone: str, texts: pl.Series) -> 
         local = found.select(pl.when(pl.col("offset").is_null()).then("time")).to_series()
         parsed = in_utc(local, zone)
     return parsed
-
-
-def in_utc(times: pl.Series, zone: str) -> pl.Series:
-    """Convert times without a zone, which are in `zone`, to UTC; null where daylight saving time skips an hour.
-
-    An hour that comes twice is daylight saving time until the times step back, then standard time; a run of equal
-    times is divided in the middle.
-
-    >>> from datetime import datetime
-    >>> hours = pl.Series([datetime(2026, 10, 25, hour) for hour in (1, 2, 2, 3)])
-    >>> in_utc(hours, "Europe/Berlin").dt.hour().to_list()
-    [23, 0, 1, 2]
-    """
-    if zone == "UTC":
-        return times.dt.replace_time_zone("UTC")
-    if zone[0] in "+-":
-        ahead = pl.duration(minutes=offset_minutes(zone))
-        return pl.select((pl.lit(times) - ahead).dt.replace_time_zone("UTC")).to_series()
-    early, late = (
-        times.dt.replace_time_zone(zone, ambiguous=side, non_existent="null").dt.convert_time_zone("UTC")
-        for side in ("earliest", "latest")
-    )
-    twice = (early != late).fill_null(False)
-    if not twice.any():
-        return early
-    frame = pl.DataFrame({"time": times, "early": early, "late": late, "run": twice.rle_id(), "twice": twice})
-    step = pl.col("time").diff().over("run")
-    back = (step < pl.duration()).cum_sum().over("run") > 0
-    half = pl.int_range(pl.len()).over("run") >= pl.len().over("run") / 2
-    equal = (pl.col("time").n_unique() == 1).over("run") & (pl.len().over("run") > 1)
-    second = pl.col("twice") & pl.when(equal).then(half).otherwise(back.fill_null(False))
-    return frame.select(pl.when(second).then("late").otherwise("early")).to_series()
 
 
 def parse_times(

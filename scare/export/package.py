@@ -2,7 +2,7 @@
 
     Calibrator -> compile_for_target -> Compiled -> write_package -> a folder or a zip, complete or not at all
 
-Errors are raised before anything is written. A new target is added to `TARGETS`.
+Errors are raised before anything is written.
 """
 
 import shutil
@@ -15,24 +15,14 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import NotApplicableError, UsageError
-from scare.export.blob_package import BLOB
-from scare.export.c_package import ARDUINO, ESPIDF, GOLDEN_HEADER, PLATFORMIO, RUST, ZEPHYR, C, learner_files
+from scare.export.c_package import GOLDEN_HEADER, learner_files
 from scare.export.c_source import SETTLES, licence, runtime_sources
-from scare.export.esphome import ESPHOME
-from scare.export.lorawan import LORAWAN
 from scare.export.lowering import Compiled, compile_calibrator
-from scare.export.micropython import MICROPYTHON
-from scare.export.onnx import ONNX
 from scare.export.scare_json import GOLDEN, SCARE_JSON, Description, describe_channels, describe_target, reference_rmse
 from scare.export.target import Artefact, Target
-from scare.export.tflite import TFLITE
+from scare.export.targets import find_target
 from scare.files import replacing, temporary_path
-from scare.words import suggestion
 
-TARGETS: dict[str, Target] = {
-    target.name: target
-    for target in (C, ARDUINO, PLATFORMIO, ESPIDF, ZEPHYR, ESPHOME, LORAWAN, RUST, BLOB, MICROPYTHON, TFLITE, ONNX)
-}
 ZIP, LICENCE = ".zip", "LICENSE"
 SETTLING = f"{SETTLES}1"  # this line of scare.h in the export of a model that settles
 READABLE = 0o100644 << 16  # external attributes of a zip entry: a regular file, mode 644
@@ -59,13 +49,6 @@ class Package:
         name = self.target.arithmetic_name(self.compiled.arithmetic)
         computed = {"float32": self.compiled.compute_in_float32, name: self.artefact.compute}
         return {name: reference_rmse(calibrator, compute(windows)) for name, compute in computed.items()}
-
-
-def find_target(name: str) -> Target:
-    """Find a target by name; the error message suggests the nearest one."""
-    if name not in TARGETS:
-        raise UsageError(f"there is no export target '{name}'{suggestion(name, TARGETS)}")
-    return TARGETS[name]
 
 
 def export_calibrator(

@@ -239,13 +239,13 @@ def golden_vectors(
     """Compute the results that an export must return for the calibrator's golden windows, with tolerances.
 
     With `integer_plan`, a fixed-point plan, results are exact and only the conversion to the target's unit rounds.
-    `integer_weights` allows for int8 weights in an otherwise real model.
+    `integer_weights` allows for int8 weights in an otherwise floating-point model.
     """
     plan = calibrator.plan
     most_windows = max(1, MOST_NUMBERS // (plan.window * plan.channels))
     windows = calibrator.golden.windows[:most_windows].astype(np.float32)
     coded = coded_steps(plan)
-    tokens = outputs_and_codes(plan, windows, coded)[1].size if coded else 0  # hash codes in all windows together
+    tokens = outputs_and_codes(plan, windows, coded)[1].size if coded else 0  # of all windows
     exact = run(integer_plan or plan.astype(np.float64), windows if integer_plan else windows.astype(np.float64))
     target = calibrator.inputs.scaling.target
     results = target.invert(exact.astype(np.float64)[:, None])[:, 0]

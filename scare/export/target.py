@@ -2,7 +2,7 @@
 
     Compiled -> Target.make -> Artefact (files, sizes, golden vectors) -> package.py writes it
 
-Each target is a `Target` record, usually in a file of its own, and listed in `package.TARGETS`. The commands of
+Each target is a `Target` record, usually in a file of its own, and listed in `targets.TARGETS`. The commands of
 `scare export`, `scare verify` and docs/formats.md are made from these records.
 
 A model file (TFLite, ONNX) is `Calibrator.compute`: scaled windows in, values in the target's unit out. Its caller

@@ -76,7 +76,7 @@ def join_products(total: Tensor) -> Tensor:
 
 
 def batch_alike(product: Tensor) -> Tensor:
-    """Compute both chains of a product a bᵀ as one batch if they differ only in constants; other tensors stay."""
+    """Compute a and b of a product a bᵀ as one batch if they differ only in constants; leave other tensors."""
     if product.operation != "matmul" or product.inputs[1].operation != "permute":
         return product
     first, turned = product.inputs

@@ -239,22 +239,24 @@ def _quantise_feed(q: QuantisationState, step: Step) -> Step:
     """Make `feed_forward_q`: scale each hidden number to use its 16 bits, and all of them so that biases fit a word."""
     unit = q.unit(step.inputs[0])
     scales = MOST_INNER_SUM / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), TINY)
-    bias_scales = scales / unit / 65536  # for a row without spare bits, which `to_top` shifts right by 16
+    # Inner sums of a row without spare bits are in steps of unit · 65536 / scales: `to_top` shifts it right by 16.
+    bias_scales = scales / unit / 65536
     scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * bias_scales).max()), TINY))
     bias = step.weights["inner_bias"] * scales / unit / 65536
-    most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), TINY))), 0, 31))
+    # Stored for the row with the most spare bits for which biases fit a word; `feed_forward_q` shifts them for others.
+    most_spare = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), TINY))), 0, 31))
     outer = step.weights["outer"] / scales[:, None]
     # `outer` is multiplied by the largest power of two for which it fits int16 and its sums fit a word.
     outer_unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=0).max()) / MOST_OUTER_SUM)
     bits = floor(-log2(max(outer_unit, 2.0**-60)))
     weights = {
         "inner": checked_round(step.weights["inner"] * scales, np.int16),
-        "inner_bias": checked_round(bias * 2.0**most, np.int32),
+        "inner_bias": checked_round(bias * 2.0**most_spare, np.int32),
         "outer": checked_round(outer * 2.0**bits, np.int16),
         "outer_bias": to_int32(step.weights["outer_bias"], q.unit(step.output)),
     }
     down = bits - 32 + int(bits_between(q.unit(step.output), unit))  # 32: two right shifts by 16 came before
-    return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most, "bits": down})
+    return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most_spare, "bits": down})
 
 
 def _without_relu(step: Step) -> str:

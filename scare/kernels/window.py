@@ -213,11 +213,15 @@ def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Unit of each channel [C]: its outputs fit a word and, unless the input is the window, its weights int16."""
+    """Return the unit of each channel [C]: outputs fit a word and, unless the input is the window, weights int16.
+
+    A lens over the window becomes `project_q`, which has its own weights.
+    """
     units = _channel_units(q, step)
     if step.inputs[0] == INPUT:
         return units
-    return np.maximum(units, finest_unit(step.weights["weight"] * _row_units(q, step)).max() / q.quanta)
+    weights_unit = finest_unit(step.weights["weight"] * _row_units(q, step)).max()  # one for all channels
+    return np.maximum(units, weights_unit / q.quanta)
 
 
 def _row_units(q: QuantisationState, step: Step) -> np.ndarray:

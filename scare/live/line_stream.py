@@ -39,7 +39,7 @@ class Json:
     """A JSON object on each line."""
 
     def read(self, text: str) -> tuple[Any, dict[str, Any]]:
-        """Parse a line; it must be an object."""
+        """Parse a line, which must be an object: it is both the parsed line and its content."""
         content = parse_json(text.encode("utf-8", "surrogateescape"))
         if not isinstance(content, dict):
             raise RejectedError("not a JSON object")
@@ -92,7 +92,7 @@ class LineStream:
         self.counts = {"lines": 0, "calibrated": 0, "without_value": 0, "not_readings": 0}
 
     def process(self, lines: Sequence[str], now: float) -> tuple[list[str], Rejections]:
-        """Return a line for each of these, which arrived `now`, and why some of them are no readings."""
+        """Return an output line for each line, which arrived `now`, and why some lines are no readings."""
         out, rejections = list(lines), Rejections()
         parsed: dict[int, Any] = {}
         readings: dict[int, Reading] = {}

@@ -301,7 +301,7 @@ class MqttSink:
         """No-op: the broker is durable."""
 
     def publish_alert(self, topic: str, payload: str) -> None:
-        """Publish an alert on a topic below ours; the broker retains the newest. Not waited for: a thread calls it."""
+        """Publish an alert on a topic below ours, retained by the broker, without waiting for its confirmation."""
         self._client.publish(f"{self._prefix}/{topic}", payload, QOS, retain=True)
 
     def _send(self, result: Result) -> MQTTMessageInfo:

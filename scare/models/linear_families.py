@@ -69,7 +69,7 @@ class Design:
 
     data: DesignMatrix
     scaling: Scaling  # scaling of the features
-    newest: int  # the row of the features that is the newest reading
+    newest_row: int  # of the features
     extra: Extra | None = None
 
     @cached_property
@@ -90,15 +90,15 @@ class Design:
         return int(np.prod(few.shape[1:])) + more
 
     @property
-    def latest(self) -> np.ndarray:
+    def newest_columns(self) -> np.ndarray:
         """Indices of the columns with the newest readings [channels]."""
         rows, channels = self.data.features.shape[1:]
-        return np.arange(rows * channels).reshape(rows, channels)[self.newest]
+        return np.arange(rows * channels).reshape(rows, channels)[self.newest_row]
 
     @property
     def first(self) -> np.ndarray:
         """The newest reading of the first channel, scaled [n]."""
-        return self.data.features[:, self.newest, 0].astype(np.float64)
+        return self.data.features[:, self.newest_row, 0].astype(np.float64)
 
     def predict(self, model: Linear) -> np.ndarray:
         """Return the outputs of a linear model, device effects included [n]."""
@@ -113,13 +113,13 @@ FitLinear = Callable[[Design], Linear]
 def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
     """Return, for each linear family, the functions that fit its variants, by name."""
     # Indices of columns: the newest readings, all readings, and the products of the newest.
-    latest = train.latest
+    newest = train.newest_columns
     window = np.arange(train.data.features[0].size)
     products = np.arange(len(window), train.size)
-    channels = len(latest)
-    linear = {LINE: latest[:1]}
+    channels = len(newest)
+    linear = {LINE: newest[:1]}
     if channels > 1:
-        linear["other channels"] = latest
+        linear["other channels"] = newest
     if len(window) > channels:
         linear["history"] = window
     crossed = {
@@ -169,7 +169,7 @@ def as_is(design: Design, with_offset: bool) -> Linear:
         for device, own in scaling.devices.items()
     }
     weights = np.zeros(design.size)
-    weights[design.latest[0]] = fleet_scale / target_scale
+    weights[design.newest_columns[0]] = fleet_scale / target_scale
     reading = Linear(weights, (fleet_center - target_center) / target_scale, effects)
     if not with_offset:
         return reading
@@ -185,8 +185,8 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     n (1 - r) / (1 + r), with r their autocorrelation. The model has the last offset, because it is meant for later
     rows; the residuals use the offset at the time of each row.
     """
-    data, latest = design.data, design.latest
-    newest = data.features[:, design.newest].astype(np.float64)
+    data = design.data
+    newest = data.features[:, design.newest_row].astype(np.float64)
     known = np.unique(data.devices)
     # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
     is_device = (data.devices[:, None] == known).astype(np.float64) if len(known) > 1 else np.empty((len(newest), 0))
@@ -200,7 +200,7 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     found = _fit_with_priors(columns, targets, groups, np.lexsort((data.times, data.devices)))
     bias, slopes, device_offsets, device_slopes, changes = (found[start:stop] for start, stop in pairwise(borders))
     weights = np.zeros(design.size)
-    weights[latest] = slopes
+    weights[design.newest_columns] = slopes
     pairs = zip(known, device_offsets, device_slopes, strict=True) if len(known) > 1 else ()
     effects = {data.names[number]: DeviceEffect(float(offset), float(slope)) for number, offset, slope in pairs}
     return Linear(weights, float(bias[0] + changes.sum()), effects), data.targets - columns @ found

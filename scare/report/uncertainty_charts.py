@@ -69,7 +69,7 @@ def ticks(end: float, start: float = 0.0) -> list[float]:
     """Choose about five round numbers from `start` to `end`.
 
     >>> ticks(110.0), ticks(0.86), ticks(16.0, -3.0)
-    ([0.0, 50.0, 100.0], [0.0, 0.2, 0.4, 0.6, 0.8], [0.0, 5.0, 10.0, 15.0])
+    ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 0.2, 0.4, 0.6, 0.8], [0.0, 5.0, 10.0, 15.0])
     """
     rough = (end - start) / TICKS
     power = 10.0 ** floor(log10(rough))

@@ -323,14 +323,14 @@ class _Measurer:
     end: float
 
     def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
-        """Compute the measures [...], and the curve, for resamples only its interval."""
+        """Compute each measure, one value a sample, and the curve; of resamples only the interval of the curve."""
         target, regression = self.grader.target, self.grader.targets.regression
-        n, x, y, xx, yy, xy = sample.moments
+        n, mean_x, mean_y, sxx, syy, sxy = sample.moments
         line = fit_line(sample, regression, self.ratio)
-        error = np.sqrt(np.maximum(0.0, (yy + xx - 2 * xy) / n + np.square(y - x)))
+        error = np.sqrt(np.maximum(0.0, (syy + sxx - 2 * sxy) / n + np.square(mean_y - mean_x)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = {"slope": line.slope, "intercept": line.intercept, "r2": xy * xy / (xx * yy), "rmse": error}
-            values["nrmse"] = error / x
+            values = {"slope": line.slope, "intercept": line.intercept, "r2": sxy * sxy / (sxx * syy), "rmse": error}
+            values["nrmse"] = error / mean_x
         curve = None
         if "uncertainty" in target.measures and target.limit:
             expanded = expand(sample, line, self.by_level, self.grader.u_reference, self.u_between)

@@ -22,7 +22,7 @@ from scare.board.boards import board
 from scare.data.tables import AS_FOUND
 from scare.errors import DataError, ExitCode, UsageError
 from scare.export.lowering import Arithmetic, find_arithmetic
-from scare.export.package import TARGETS
+from scare.export.targets import TARGETS
 from scare.files import replacing
 from scare.web.session_setup import FILES, Selections, Setup
 

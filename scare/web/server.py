@@ -22,7 +22,7 @@ from scare import __version__
 from scare.board.boards import boards
 from scare.data.quantities import quantities, units
 from scare.errors import DataError, ScareError
-from scare.export.package import TARGETS
+from scare.export.targets import TARGETS
 from scare.files import PAGES, UPLOT, replacing
 from scare.http_server import AccessGuard, ThreadedServer, error_response
 from scare.report.deployment import LABELS, kind_of

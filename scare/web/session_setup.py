@@ -140,15 +140,19 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
 
 
 def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Guess which file, if any, is the reference's: the one that differs from the others and looks like a station."""
+    """Guess which file, if any, holds the reference.
+
+    It is the one whose columns no other file has and that a format, its name or its columns mark as a station's. Of two
+    files one always is, unless each has columns of both kinds.
+    """
     kinds = dict.fromkeys(previews, SENSOR)
     if len(previews) < 2 or all(_has(preview, REFERENCE) and _has(preview, SENSOR) for preview in previews.values()):
         return kinds
     columns = [[column["name"] for column in preview["columns"]] for preview in previews.values()]
-    # Files whose columns no other file has; among them those known, by their format, or likely to be a station's.
     unlike = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
-    likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
+    # From sure to possible: its format is a station's; its name or a column says so; its format is not a sensor's.
     known = [name for name in unlike if previews[name].get("kind") == REFERENCE]
+    likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
     possible = [name for name in unlike if previews[name].get("kind") != SENSOR]
     if known or likely or len(previews) == 2:
         # A station's file usually has fewer quantities than a sensor's.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scare.board.boards import Board, board, boards
-from scare.board.build import COMPILERS, USUAL, find_compiler, read_export
+from scare.board.build import OPTIMISATION, USUAL, find_compiler, read_export
 from scare.board.measure import measure
 from scare.board.vectors import board_windows
 from scare.board.virtual import VirtualModel
@@ -19,7 +19,7 @@ from scare.export.package import export_calibrator
 
 COUNTED = [one.name for one in boards().values() if "instructions" in one.measures]
 WINDOW = 23  # odd
-GCC = [name for name in COMPILERS if name != USUAL]
+GCC = [name for name in OPTIMISATION if name != USUAL]
 # At N = 360, preset `default`, one channel, fixed point, compiled by zig: instructions of a value, reading included.
 MOST = {"rp2040": 121_000, "esp32c3": 100_000}
 
@@ -44,7 +44,9 @@ def expect_same(calibrator: Calibrator, folder: Path, on: Board, compiler: str) 
     assert np.ptp(found.instructions) <= (0 if on.hard_float else 0.01 * found.instructions.mean())
 
 
-@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize(
+    "name", [one if one in ("rp2040", "esp32c3") else pytest.param(one, marks=pytest.mark.slow) for one in COUNTED]
+)
 def test_fixed_point_is_the_same_in_every_bit(scare: Calibrator, folder: Path, name: str) -> None:
     expect_same(scare, folder, board(name), USUAL)
 

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from scare.export.package import TARGETS
+from scare.export.targets import TARGETS
 from tests.calibrator.building import attention_plan, make_calibrator, newest_plan
 from tests.cli.output import RunCli
 

@@ -75,7 +75,7 @@ def test_a_purpleair_history_and_an_aqs_file_give_a_model(scare: RunCli) -> None
     assert output.code == 0, output.err
     model = Calibrator.load("model.scare")
     assert [(one.name, one.unit) for one in model.inputs.channels] == [
-        *(("pm2.5_cf_1", "ug/m3"), ("humidity", "%"), ("temperature", "degF"))
+        *(("pm2.5_cf_1", "ug/m3"), ("temperature", "degF"), ("humidity", "%"))
     ]
     assert (model.target.name, model.target.unit, model.inputs.step_seconds) == ("PM2.5", "ug/m3", 3600.0)
     for sentence in (

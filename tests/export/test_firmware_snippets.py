@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scare.export.lowering import Arithmetic, compile_calibrator
-from scare.export.package import TARGETS, write_package
+from scare.export.package import write_package
+from scare.export.targets import TARGETS
 from tests.calibrator.building import curve_plan, make_calibrator, with_edges
 from tests.export.building import sources
 from tests.export.compilers import GNU, c, call

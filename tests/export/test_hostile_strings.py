@@ -17,8 +17,8 @@ from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Channel
 from scare.errors import DataError
 from scare.export.lowering import compile_calibrator
-from scare.export.package import TARGETS
 from scare.export.target import describe_inputs, fill_templates, readme_fields
+from scare.export.targets import TARGETS
 from scare.windowing.scaling import Scaling
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.report.small_run import series

@@ -8,7 +8,7 @@ import pytest
 
 from scare.cli.app import run
 from scare.export import lowering
-from scare.export.package import TARGETS
+from scare.export.targets import TARGETS
 from tests.calibrator.building import curve_plan, make_calibrator
 from tests.needs import needs
 

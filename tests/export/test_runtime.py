@@ -273,9 +273,9 @@ def test_reading_and_result_may_be_the_same_memory(library: ctypes.CDLL) -> None
 
 
 def test_every_status_has_words_of_its_own(library: ctypes.CDLL) -> None:
-    words = [library.scare_explain(status).decode() for status in range(12)]
-    assert len(set(words)) == 12
-    assert words[11] == "no such status"
+    words = [library.scare_explain(status).decode() for status in range(len(NAMES) + 1)]
+    assert len(set(words)) == len(NAMES) + 1
+    assert words[-1] == "no such status"
     assert list(statuses()) == [f"SCARE_{name}" for name in NAMES]
 
 
@@ -291,6 +291,7 @@ NAMES = (
     "DAMAGED",
     "FOREIGN",
     "WRONG",
+    "UNSIGNED",
 )
 
 

@@ -11,8 +11,9 @@ from scare.board.build import read_export
 from scare.board.verify_export import verify_export
 from scare.calibrator.bundle import FORMER_KEYS
 from scare.errors import DataError
-from scare.export.package import TARGETS, export_calibrator
+from scare.export.package import export_calibrator
 from scare.export.scare_json import SCARE_JSON, find_exports
+from scare.export.targets import TARGETS
 from tests.calibrator.building import EDGES, attention_plan, make_calibrator
 from tests.needs import needs
 

@@ -40,7 +40,12 @@ int main(void) { return (int)begin(); }
 
 @pytest.mark.parametrize("arithmetic", Arithmetic)
 @pytest.mark.parametrize(
-    ("name", "flag"), [("nano33ble", "-O2"), ("nano33ble", "-ffp-contract=fast"), ("rp2040", "-Os")]
+    ("name", "flag"),
+    [
+        ("nano33ble", "-O2"),
+        pytest.param("nano33ble", "-ffp-contract=fast", marks=pytest.mark.slow),
+        pytest.param("rp2040", "-Os", marks=pytest.mark.slow),
+    ],
 )
 def test_it_passes_on_a_board(arithmetic: str, name: str, flag: str, tmp_path: Path) -> None:
     """Also where the compiler rounds a product and a sum once, as Arduino's does."""

@@ -24,7 +24,7 @@ from scare.calibrator.model_card import model_card
 from scare.data.flags import NO_VALUE
 from scare.errors import NotApplicableError
 from scare.export.lowering import compile_calibrator
-from scare.export.package import find_target
+from scare.export.targets import find_target
 from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan
 from tests.calibrator.test_bundle import places
 from tests.fuzz.mutating import mutate

@@ -87,7 +87,10 @@ def test_influx_and_json_say_the_same() -> None:
     assert all(line.startswith(head) for line, head in zip(out, heads, strict=True))
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\n\r")) | st.binary().map(lambda raw: raw.decode("latin-1"))))
+BYTES = st.binary().map(lambda raw: raw.translate(None, b"\n\r").decode("utf-8", "surrogateescape"))  # as stdin is read
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r")) | BYTES))
 @settings(max_examples=50)
 def test_whatever_comes_in_comes_out(lines: list[str]) -> None:
     for form in (Json(), Influx("time")):

@@ -156,7 +156,8 @@ def test_there_is_a_package_for_every_correction(esphome_folder: Path) -> None:
     assert all(f"| `{name}` |" in readme for name in packages)
 
 
-@pytest.mark.parametrize("correction", ["barkjohn-2021", pytest.param("kappa-koehler-pm10", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("correction", ["barkjohn-2021", "kappa-koehler-pm10"])
 def test_esphome_takes_a_package(esphome_folder: Path, correction: str) -> None:
     node = esphome_folder / "node.yaml"
     node.write_text(NODE.format(correction=correction), encoding="utf-8")

@@ -13,7 +13,8 @@ from scare.board.build import FREESTANDING, STRICT, build, compile_each, compile
 from scare.board.host import HOST_FLAGS
 from scare.board.virtual import OUTSIDE, Machine
 from scare.export.lowering import Compiled, compile_calibrator
-from scare.export.package import find_target, write_package
+from scare.export.package import write_package
+from scare.export.targets import find_target
 from scare.upkeep.learner import ARITHMETICS, Learner, PairOutcome, learner_settings
 from scare.upkeep.update import identity
 from tests.calibrator.building import make_calibrator, newest_plan

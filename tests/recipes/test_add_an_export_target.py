@@ -15,9 +15,9 @@ from scare.cli import export as command
 from scare.cli.app import run
 from scare.errors import ExitCode
 from scare.export.lowering import Arithmetic, Compiled
-from scare.export.package import TARGETS
 from scare.export.scare_json import ExportFolder
 from scare.export.target import Artefact, Target, check_file_name
+from scare.export.targets import TARGETS
 from tests.calibrator.building import make_calibrator, newest_plan
 
 

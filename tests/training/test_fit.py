@@ -533,7 +533,7 @@ def test_a_new_device_has_wider_intervals_until_it_has_settled() -> None:
 
 def test_a_line_of_one_channel_needs_no_temperature_and_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """What training does not use is dropped: the first reading of the one channel gives a value."""
-    line = {"line": lambda design: Linear(*design.moments.solve(1e-9, design.latest[:1]))}
+    line = {"line": lambda design: Linear(*design.moments.solve(1e-9, design.newest_columns[:1]))}
     monkeypatch.setattr(selection, "linear_variants", lambda *_: {selection.LINEAR: line})
     rng = np.random.default_rng(3)
     values = rng.normal((20.0, 15.0), (5.0, 1.0), (400, 2))

@@ -61,7 +61,8 @@ class Stream:
         """Forget all readings."""
         self._rows = zeros(self.window * len(self.channels))
         self._real = bytearray(self.checked)  # 1 for each of the newest rows that is real
-        self._next = self._real_rows = self._unbroken = 0
+        self._next = self._real_rows = 0
+        self._unbroken = 0  # rows since a gap longer than `hold`, at most `checked`
         self._age = self.hold + 1  # rows since the last real one
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
@@ -166,11 +167,11 @@ class Stream:
         return OK
 
     def _hold(self, rows: int) -> None:
-        """Fill rows without a usable reading with the newest row, and count them for the gap rule."""
+        """Repeat the newest row for each row without a usable reading; more than `hold` of them break the history."""
         if self._filled:
             self._shift(min(rows, self.window), self._rows[-len(self.channels) :])
         for _ in range(min(rows, self.checked)):
-            self._mark(0)
+            self._mark(0)  # not real
         self._age = min(self._age + rows, self.hold + 1)
         self._unbroken = 0 if self._age > self.hold else min(self._unbroken + rows, self.checked)
 

@@ -57,11 +57,12 @@ def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
 
 
 def _intervals(solution: Solution, box: str) -> Intervals:
-    """Return the network's intervals around estimates, in bands of the usual values."""
+    """Return the network's intervals: one half-width for each of six bands of the calibrated value."""
     edges = solution.center + solution.spread * np.array([-0.5, 0.0, 0.5, 1.5, 3.0])
-    inside = np.concatenate([edges[:1] - 0.25 * solution.spread, (edges[1:] + edges[:-1]) / 2, edges[-1:] * 1.2])
+    margin = 0.25 * solution.spread
+    typical = np.concatenate([edges[:1] - margin, (edges[1:] + edges[:-1]) / 2, edges[-1:] + margin])  # value of a band
     line = solution.estimate(box)
-    half = solution.interval(box, (inside - line.intercept) / line.gain)
+    half = solution.interval(box, (typical - line.intercept) / line.gain)
     return Intervals(LEVEL, tuple(edges.tolist()), tuple(half.tolist()), tuple(half.tolist()))
 
 

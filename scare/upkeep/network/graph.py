@@ -298,8 +298,11 @@ class Graph:
                 yield node, other, gain, gain, np.log(slope), log_variance, 1.0, group + 1, unit
 
     def path(self, box: str, solution: Solution) -> list[Step]:
-        """Return the path of the least added variance from a box's last node to a reference (Dijkstra 1959)."""
-        ageing = self._variance(np.square(solution.deviations[AGEING]))
+        """Return the path of the least added variance from a box's last node to a reference, empty without one.
+
+        The search is Dijkstra's (1959).
+        """
+        ageing = self._variance_over_spread(np.square(solution.deviations[AGEING]))
         edges: dict[int, list[tuple[int, float, Relation | None]]] = defaultdict(list)
         for name in self.boxes:
             for k, gap in enumerate(np.diff(self.times[name]) / YEAR):
@@ -310,9 +313,10 @@ class Graph:
             if weight >= DOUBTFUL_WEIGHT:
                 meeting = relation.encounter
                 i, j = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
-                slope = relation.slope_variance if np.isfinite(relation.slope_variance) else 1.0
+                # Infinite if the encounter does not tell the gain: such a path is taken only if there is no other.
+                gain = relation.slope_variance / relation.slope**2 if np.isfinite(relation.slope_variance) else 1.0
                 own = np.square(solution.deviations[relation.kind])
-                added = self._variance(own + np.array([relation.level_variance, slope]))
+                added = self._variance_over_spread(own + np.array([relation.level_variance, gain]))
                 edges[i].append((j, added, relation))
                 if j != REFERENCE_NODE:
                     edges[j].append((i, added, relation))
@@ -334,14 +338,14 @@ class Graph:
             if taken:
                 meeting = taken.encounter
                 ends = (meeting.box, meeting.other)
-                near = ends if self._is_node_of(node, meeting.box) else ends[::-1]
-                steps.append(Step(*near, meeting.middle, taken.pairs, taken.kind))
+                from_to = ends if self._is_node_of(node, meeting.box) else ends[::-1]
+                steps.append(Step(*from_to, meeting.middle, taken.pairs, taken.kind))
         return steps[::-1]
 
     def _is_node_of(self, node: int, box: str) -> bool:
         return self.first_node[box] <= node < self.first_node[box] + len(self.times[box])
 
-    def _variance(self, level_and_gain: np.ndarray) -> float:
+    def _variance_over_spread(self, level_and_gain: np.ndarray) -> float:
         """Return a variance over the usual spread of values."""
         return float(level_and_gain[0] + self.spread**2 * level_and_gain[1])
 

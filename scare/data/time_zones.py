@@ -1,0 +1,178 @@
+"""Time zones: which zone the times of a table are in, what a person may call one, and local times as UTC.
+
+Called by `times` for times that state no zone themselves, and by `clock` for a shift that a zone explains.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from zoneinfo import available_timezones
+
+import numpy as np
+import polars as pl
+
+from scare.data.tables import TableFile
+from scare.data.time_text import ZONE_MINUTES, offset_minutes
+from scare.errors import UsageError
+from scare.words import suggestion
+
+NO_ZONE = (
+    "Times have no zone and are read as UTC; state it with --timezone (for a reference file: --reference-timezone),"
+    " such as Europe/Berlin."
+)
+UTC_NAME = re.compile(r"(?i:(?:^|[^a-z])(?:utc|gmt)(?![a-z])(?! ?[+-]?\d)|^epoch)|[a-z](?:UTC|GMT)(?![A-Za-z\d])")
+LOCAL_NAME = re.compile(r"local|\b(?:lst|lt|mez|cet|cest)\b", re.IGNORECASE)
+OFFSET = re.compile(r"(?:utc|gmt) ?([+-]\d\d?(?::?\d\d)?)", re.IGNORECASE)
+ZONE_COLUMN = re.compile(r"time_?\s?zone|aikavyöhyke|^tz$|utc_?\s?offset|^offset\b|gmt_?\s?offset", re.IGNORECASE)
+HEAD_ROWS = 200  # in which a column shows its zone
+US_ZONES = {"eastern": "New_York", "central": "Chicago", "mountain": "Denver", "pacific": "Los_Angeles"}
+US_ABBREVIATIONS = {"EST EDT": "New_York", "CST CDT": "Chicago", "MST MDT": "Denver", "PST PDT": "Los_Angeles"}
+TOLERANCE = 600.0  # s between a shift and the offset of a time zone
+LIKELY_ZONES = (  # the first that explains a shift is named
+    *("Europe/Berlin", "Europe/London", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"),
+    *("Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Europe/Athens", "Europe/Moscow", "America/Sao_Paulo"),
+    *("America/Halifax", "America/St_Johns", "America/Anchorage", "America/Phoenix", "America/Bogota", "Africa/Lagos"),
+    *("Africa/Johannesburg", "Africa/Nairobi", "Asia/Tehran", "Asia/Dubai", "Asia/Kabul", "Asia/Karachi", "Asia/Dhaka"),
+    *("Asia/Kathmandu", "Asia/Yangon", "Asia/Bangkok", "Australia/Perth", "Australia/Adelaide", "Australia/Darwin"),
+    *("Australia/Brisbane", "Australia/Sydney", "Pacific/Auckland", "Pacific/Honolulu"),
+    *(f"Etc/GMT{hours:+d}" for hours in range(-14, 13) if hours),
+)
+
+
+def find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
+    """Return the zone of times that state none, and a note about where it was found."""
+    if zone := table.options.timezone:
+        return check_zone(zone), ""
+    for name in columns:
+        if found := OFFSET.search(name):
+            return _offset_name(offset_minutes(found[1])), f"Times are {found[0]}, as the column '{name}' states."
+        if zone := "UTC" if UTC_NAME.search(name) else zone_of_remark(name):
+            return zone, f"Times are {zone}, as the column '{name}' states."
+    if from_column := _zone_column(table, columns):
+        return from_column
+    if table.format and table.format.timezone:
+        return table.format.timezone, f"Times are {table.format.timezone}, as in every {table.format.title}."
+    for line in table.remarks:
+        if zone := zone_of_remark(line):
+            return zone, f"Times are {zone}, as the file states: '{line.strip()[:60]}'."
+    return "UTC", NO_ZONE
+
+
+def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the zone in a column for it, if its first cell names one."""
+    for name in table.columns:
+        if name in columns or not ZONE_COLUMN.search(name):
+            continue
+        batch = next(table.batches([name], HEAD_ROWS), None)
+        cell = next(iter(batch[name].cast(pl.String).drop_nulls()), "") if batch is not None else ""
+        local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
+        zone = zone_of_remark(f"UTC{cell}" if re.fullmatch(r"[+-]\d.*", cell) else cell)
+        if zone and local:
+            return zone, f"Times are {zone}, as the column '{name}' states."
+    return None
+
+
+def zone_of_remark(line: str) -> str:
+    """Return the time zone that a line of text names, "" if none; a line with a clock speaks of another time.
+
+    >>> zone_of_remark("(UTC-05:00) Eastern Time (US & Canada)"), zone_of_remark("MEZ/CET"), zone_of_remark("in GMT")
+    ('America/New_York', '+01:00', 'UTC')
+    """
+    for name in re.findall(r"[A-Z]\w+(?:/[A-Z]\w+)+|\b[A-Z]{3}\d[A-Z]{3}\b", line):
+        if name in _zones():
+            return str(name)
+    offset = OFFSET.search(line)
+    american = re.search(rf"\b({'|'.join(US_ZONES)}) (?:standard |daylight )?time\b", line, re.IGNORECASE)
+    if american:
+        return f"America/{US_ZONES[american[1].lower()]}"
+    if re.search(r"\d:\d\d", OFFSET.sub("", line)):
+        return ""
+    if offset:
+        return _offset_name(offset_minutes(offset[1]))
+    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{3,4}(?![A-Za-z])", line))
+    if words & {"CET", "MEZ"} and words & {"CEST", "MESZ"}:
+        return "Europe/Berlin"
+    if city := next((place for both, place in US_ABBREVIATIONS.items() if words >= {*both.split()}), ""):
+        return f"America/{city}"
+    known = [word for word in words if word.lower() in ZONE_MINUTES]
+    return _offset_name(ZONE_MINUTES[known[0].lower()]) if known else ""
+
+
+def _offset_name(minutes: int) -> str:
+    """Return an offset as `check_zone` takes it.
+
+    >>> _offset_name(-330), _offset_name(0)
+    ('-05:30', 'UTC')
+    """
+    sign, size = "-" if minutes < 0 else "+", abs(minutes)
+    return f"{sign}{size // 60:02}:{size % 60:02}" if minutes else "UTC"
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def check_zone(zone: str) -> str:
+    """Return a time zone as a person states it: IANA name, offset or UTC; a UsageError for any other."""
+    if zone.upper() in ("UTC", "GMT", "Z"):
+        return "UTC"
+    if re.fullmatch(r"(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?", zone, re.IGNORECASE):
+        return _offset_name(offset_minutes(zone))
+    if zone not in _zones():
+        raise UsageError(f"no time zone is called '{zone}'{suggestion(zone, _zones())}")
+    return zone
+
+
+def in_utc(times: pl.Series, zone: str) -> pl.Series:
+    """Convert times without a zone, which are in `zone`, to UTC; null where daylight saving time skips an hour.
+
+    An hour that comes twice is daylight saving time until the times step back, then standard time; a run of equal
+    times is divided in the middle.
+
+    >>> from datetime import datetime
+    >>> hours = pl.Series([datetime(2026, 10, 25, hour) for hour in (1, 2, 2, 3)])
+    >>> in_utc(hours, "Europe/Berlin").dt.hour().to_list()
+    [23, 0, 1, 2]
+    """
+    if zone == "UTC":
+        return times.dt.replace_time_zone("UTC")
+    if zone[0] in "+-":
+        ahead = pl.duration(minutes=offset_minutes(zone))
+        return pl.select((pl.lit(times) - ahead).dt.replace_time_zone("UTC")).to_series()
+    early, late = (
+        times.dt.replace_time_zone(zone, ambiguous=side, non_existent="null").dt.convert_time_zone("UTC")
+        for side in ("earliest", "latest")
+    )
+    twice = (early != late).fill_null(False)
+    if not twice.any():
+        return early
+    frame = pl.DataFrame({"time": times, "early": early, "late": late, "run": twice.rle_id(), "twice": twice})
+    step = pl.col("time").diff().over("run")
+    back = (step < pl.duration()).cum_sum().over("run") > 0
+    half = pl.int_range(pl.len()).over("run") >= pl.len().over("run") / 2
+    equal = (pl.col("time").n_unique() == 1).over("run") & (pl.len().over("run") > 1)
+    second = pl.col("twice") & pl.when(equal).then(half).otherwise(back.fill_null(False))
+    return frame.select(pl.when(second).then("late").otherwise("early")).to_series()
+
+
+def zone_with_offsets(offsets: Sequence[tuple[float, float]]) -> str:
+    """Return the IANA time zone that is this many seconds ahead of UTC at each of these times; empty if there is none.
+
+    >>> winter, summer = datetime(2026, 1, 15, tzinfo=UTC).timestamp(), datetime(2026, 7, 15, tzinfo=UTC).timestamp()
+    >>> zone_with_offsets([(winter, 3600.0), (summer, 7200.0)]), zone_with_offsets([(winter, 3600.0), (summer, 3600.0)])
+    ('Europe/Berlin', 'Africa/Lagos')
+    >>> zone_with_offsets([(winter, 19800.0)]), zone_with_offsets([(winter, 0.0)])
+    ('Asia/Kolkata', '')
+    """
+    ahead = np.array([seconds for _, seconds in offsets])
+    if not len(ahead) or (np.abs(ahead) < TOLERANCE).all():
+        return ""
+    moments = pl.Series([datetime.fromtimestamp(time, UTC) for time, _ in offsets])
+    for zone in LIKELY_ZONES:
+        local = moments.dt.convert_time_zone(zone)
+        zone_ahead = (local.dt.base_utc_offset() + local.dt.dst_offset()).dt.total_seconds().to_numpy()
+        if (np.abs(zone_ahead - ahead) <= TOLERANCE).all():
+            return zone
+    return ""
