@@ -149,9 +149,19 @@ def is_json_progress() -> bool:
 
 
 def show_warnings() -> None:
-    """Print warnings of all packages (`logging`) on stderr."""
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(message)s",
-        handlers=[RichHandler(console=STDERR, show_path=False, show_time=False)],
-    )
+    """Print warnings of all packages (`logging`) on stderr.
+
+    Those about a file once: it is read more than once, and each time says what is left out.
+    """
+    said: set[str] = set()
+
+    def is_news(record: logging.LogRecord) -> bool:
+        if not record.name.startswith("scare.data."):
+            return True
+        known = len(said)
+        said.add(record.getMessage())
+        return len(said) > known
+
+    handler = RichHandler(console=STDERR, show_path=False, show_time=False)
+    handler.addFilter(is_news)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])

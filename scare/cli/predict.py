@@ -247,9 +247,9 @@ def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[st
         if not len(values):
             yield f"{channel.name} has no reading."
             continue
-        yield from filter(None, (describe_sorted(channel.name, values), describe_filled(channel.name, values)))
         yield from (f"{line}." for line in describe_limits(values, channel))
         within = values[(values >= channel.low) & (values <= channel.high)]
+        yield from filter(None, (describe_sorted(channel.name, within), describe_filled(channel.name, within)))
         for code in sorted({*find_codes(within), *find_codes_beyond(model.inputs, at, within)}) if len(within) else ():
             yield (
                 f"{channel.name}: {code:g} is far from all other readings; if it means 'no reading', add"

@@ -210,7 +210,7 @@ def report_doubts(readings: Sequence[Readings], force: bool, notify: Callable[[s
     Raises a DataError for one that makes every score meaningless, unless forced.
     """
     doubts = check_colocation(readings)
-    for doubt in doubts:
+    for doubt in sorted(doubts, key=lambda doubt: doubt.fatal):  # the others may explain a fatal one
         if doubt.fatal and not force:
             raise DataError(f"{doubt.text} To train anyway, use --force.")
         notify(f"Warning: {doubt.text}")

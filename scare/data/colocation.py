@@ -44,7 +44,7 @@ from scare.data.time_zones import NO_ZONE
 from scare.data.times import find_time_format
 from scare.errors import DataError, UsageError
 from scare.schema import convert, load_toml
-from scare.words import spell_counts, suggestion
+from scare.words import plural, spell_counts, suggestion
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
 
@@ -194,9 +194,8 @@ def prepare(readings: Readings, step: float | None, notify: Notify) -> Readings:
     flagged = flag(drop_unusable_references(readings))
     lost = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
     if lost and readings.reference is not None:
-        notify(
-            f"{readings.device}: {lost} values of {readings.reference.name} stand for 'no reading' and count as missing"
-        )
+        stand = "stands for 'no reading' and counts" if lost == 1 else "stand for 'no reading' and count"
+        notify(f"{readings.device}: {plural(lost, 'value')} of {readings.reference.name} {stand} as missing")
     if flagged.flags.any():
         notify(f"{readings.device}: flagged rows: {spell_counts(count_flags(flagged.flags))}")
     return flagged

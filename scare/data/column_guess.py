@@ -470,7 +470,7 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
 
 
 def _are_whole(column: pl.Series) -> bool:
-    return column.dtype.is_numeric() and bool((column == column.round()).all())
+    return column.dtype.is_numeric() and bool(((column == column.round()) & (column.abs() < 2**53)).all())
 
 
 def _note_repeats(frame: pl.DataFrame, times: pl.Series, device: str) -> list[str]:

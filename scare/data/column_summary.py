@@ -371,9 +371,14 @@ def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
     >>> print(*lines, sep="\n")
     pm25: 9999 (3 times) means 'no reading' and counts as missing
     pm25: 1 value outside -100 to 1100 ug/m3 counts as missing
+    >>> describe_limits(np.repeat(np.arange(280.0, 300), 3), Channel("t", "K", -50, 100))
+    ['t: 60 values outside -50 to 100 K count as missing']
     """
     beyond = values[(values < channel.low) | (values > channel.high)]
-    codes = sorted({*_repeated(beyond, len(values)), *(one for one in SENTINELS if np.any(beyond == one))})
+    repeated = _repeated(beyond, len(values))
+    codes = sorted(
+        {*(repeated if len(repeated) <= MOST_CODES else ()), *(one for one in SENTINELS if np.any(beyond == one))}
+    )
     lines = []
     if codes:
         each = ", ".join(f"{one:g} ({plural(int(np.sum(beyond == one)), 'time')})" for one in codes)
@@ -411,8 +416,10 @@ def describe_filled(name: str, values: np.ndarray) -> str:
     >>> describe_filled("pm25", np.interp(np.arange(300), [0, 100, 200, 299], [3, 3, 9, 9]))
     'pm25 lies on a straight line for 101 rows: was a gap filled?'
     """
+    if len(values) < FILLED:
+        return ""
     steps = np.diff(values)
-    straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0) if len(values) > 2 else steps[:0]
+    straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0)
     borders = np.flatnonzero(np.concatenate([[True], ~straight, [True]]))
     longest = int(np.diff(borders).max()) + 1  # rows of as many bends that are none, and two
     return f"{name} lies on a straight line for {longest:,} rows: was a gap filled?" if longest >= FILLED else ""

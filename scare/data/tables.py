@@ -251,13 +251,13 @@ class TableFile:
             hint = "a decimal comma needs a semicolon or tab between columns, and another header --skip-rows"
             raise DataError(f"{self.place(too_long[LINE][0])}: more fields than the header; {hint}")
         if too_long.height:
-            logger.warning(f"{self.place(too_long[LINE][0])}: more fields than the header; left out")
+            lines = plural(too_long.height, "such line")
+            logger.warning(f"{self.place(too_long[LINE][0])}: more fields than the header; left out ({lines})")
         if remarks := longer.height - too_long.height:
             first = longer.filter(is_remark).row(0, named=True)
             text = first[EXTRA].strip()[:LONGEST_EXAMPLE]
-            logger.warning(
-                f"{self.place(first[LINE])}: '{text}' after the last column is left out ({remarks} such lines)"
-            )
+            lines = plural(remarks, "such line")
+            logger.warning(f"{self.place(first[LINE])}: '{text}' after the last column is left out ({lines})")
         return batch.filter(pl.col(EXTRA).is_null() | is_remark).drop(EXTRA)
 
     def read(self, columns: Iterable[str]) -> pl.DataFrame:
