@@ -153,15 +153,15 @@ def show_warnings() -> None:
 
     Those about a file once: it is read more than once, and each time says what is left out.
     """
-    said: set[str] = set()
+    shown: set[str] = set()
 
-    def is_news(record: logging.LogRecord) -> bool:
+    def is_new(record: logging.LogRecord) -> bool:
         if not record.name.startswith("scare.data."):
             return True
-        known = len(said)
-        said.add(record.getMessage())
-        return len(said) > known
+        known = len(shown)
+        shown.add(record.getMessage())
+        return len(shown) > known
 
     handler = RichHandler(console=STDERR, show_path=False, show_time=False)
-    handler.addFilter(is_news)
+    handler.addFilter(is_new)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
