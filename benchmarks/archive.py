@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scare.archive.calibrate import Archive, run_archive
-from scare.archive.files import single_model
+from scare.archive.input_files import single_model
 from scare.calibrator.calibrator import Calibrator
 from scare.data.column_mapping import ColumnMapping, iterate_tables
 from scare.data.readings import TIME, TIME_TYPE, Channel

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.archive import make_files, make_model
 from scare.archive.calibrate import Archive, run_archive
-from scare.archive.files import single_model
+from scare.archive.input_files import single_model
 from scare.executor import Executor, open_executor, run_all
 
 TASKS = 2000  # empty ones, to time the scheduler

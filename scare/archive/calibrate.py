@@ -25,7 +25,7 @@ from typing import Any
 
 import polars as pl
 
-from scare.archive.files import (
+from scare.archive.input_files import (
     CHANGED,
     FORMAT,
     ArchiveFile,

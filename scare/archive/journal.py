@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from scare.archive.files import FileSummary, content_hash
+from scare.archive.input_files import FileSummary, content_hash
 from scare.files import replacing
 from scare.schema import convert
 

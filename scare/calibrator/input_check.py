@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from scare.data.column_summary import LETTERS
+from scare.data.column_kind import LETTERS
 from scare.data.quantities import conversion, display_unit, find_quantity, find_unit, guess_unit, spell_unit, units
 from scare.data.readings import Channel
 from scare.windowing.inputs import Inputs

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from scare.archive.files import find_files
+from scare.archive.input_files import find_files
 from scare.cli import options
 from scare.cli.console import emit, note, show_table
 from scare.data.alignment import align as align_readings

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from scare.archive.files import find_files
+from scare.archive.input_files import find_files
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table

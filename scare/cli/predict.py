@@ -13,7 +13,7 @@ import polars as pl
 import typer
 
 from scare.archive.calibrate import Archive, run_archive
-from scare.archive.files import find_files, local_copy, read_model_table, single_model
+from scare.archive.input_files import find_files, local_copy, read_model_table, single_model
 from scare.archive.journal import HIDDEN
 from scare.calibrator.air_index import UNUSED_LEVEL, HourlyIndex, find_index
 from scare.calibrator.calibrator import Calibrator, DeviceStreams
@@ -24,8 +24,8 @@ from scare.cli import options
 from scare.cli.console import emit, note, progress, show_table
 from scare.data.alignment import DeviceSpan, find_device_spans, iterate_at_step
 from scare.data.column_guess import find_time_and_device
+from scare.data.column_kind import describe_filled, describe_limits, describe_sorted, find_codes
 from scare.data.column_mapping import ColumnMapping, LabelColumns
-from scare.data.column_summary import describe_filled, describe_limits, describe_sorted, find_codes
 from scare.data.flags import MEANINGS, NO_VALUE, Flag, count_flags, flag_names
 from scare.data.quantities import display_unit
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME

@@ -1,7 +1,7 @@
 """Cells of a text table: what one holds (a number, a time, text or nothing), and how columns of text become numbers.
 
-This is the only place that knows how loggers write a number, a unit or a missing value; `tables` decides which decimal
-sign a file has. Called by `table_layout`, `tables` and whatever reads columns.
+This is the only place that knows how loggers write a number, a unit or a missing value; `table_layout` decides which
+decimal sign a file has. Called by `table_layout`, `tables` and whatever reads columns.
 """
 
 import re

@@ -32,8 +32,8 @@ import polars as pl
 
 from scare.data.alignment import average, check_step
 from scare.data.column_guess import Inspection, inspect_table
+from scare.data.column_kind import with_limits
 from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
-from scare.data.column_summary import with_limits
 from scare.data.flags import count_flags, drop_unusable_references, flag
 from scare.data.quantities import parse_quantity
 from scare.data.readings import Channel, Readings

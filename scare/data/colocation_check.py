@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from scare.data.clock import LEAST_OVERLAP, ClockOffset, find_clock_offset
-from scare.data.column_summary import describe_filled, describe_sorted, is_reference_name, words
+from scare.data.column_kind import describe_filled, describe_sorted, is_reference_name, words
 from scare.data.flags import usable_values
 from scare.data.quantities import find_quantity, is_called
 from scare.data.readings import REFERENCE, Channel, Readings

@@ -19,8 +19,7 @@ import polars.selectors as cs
 
 from scare.data.alignment import MANY_REPEATED
 from scare.data.cells import plain_numbers
-from scare.data.column_mapping import ColumnMapping
-from scare.data.column_summary import (
+from scare.data.column_kind import (
     ColumnSummary,
     highest_masses,
     is_reference_name,
@@ -29,6 +28,7 @@ from scare.data.column_summary import (
     why_no_channel,
     words,
 )
+from scare.data.column_mapping import ColumnMapping
 from scare.data.known_formats import FormatColumn
 from scare.data.laser_pairs import describe_pair, find_laser_pairs, mean_of_lasers
 from scare.data.quantities import find_quantity, find_unit, guess_unit, quantities

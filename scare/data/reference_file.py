@@ -11,8 +11,8 @@ from pathlib import Path
 from scare.data.alignment import COARSER, align, shift
 from scare.data.clock import ClockCheck, check_clock, find_clock_offset
 from scare.data.column_guess import EQUALLY_GOOD, Inspection, choose_sensor, inspect_table
+from scare.data.column_kind import ColumnSummary
 from scare.data.column_mapping import ColumnMapping, DataSection, ReferenceTable, read_readings
-from scare.data.column_summary import ColumnSummary
 from scare.data.flags import find_dead_channels
 from scare.data.quantities import conversion, display_unit, find_quantity, parse_quantity
 from scare.data.readings import DEVICE, Channel, Readings

@@ -1,6 +1,6 @@
 """Table files: read text, spreadsheets, JSON and Parquet in batches, and write CSV and Parquet.
 
-`table_layout` finds the delimiter and the header, `packed_files` unpacks and decodes; the decimal sign is found here.
+`table_layout` finds the delimiter, the decimal sign and the header; `packed_files` unpacks and decodes.
 
 Every row keeps its line number for messages. Lines count as in an editor: the header is line 1, and a row is one line.
 Parquet files are first read by the child process of `parquet_check`.

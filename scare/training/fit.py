@@ -23,7 +23,7 @@ from scare.calibrator.parity_tolerance import hash_steps, share_of_ties
 from scare.calibrator.plan_passes import narrow
 from scare.calibrator.renamed_devices import keep_rows
 from scare.data.colocation_check import check_colocation
-from scare.data.column_summary import with_limits
+from scare.data.column_kind import with_limits
 from scare.data.dataframes import read_frame
 from scare.data.flags import TRAINING, Flag, drop_dead_devices, drop_unusable_references
 from scare.data.readings import TIME, Channel, Readings

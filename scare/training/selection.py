@@ -56,7 +56,7 @@ class SelectionRules:
     """How families are judged and averaged."""
 
     tolerance: Amount = 0.15  # families are averaged whose error is at most this share above the lowest
-    # If given, ship the smallest combination whose error is at most this share above the lowest.
+    # If given, ship the smallest combination whose error is at most this share above the lowest (`training.budget`).
     smallest_within: Amount | None = field(default=None, metadata={"was": "min_gain"})
     blocks: Count = 4  # contiguous parts of validation; each is scored by a choice made on the others
     trees: bool = True  # whether trees are a family

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from scare.archive.calibrate import Archive, run_archive
-from scare.archive.files import Models
+from scare.archive.input_files import Models
 from scare.calibrator.calibrator import Calibrator
 from scare.executor import InProcess
 from scare.live.fleet import Route

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from scare.archive.calibrate import Archive
-from scare.archive.files import FileSummary, Models, find_files, read_model_table
+from scare.archive.input_files import FileSummary, Models, find_files, read_model_table
 from scare.archive.journal import Journal, JournalLine
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.data.sites import Sites, Stay

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from scare.data.colocation import read_colocation, read_data_set, read_files
+from scare.data.column_kind import find_limits
 from scare.data.column_mapping import DataSection, tidy_columns
-from scare.data.column_summary import find_limits
 from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.schema import convert
