@@ -211,8 +211,11 @@ class HourlyIndex:
             own = self.sums.setdefault(device, {})
             own[number] = own.get(number, np.zeros(4)) + np.array(parts, float)
 
-    def table(self) -> pl.DataFrame:
-        """A row for each device and hour with an average: concentration, interval, index, category, probabilities."""
+    def table(self, every: int = 1) -> pl.DataFrame:
+        """A row for each device and hour with an average: concentration, interval, index, category, probabilities.
+
+        Of hours since 1970, only multiples of `every`.
+        """
         names = [f"p_{name.replace(' ', '_')}" for name in self.of.index.categories[: len(self.of.points.begins)]]
         numbers = ("concentration", LOW, HIGH)
         schema = {
@@ -221,12 +224,12 @@ class HourlyIndex:
             **{"index": pl.Int64, "category": pl.String},
             **dict.fromkeys(names, pl.Float64),
         }
-        table = pl.DataFrame(list(self._rows()), schema, orient="row")
+        table = pl.DataFrame(list(self._rows(every)), schema, orient="row")
         return table.with_columns((pl.col(TIME) * 1_000_000).cast(TIME_TYPE)).with_columns(
             pl.col(*numbers, *names).fill_nan(None)
         )
 
-    def _rows(self) -> Iterator[tuple[object, ...]]:
+    def _rows(self, every: int) -> Iterator[tuple[object, ...]]:
         expected = max(1.0, HOUR / self.step_seconds)
         names = self.of.index.categories[: len(self.of.points.begins)]
         for device, hours in sorted(self.sums.items()):
@@ -235,7 +238,7 @@ class HourlyIndex:
             for number, sums in hours.items():
                 if sums[3] >= COMPLETE * expected:
                     means[number - first] = sums[:3] / sums[3]
-            for place in range(len(means)):
+            for place in range(-first % every, len(means), every):
                 found = self.of.read(means[max(0, place - self.of.hours + 1) : place + 1], self.level)
                 if found is None:
                     continue

@@ -16,7 +16,7 @@ RECENT = 3  # hours, one of which must be there
 SURROGATE = 0.85, 4.5  # slope and intercept [ppb] of an eight-hour mean over an hour's, where two weeks are not there
 REACH = 4  # hours on either side from which a missing one is filled
 HOURS = TWO_WEEKS + RECENT - 1
-RANK = 1e-9  # singular values below this share of the largest count as zero
+RANK = 1e-12  # squared singular values below this share of the largest count as zero
 
 
 def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
@@ -31,7 +31,9 @@ def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
     recent = hours[max(0, end - TWO_WEEKS) : end]
     value, error = _foretell(recent[:, 0])
     near = recent[-BEFORE - AFTER :]
-    below, above = (np.nanmean(np.abs(near[:, side] - near[:, 0])) for side in (1, 2))
+    distances = np.abs(near[:, 1:] - near[:, :1])
+    distances = distances[np.isfinite(distances).all(axis=1)]
+    below, above = distances.mean(axis=0) if len(distances) else (np.nan, np.nan)
     return np.array([value, max(0.0, value - np.hypot(below, z * error)), value + np.hypot(above, z * error)])
 
 
@@ -45,25 +47,29 @@ def _foretell(hours: np.ndarray) -> tuple[float, float]:
     if not hours[known].any():
         return 0.0, 0.0
     rows = np.lib.stride_tricks.sliding_window_view(_fill(hours), FOUR_DAYS)
-    means = np.array([_mean(hours, place) for place in range(FOUR_DAYS - 1, TWO_WEEKS)])
+    means = _means(hours)[FOUR_DAYS - 1 :]
     usable = np.isfinite(means)
     if usable.mean() < LEAST_SHARE:
         return surrogate
     centre, level = rows[usable].mean(axis=0), means[usable].mean()
-    inverse = np.linalg.pinv(rows[usable] - centre, rcond=RANK)
-    weights = inverse @ (means[usable] - level)
-    newest = rows[-1] - centre
-    left = means[usable] - level - (rows[usable] - centre) @ weights
+    apart, wanted = rows[usable] - centre, means[usable] - level
+    squares, axes = np.linalg.eigh(apart.T @ apart)
+    basis = axes[:, squares > RANK * squares[-1]] / np.sqrt(squares[squares > RANK * squares[-1]])
+    scores, newest = apart @ basis, (rows[-1] - centre) @ basis
+    weights = scores.T @ wanted
+    left = wanted - scores @ weights
     variance = left @ left / (usable.sum() - FOUR_DAYS - 1)
-    leverage = 1 / usable.sum() + np.sum((newest @ inverse) ** 2)
+    leverage = 1 / usable.sum() + newest @ newest
     return max(0.0, float(level + newest @ weights)), float(np.sqrt(variance * (1 + leverage)))
 
 
-def _mean(hours: np.ndarray, place: int) -> float:
-    """Return the mean of the eight hours around one; NaN if one of them is to come, or too few are there."""
-    eight = hours[place - BEFORE : place + AFTER]
-    there = eight[np.isfinite(eight)]
-    return float(there.mean()) if len(eight) == BEFORE + AFTER and len(there) >= LEAST_OF_MEAN else np.nan
+def _means(hours: np.ndarray) -> np.ndarray:
+    """Return the mean of the eight hours around each [n]; NaN if some of them are not in it, or too few are known."""
+    eight, known = np.ones(BEFORE + AFTER), np.isfinite(hours)
+    counts, sums = (np.convolve(one, eight, "valid") for one in (known.astype(float), np.where(known, hours, 0.0)))
+    means = np.full(len(hours), np.nan)
+    means[BEFORE : BEFORE + len(sums)] = np.where(counts > LEAST_OF_MEAN - 0.5, sums / np.maximum(counts, 1.0), np.nan)
+    return means
 
 
 def _longest_gap(known: np.ndarray) -> int:

@@ -295,7 +295,7 @@ def report(
       scare report out/no2 --targets cen,city.toml --reference-uncertainty 42i
       scare report out/no2 --out no2.html --facts site.toml --pdf
     """
-    from scare.report.files import print_pdf, write_tables
+    from scare.report.files import print_pdf, tables_folder
     from scare.report.page import write_report
 
     found, deployment = read_run(run), read_deployment(facts) if facts else None
@@ -306,7 +306,7 @@ def report(
     with progress("drawing", "device") as (bar, task):
         bar.update(task, total=len(found.series))
         write_report(found, path, lambda name: bar.update(task, advance=1, device=name), deployment)
-    size, written = path.stat().st_size, write_tables(found, path)
+    size, written = path.stat().st_size, tables_folder(path)
     if as_json:
         devices = [series.device for series in found.series]
         emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, found.series))})

@@ -18,7 +18,7 @@ from scare.scorecard.accuracy import Accuracy, limits_of_agreement, measure, squ
 from scare.scorecard.run_folder import Run
 from scare.scorecard.series import DeviceSeries, pool
 
-ROWS = 250_000  # most rows in all time series of a page together
+ROWS = 132_000  # most rows in all time series of a page together
 POINTS = 40_000  # most points in all scatter charts of a page together
 FEWEST = 200  # rows or points that each device has at least, however many devices there are
 BREAK_STEPS = 2  # a longer wait between two rows is drawn as a gap

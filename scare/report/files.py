@@ -3,46 +3,35 @@
 import csv
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scare.errors import UnreachableError, UsageError
 from scare.files import replacing
 from scare.report.blocks import ReportTable, plain
-from scare.report.chart_data import make_views
-from scare.report.sections import devices, quality, scorecard
-from scare.report.targets import precision, targets
-from scare.scorecard.run_folder import Run
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 SECONDS = 120.0  # for a browser to print
 FLAGS = ("--headless", "--disable-gpu", "--no-sandbox", "--no-pdf-header-footer", "--virtual-time-budget=10000")
 
 
-def write_tables(run: Run, page: Path) -> Path:
-    """Write the report's tables into the folder NAME-tables beside it, a CSV file each; returns the folder."""
-    folder = page.with_name(f"{page.stem}-tables")
+def tables_folder(page: Path) -> Path:
+    """Where the tables of a page are."""
+    return page.with_name(f"{page.stem}-tables")
+
+
+def write_tables(tables: Iterable[ReportTable], page: Path) -> None:
+    """Write tables of a page into the folder beside it, a CSV file each."""
+    folder = tables_folder(page)
     folder.mkdir(parents=True, exist_ok=True)
-    for number, table in enumerate(_tables(run), start=1):
+    for number, table in enumerate(tables, start=1):
         name = "".join(letter if letter.isalnum() else "-" for letter in table.caption.lower())
         path = folder / f"{number:02d}-{'-'.join(filter(None, name.split('-')))[:60]}.csv"
         with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.writer(handle)
             writer.writerow(table.head)
             writer.writerows([plain(cell) for cell in row] for row in table.rows)
-    return folder
-
-
-def _tables(run: Run) -> Iterator[ReportTable]:
-    blocks = [
-        *devices(list(make_views(run)), run.target.unit),
-        *precision(run.card.assessments),
-        *targets(run),
-        *scorecard(run.card),
-        *quality(run),
-    ]
-    yield from (block for block in blocks if isinstance(block, ReportTable))
 
 
 def print_pdf(page: Path) -> Path:

@@ -25,6 +25,8 @@ from scare.files import PAGES, UPLOT, replacing
 from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render
 from scare.report.chart_data import View, make_views, opening
 from scare.report.deployment import Deployment, deployment_blocks
+from scare.report.files import write_tables
+from scare.report.index_section import index_blocks
 from scare.report.sections import (
     board,
     choices,
@@ -39,6 +41,7 @@ from scare.report.sections import (
     tiles,
 )
 from scare.report.targets import class_lines, precision, targets
+from scare.report.uncertainty_charts import Drawing
 from scare.report.weather_charts import weather_drawings
 from scare.schema import nan_to_none
 from scare.scorecard.accuracy import Accuracy
@@ -55,6 +58,7 @@ CONTENTS = {
     "precision": "Precision",
     "weather": "Meteorological effects",
     "targets": "Targets",
+    "index": "Air quality index",
     "scorecard": "Scorecard",
     "coverage": "Interval coverage",
     "comparison": "Other methods",
@@ -88,19 +92,34 @@ def write_report(
     progress: Callable[[str], None] = lambda name: None,
     deployment: Deployment | None = None,
 ) -> Path:
-    """Write the report of a run; `progress` is called with the name of each device that is done."""
+    """Write the report of a run and its tables; `progress` is called with the name of each device that is done."""
     views = []
     for view in make_views(run):
         views.append(view)
         progress(view.name)
-    page = make_page(run, views, deployment)
+    sections = {
+        "devices": devices(views, run.target.unit),
+        "precision": precision(run),
+        "targets": targets(run),
+        "index": index_blocks(run),
+        "scorecard": scorecard(run.card),
+        "quality": quality(run),
+    }
+    page = _make_page(run, views, sections, deployment)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
+    tables = (block for blocks in sections.values() for block in blocks if isinstance(block, ReportTable))
+    write_tables(tables, path)
     return path
 
 
-def make_page(run: Run, views: Sequence[View], deployment: Deployment | None = None) -> str:
-    """Render the report as HTML; the last view is that of all devices."""
+def _make_page(
+    run: Run,
+    views: Sequence[View],
+    sections: Mapping[str, Sequence[Block | Drawing]],
+    deployment: Deployment | None,
+) -> str:
+    """Render the report as HTML; the last view is that of all devices, `sections` are those with tables to write."""
     scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     data = {
@@ -122,19 +141,14 @@ def make_page(run: Run, views: Sequence[View], deployment: Deployment | None = N
         classes=class_lines(run.card.assessments),
         tiles=tiles(run, views),
         contents=CONTENTS,
-        scorecard=scorecard(run.card),
         choices=choices(views),
         opening=opening(views),
-        devices=devices(views, run.target.unit),
         coverage=coverage(run),
         comparison=comparison(run.card.comparison, views, run.target.unit),
         board=board(run.card.board),
-        precision=precision(run.card.assessments),
-        targets=targets(run),
         deployment=deployment_blocks(deployment),
         weather=weather_drawings(run),
         selection=selection(run),
-        quality=quality(run),
         provenance=provenance(run),
         version=__version__,
         data=Markup(as_script_data(data)),
@@ -144,6 +158,7 @@ def make_page(run: Run, views: Sequence[View], deployment: Deployment | None = N
         licence=_asset(UPLOT / "LICENSE"),
         script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
         **scripts,
+        **sections,
     )
 
 

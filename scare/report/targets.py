@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from scare.data.quantities import display_unit
 from scare.data.readings import Channel
 from scare.report.blocks import NOTHING, Badge, Block, Cell, Note, ReportTable, number, percent, quantity
+from scare.report.precision_chart import precision_drawing
 from scare.report.uncertainty_charts import Drawing, uncertainty_drawings
 from scare.scorecard.assessment import BELOW_ALL, OF_SEVERAL, Assessment, TargetResult
 from scare.scorecard.run_folder import Run
@@ -37,12 +38,12 @@ def class_lines(assessments: Sequence[Assessment]) -> list[str]:
     return lines
 
 
-def precision(assessments: Sequence[Assessment]) -> list[Block]:
-    """Tabulate how units side by side agree, by each set that asks for it; or why that was not measured."""
-    asking = [one for one in assessments if set(one.measures) & set(OF_SEVERAL)]
-    tables: list[Block] = [together_table(one) for one in asking if one.together]
+def precision(run: Run) -> list[Block | Drawing]:
+    """Tabulate and draw how units side by side agree, by each set that asks for it; or why that was not measured."""
+    asking = [one for one in run.card.assessments if set(one.measures) & set(OF_SEVERAL)]
+    tables: list[Block | Drawing] = [together_table(one) for one in asking if one.together]
     if tables:
-        return tables
+        return [*tables, *filter(None, (precision_drawing(run, one) for one in asking))]
     needs = f"{min(one.units_needed for one in asking)} or more units" if asking else "several units"
     return [Note(f"Not measured: it needs {needs} with enough averages beside the same reference.")]
 

@@ -110,9 +110,9 @@ def _curve_drawing(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
         drawing.text((right + 24, place(0, share)[1] + 4), name)
     seen = max(device.highest_reference or 0.0 for device in devices)
     lines = {"limit": one.limit} | ({"highest reference": seen} if seen < 0.8 * one.limit else {})
-    for words, x in lines.items():
+    for (words, x), anchor in zip(lines.items(), ("start", "end"), strict=False):
         drawing.line(place(x, 0), place(x, top), OF_LIMIT)
-        drawing.text((place(x, top)[0], MARGIN - 6), words, "middle")
+        drawing.text((place(x, top)[0], MARGIN - 6), words, anchor)
     ends = {}
     for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
         curve = device.curve
@@ -160,7 +160,7 @@ def _target_diagram(one: Assessment, devices: Sequence[TargetResult]) -> Drawing
             drawing.dot(place(*at))
             dots[letter] = place(*at)
     drawing.letters(dots, place(top, 0)[0] + 24)
-    drawing.text((place(top, 0)[0] - 4, place(0, 0)[1] - 5), "random", "end")
+    drawing.text((CENTRE + 5, place(0, -top)[1] + 4), "random →")
     drawing.text((CENTRE + 5, place(0, top)[1] + 4), "bias")
     return drawing
 

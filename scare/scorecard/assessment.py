@@ -114,6 +114,7 @@ class Assessment:
     limit: float | None
     regression: Regression
     completeness: float
+    through_hours: bool
     source: str
     second_hand: str
     as_of: str
@@ -187,6 +188,7 @@ def assess(
         limit=target.limit,
         regression=targets.regression,
         completeness=targets.completeness,
+        through_hours=targets.through_hours,
         source=target.source or targets.source,
         second_hand=targets.second_hand,
         as_of=str(targets.as_of),

@@ -6,15 +6,20 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from scare.data.readings import Channel
 from scare.errors import UsageError
+from scare.report.blocks import Note, ReportTable, quantity
 from scare.report.deployment import read_deployment
-from scare.report.files import BROWSERS, print_pdf, write_tables
+from scare.report.files import BROWSERS, print_pdf, tables_folder
+from scare.report.index_section import index_blocks
 from scare.report.page import write_report
 from scare.report.targets import class_lines, precision
 from scare.report.uncertainty_charts import LETTER, Drawing, uncertainty_drawings
+from scare.scorecard.averages import Averaging
 from scare.scorecard.requirements import Finding, RequirementTable
 from scare.scorecard.run_folder import read_run, summarize
 from scare.scorecard.targets import choose_sets
@@ -68,8 +73,33 @@ def test_the_first_page_says_the_class_and_precision_has_its_section(folder: Pat
     assert order == sorted(order)  # as in EPA's report
     assert page.index("agreement between units") > order[2]
     alone = replace(run, card=replace(run.card, **summarize(replace(run, series=run.series[:1]), choose_sets("cen"))))
-    (note,) = precision(alone.card.assessments)
+    (note,) = precision(alone)
     assert "2 or more units" in note.text
+
+
+def test_units_side_by_side_are_drawn_with_their_difference_to_the_mean(folder: Path) -> None:
+    run = read_run(folder)
+    run = replace(run, card=replace(run.card, **summarize(run, choose_sets("epa"))))
+    _, drawing = precision(run)
+    assert isinstance(drawing, Drawing)
+    daily = [Averaging(24, 0.75, through_hours=False).of_scored(one) for one in run.series]
+    values = np.array([means.calibrated for means in daily])
+    for letter, one, apart in zip("ABC", run.series, values - values.mean(axis=0), strict=True):
+        assert f"{letter} {one.device}: {quantity(apart.mean(), 'ug/m3')}" in drawing.caption
+    assert len(drawing.curves) == 3
+
+
+def test_the_index_is_compared_with_that_of_the_reference(folder: Path) -> None:
+    run = read_run(folder)
+    sure = [replace(one, calibrated=one.reference, low=one.reference, high=one.reference) for one in run.series]
+    table = index_blocks(replace(run, series=sure))[0]
+    assert isinstance(table, ReportTable)
+    assert table.caption == "US AQI, hour by hour"
+    categories, *_, everything = table.rows
+    assert (categories[0], categories[2], everything[2]) == ("good", "100 %", "100 %")
+    (note,) = index_blocks(replace(run, target=Channel("CO2", "ppm")))[:1]
+    assert isinstance(note, Note)
+    assert note.text == "The index us-aqi is for PM2.5, PM10, O3; CO2 is none of them."
 
 
 def test_facts_of_the_deployment_are_shown_and_what_is_missing_is_named(folder: Path, tmp_path: Path) -> None:
@@ -85,7 +115,7 @@ def test_facts_of_the_deployment_are_shown_and_what_is_missing_is_named(folder: 
 
 
 def test_tables_are_csv_beside_the_page(folder: Path, tmp_path: Path) -> None:
-    written = write_tables(read_run(folder), tmp_path / "page.html")
+    written = tables_folder(write_report(read_run(folder), tmp_path / "page.html"))
     assert written.name == "page-tables"
     names = sorted(path.name for path in written.iterdir())
     assert any("us-epa-base-testing" in name for name in names)

@@ -314,10 +314,10 @@ def test_script_data_is_plain_json() -> None:
 
 def test_three_months_of_minutes_make_a_small_page_quickly(tmp_path: Path) -> None:
     folder = write_run(tmp_path, series(1, 90))
-    start = time.perf_counter()
+    start = time.process_time()
     path = write_report(read_run(folder), folder / "report.html")
-    assert time.perf_counter() - start < 20
-    assert path.stat().st_size < 5e6
+    assert time.process_time() - start < 10  # it takes one
+    assert path.stat().st_size < 3e6
     shown = Page(path.read_text(encoding="utf-8")).data("data")["views"][0]["time"]
     assert len(unpack(shown["times"])) > 100_000  # down to the minute
 
