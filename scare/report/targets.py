@@ -71,7 +71,7 @@ def why_no_target(channel: Channel, sets: Sequence[TargetSet]) -> str:
     found = [target for one in sets if (target := one.find(channel))]
     if not found:
         names = ", ".join(dict.fromkeys(name for one in sets for name in one.targets))
-        return f"There are targets for {names}; by its name, {channel.name} is none of them."
+        return f"There are targets for {names}; by its name, {channel.name} is none of them. Call the column after one."
     given = f"these readings are in {channel.unit}."
     if not channel.unit:
         given = "the unit of these readings is unknown. Give it in a config file: scare score … --config FILE."
