@@ -487,3 +487,13 @@ SCARE_COMPACT scare_status scare_blob_open(scare_blob *self, const void *content
     }
     return status;
 }
+
+void scare_blob_version(const scare_blob *self, char version[25]) {
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *tail = self->content + self->bytes - TAIL;
+    for (uint32_t i = 0; i < 12; i++) {
+        version[2 * i] = digits[tail[i] >> 4];
+        version[2 * i + 1] = digits[tail[i] & 15];
+    }
+    version[24] = 0;
+}

@@ -45,6 +45,9 @@ scare_status scare_blob_open(scare_blob *self, const void *content, size_t bytes
 /* Open any file, signed or not: whoever can write it decides what the device reports. */
 scare_status scare_blob_open_unsigned(scare_blob *self, const void *content, size_t bytes);
 
+/* The version of the file as 24 hexadecimal digits and a zero: what `scare live` takes and gives as its ETag. */
+void scare_blob_version(const scare_blob *self, char version[25]);
+
 #ifdef __cplusplus
 }
 #endif

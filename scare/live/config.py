@@ -34,7 +34,8 @@ class Model:
     """A calibrator, and the devices that use it: names or glob patterns such as `box-*` (`fleet.Route`).
 
     Readings that come more often than its step are averaged or rejected. `step_seconds` is for a published correction.
-    `index` names the air quality index of its results, if any.
+    `index` names the air quality index of its results, if any; `blob` is the file that devices fetch to run the model
+    themselves, with {device} for their names.
     """
 
     file: Text
@@ -42,6 +43,7 @@ class Model:
     finer: Literal["average", "reject"] = "average"
     step_seconds: Positive | None = None
     index: str = ""
+    blob: str = ""
 
 
 @dataclass(frozen=True)
@@ -332,6 +334,7 @@ def read_config(path: Path | str) -> Config:
 
     def resolve_model(model: Model) -> Model:
         is_file = model.file.endswith(".scare") or (folder / model.file).exists()
+        model = resolve(model, "blob")
         return resolve(model, "file") if is_file else model  # otherwise it names a published correction
 
     return replace(

@@ -16,8 +16,10 @@ from scare.errors import DataError, UsageError
 from scare.extras import require
 from scare.live.alerts import Alerts
 from scare.live.arrivals import Delivery
+from scare.live.blobs import Blobs
 from scare.live.config import Config, Kafka
 from scare.live.day_files import ParquetFiles, as_table
+from scare.live.fleet import choose_route
 from scare.live.home_assistant import Discovery
 from scare.live.http import LiveStatus, Poller, Server, parse_body
 from scare.live.journal import Store, read_journal
@@ -97,6 +99,7 @@ class Gateway:
                 {name: display_unit(model.target.unit) for name, model in models},
                 {name: model.inputs.step_seconds for name, model in models},
                 self._alerts.counts if self._alerts else dict,
+                Blobs(config.models, lambda device: choose_route(self.models.routes, device)),
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)

@@ -38,6 +38,7 @@ from scare.errors import DataError, UsageError
 from scare.files import PAGES, UPLOT
 from scare.http_server import AccessCheck, AccessGuard, ThreadedServer, error_response
 from scare.live.arrivals import Delivery
+from scare.live.blobs import NEWEST, OTHER, UNKNOWN, Blobs
 from scare.live.config import Http, Input, is_loopback
 from scare.live.messages import MAX_PAYLOAD, Reader, Reading, RejectedError, parse_json
 from scare.live.pipeline import COUNTS, Monitor, Pipeline
@@ -65,8 +66,8 @@ class LiveStatus:
 
     `problems` by what they are about (clock, disk, broker), `remarks` about devices that send at another step than
     their model's, `backlog` (readings queued), counts, the newest results, the unit of each model's values and its time
-    step in seconds, and how many devices have an alert, by kind. POSTed readings go to `pipeline`; without one they are
-    refused.
+    step in seconds, how many devices have an alert, by kind, and the model files that devices fetch. POSTed readings go
+    to `pipeline`; without one they are refused.
     """
 
     pipeline: Pipeline | None
@@ -78,6 +79,7 @@ class LiveStatus:
     units: Mapping[str, str]
     steps: Mapping[str, float]
     alerts: Callable[[], Mapping[str, int]]
+    blobs: Blobs
 
 
 class Server:
@@ -204,7 +206,30 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             history = status.recent.device(request.path_params["device"])
         except DataError as error:
             return error_response(404, str(error))
-        return JSONResponse({**history, "unit": status.units.get(history["model"], "")})
+        box = await run_in_threadpool(status.blobs.runs, history["device"])
+        return JSONResponse({**history, "unit": status.units.get(history["model"], ""), "box": box})
+
+    async def give_blob(request: Request) -> Response:
+        """Return the model file of a device, or 304 if that is what it says it runs."""
+        device, version = request.path_params["device"], request.headers.get("if-none-match", "").strip('W/" ')
+        try:
+            blob = await run_in_threadpool(status.blobs.find, device)
+        except DataError as error:
+            return error_response(404, str(error))
+        status.blobs.record(device, version)
+        headers = {"etag": f'"{blob.version}"', "cache-control": "no-cache"}
+        if version == blob.version:
+            return Response(status_code=304, headers=headers)
+        return Response(blob.content, headers=headers, media_type="application/octet-stream")
+
+    async def show_manifest(request: Request) -> Response:
+        try:
+            return JSONResponse(await run_in_threadpool(status.blobs.manifest, request.path_params["device"]))
+        except DataError as error:
+            return error_response(404, str(error))
+
+    async def list_blobs(request: Request) -> Response:
+        return JSONResponse({"devices": await run_in_threadpool(status.blobs.listed)})
 
     async def stream_events(request: Request) -> Response:
         since = request.query_params.get("since", "")
@@ -226,6 +251,9 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             Route("/v1/readings/{adapter}", take_readings, methods=["POST"]),
             Route("/v1/devices", list_devices),
             Route("/v1/devices/{device:path}", show_device),  # a name may have slashes
+            Route("/v1/blobs", list_blobs),
+            Route("/v1/blobs/{device:path}", give_blob),
+            Route("/v1/manifests/{device:path}", show_manifest),
             Route("/v1/events", stream_events),
             Route("/healthz", show_health),
             Route("/metrics", show_metrics),
@@ -315,6 +343,9 @@ def metrics(status: LiveStatus) -> str:
         lines += [f"# HELP scare_{name} {text}", f"# TYPE scare_{name} gauge", f"scare_{name} {level}"]
     lines += ["# HELP scare_alerts Devices with an alert of this kind.", "# TYPE scare_alerts gauge"]
     lines += [f'scare_alerts{{about="{about}"}} {count}' for about, count in status.alerts().items()]
+    runs = status.blobs.counts()
+    lines += ["# HELP scare_boxes Devices that fetch model files, by what they run.", "# TYPE scare_boxes gauge"]
+    lines += [f'scare_boxes{{runs="{state}"}} {runs[state]}' for state in (NEWEST, OTHER, UNKNOWN)]
     problems = status.problems()
     lines += ["# HELP scare_problem Whether /healthz has a problem with this.", "# TYPE scare_problem gauge"]
     lines += [f'scare_problem{{about="{about}"}} {int(about in problems)}' for about in PROBLEMS]

@@ -77,7 +77,9 @@ def _hours(of: IndexOf, scored: DeviceSeries, column: str, level: float, every: 
 
 
 def _right(table: pl.DataFrame) -> str:
-    return percent(float((table["category"] == table["true"]).mean())) if table.height else NOTHING
+    return (
+        percent(table.filter(pl.col("category") == pl.col("true")).height / table.height) if table.height else NOTHING
+    )
 
 
 def _given(table: pl.DataFrame) -> str:

@@ -97,7 +97,7 @@ def write_report(
     for view in make_views(run):
         views.append(view)
         progress(view.name)
-    sections = {
+    sections: dict[str, Sequence[Block | Drawing]] = {
         "devices": devices(views, run.target.unit),
         "precision": precision(run),
         "targets": targets(run),

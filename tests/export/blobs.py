@@ -69,6 +69,13 @@ class Blob:
         self.inputs = self._library.inputs_of(_pointer(self._blob)) & 0xFFFFFFFF
         self.bytes = self._library.bytes_of(_pointer(self._blob))
 
+    @property
+    def version(self) -> str:
+        """As `scare live` gives it."""
+        text = ctypes.create_string_buffer(25)
+        self._library.scare_blob_version(_pointer(self._blob), text)
+        return text.value.decode()
+
     def begin(self, size: int) -> int:
         """Prepare a calibration in so many bytes."""
         self._memory = np.full(-(-size // 8) + 1, 0xA5A5A5A5A5A5A5A5, np.uint64)

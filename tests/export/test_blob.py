@@ -26,6 +26,7 @@ from scare.export.c_source import CModel, print_header, print_source
 from scare.export.ed25519 import new_key, public_key
 from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.kernels.c_extents import Op
+from scare.live.blobs import Blob as Served
 from tests.calibrator.building import curve_plan, make_calibrator, newest_plan, tree_plan, with_edges
 from tests.export.blobs import DAMAGED, FOREIGN, MEMORY, OK, UNSIGNED, Blob
 from tests.export.building import compile_models
@@ -72,6 +73,13 @@ def test_what_it_says_of_itself() -> None:
     assert (blob.title, blob.inputs, blob.bytes) == (CURVE.title, inputs_checksum(CURVE), len(BLOB))
     assert blob.facts.window == 20
     assert blob.begin(CURVE.memory_bytes - 4) == MEMORY
+
+
+def test_firmware_and_gateway_give_a_file_the_same_version() -> None:
+    content = sign_blob(make_blob(compiled(PLANS["line"])), KEY)
+    assert Blob(content, public_key(KEY)).version == Served("pm", content).version
+    other = sign_blob(make_blob(compiled(PLANS["curve"])), KEY)
+    assert Served("pm", other).version != Served("pm", content).version
 
 
 def test_it_may_lie_before_something_else() -> None:

@@ -11,6 +11,10 @@ const STAMPS = [
   [1, "{HH}:{mm}:{ss}", DAY, null, "\n{D} {MMM}", null, null, null, 1],
 ];
 
+// What a box says of the model file that it runs.
+const onBox = ({ runs, state, asked }) =>
+  `; on the box ${runs ? `version ${runs.slice(0, 8)}` : "an unknown version"}${state === "other" ? ", not the newest" : ""} (asked ${moment(asked)} UTC)`;
+
 export class DeviceView {
   constructor(fleet) {
     this.fleet = fleet;
@@ -51,11 +55,11 @@ export class DeviceView {
   }
 
   showFacts() {
-    const { time, calibrated, low, high, raw, unit, model, flags, flag_names: names } = this.found;
+    const { time, calibrated, low, high, raw, unit, model, flags, flag_names: names, box } = this.found;
     const last = time.length - 1;
     const between = low[last] == null ? "" : ` (${number(low[last])} – ${number(high[last])})`;
     byId("facts").textContent =
-      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])}${between} ${unit}, raw ${number(raw[last])}; model ${model}`;
+      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])}${between} ${unit}, raw ${number(raw[last])}; model ${model}${box ? onBox(box) : ""}`;
     byId("chart").setAttribute("aria-label", `Raw and calibrated values of ${this.name}, the last ${time.length} readings`);
     const list = byId("flags");
     const counts = new Map();

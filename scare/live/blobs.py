@@ -1,0 +1,105 @@
+"""Model files for the boxes themselves: each device's blob, its manifest, and which version the device says it runs.
+
+A device asks with the version that it runs (`If-None-Match`), and gets the file only if there is another one. Files are
+signed where the private key is, by `scare export blob`; the gateway has no key and passes them on.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import Any
+from urllib.parse import quote
+
+from scare.errors import DataError
+from scare.live.config import Model
+
+MARK, CHECKSUM_BYTES, SIGNATURE_BYTES = b"SCB", 4, 64  # how a file begins, and what it ends with
+VERSION_BYTES = 12  # of checksum and signature, as `scare_blob_version` of the C runtime gives them
+MOST_BYTES = 1 << 20
+MOST_DEVICES = 100_000  # whose version is kept
+NEWEST, OTHER, UNKNOWN = "newest", "other", "unknown"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A model file for a device, and the name of its model."""
+
+    model: str
+    content: bytes
+
+    @property
+    def version(self) -> str:
+        """The version as 24 hexadecimal digits."""
+        return self.content[-CHECKSUM_BYTES - SIGNATURE_BYTES :][:VERSION_BYTES].hex()
+
+
+class Blobs:
+    """The files that `models.NAME.blob` names; `route` finds the model of a device."""
+
+    def __init__(self, models: Mapping[str, Model], route: Callable[[str], str | None]) -> None:
+        self._files = {name: model.blob for name, model in models.items() if model.blob}
+        self._route = route
+        self._lock = Lock()
+        self._asked: dict[str, tuple[str, float]] = {}  # version (empty: unknown), when it asked
+
+    def find(self, device: str) -> Blob:
+        """Read the file of a device; a DataError says why there is none."""
+        model = self._route(device) or ""
+        if model not in self._files:
+            raise DataError(f"no model file is served to '{device}'; models.NAME.blob of the config file names one")
+        path = Path(self._files[model].replace("{device}", quote(device, safe=" ")))
+        try:
+            with path.open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise DataError(f"there is no model file for '{device}': {error.strerror or error}") from error
+        if len(content) > MOST_BYTES or not content.startswith(MARK):
+            raise DataError(f"the model file for '{device}' is not a blob; write it with scare export blob")
+        return Blob(model, content)
+
+    def record(self, device: str, version: str) -> None:
+        """Note that a device has asked, and which version it says it runs."""
+        with self._lock:
+            if device in self._asked or len(self._asked) < MOST_DEVICES:
+                self._asked[device] = version, time()
+
+    def manifest(self, device: str) -> dict[str, Any]:
+        """Describe the file of a device, with its signature, and what the device runs."""
+        blob = self.find(device)
+        signature = blob.content[-SIGNATURE_BYTES:]
+        return {
+            "device": device,
+            "model": blob.model,
+            "version": blob.version,
+            "bytes": len(blob.content),
+            "sha256": sha256(blob.content).hexdigest(),
+            "signature": signature.hex() if any(signature) else None,
+            "runs": self.runs(device),
+        }
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return what each device runs that has asked, by name."""
+        with self._lock:
+            devices = sorted(self._asked)
+        return [{"device": device, **(self.runs(device) or {})} for device in devices]
+
+    def counts(self) -> Counter[str]:
+        """Count the devices that have asked by what they run: the newest file, another one, or unknown."""
+        return Counter(one["state"] for one in self.listed())
+
+    def runs(self, device: str) -> dict[str, Any] | None:
+        """Return the version that a device says it runs, whether that is the newest, and when it asked; None: never."""
+        with self._lock:
+            if device not in self._asked:
+                return None
+            version, when = self._asked[device]
+        try:
+            newest = self.find(device).version
+        except DataError:
+            newest = ""
+        state = UNKNOWN if not version else NEWEST if version == newest else OTHER
+        return {"runs": version or None, "state": state, "asked": when}
