@@ -13,10 +13,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import live_fleet, live_gateway, soak
+from benchmarks import live_fleet, live_gateway, live_kills, soak
 from scare.files import replacing
 
-PARTS = {"fleet": live_fleet, "gateway": live_gateway, "soak": soak}  # each has measure(), section(found), SECTION
+PARTS = {"fleet": live_fleet, "gateway": live_gateway, "kills": live_kills, "soak": soak}
 HEAD = """# Live
 
 Made by `python -m benchmarks.live --out docs/benchmarks/live.md`; do not edit.

@@ -3,6 +3,9 @@
     snapshot n  everything that a fleet remembers, in one file that is complete or not there
     journal n   the readings since snapshot n, in order; on disk (fsync) before they are calibrated
 
+A large snapshot takes seconds to write, so a child process can write it while readings go on: the next journal has
+begun, and until the snapshot is complete the one before it stays.
+
 A line of a journal is a checksum and a JSON list; one that a power failure cut off or a disk has damaged is skipped,
 and a damaged file is kept under another name. A restart reads the newest snapshot and all journals from it on; without
 a snapshot, all journals there are. Older journals are kept for some minutes, to recognise readings that a broker or a
@@ -14,8 +17,12 @@ import logging
 import os
 import re
 import shutil
+import signal
 import struct
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
 from time import time
@@ -33,6 +40,7 @@ from scare.live.messages import Reading
 LOG = logging.getLogger(__name__)
 NAME = re.compile(r"(?:snapshot-(\d{8})\.safetensors|journal-(\d{8})\.log)")
 KEY = re.compile(rb'\[("(?:[^"\\]|\\.)*"),([^,]+),')  # device and time at the beginning of a journal's line
+SLICE = 1 << 23  # bytes of a snapshot between two calls of fsync: one of the journal never waits for more
 KEPT_SECONDS = 180.0  # a journal that a newer snapshot made superfluous is kept this long
 
 
@@ -58,6 +66,7 @@ class Store:
         self.oldest = self._base  # number of the oldest journal that is kept
         self.damaged = 0  # lines skipped so far
         self._journal: Journal | None = None
+        self._writing: tuple[int, int] | None = None  # process that writes a snapshot, and the snapshot's number
         self.position = 0  # Kafka offset after the last reading stored
 
     def state(self) -> FleetState | None:
@@ -109,25 +118,65 @@ class Store:
         self._journal.append(readings)
         self._advance(readings[-1])
 
-    def take(self, state: FleetState, waiting: Sequence[Reading] = ()) -> None:
+    def take(self, state: FleetState, waiting: Sequence[Reading] = (), aside: bool = False) -> None:
         """Write a snapshot, start its journal, and remove files that are no longer needed.
 
         The journal begins with the readings that wait, which the state does not have yet. It is written first: whatever
-        fails, the old snapshot and all journals since restore everything.
+        fails, the old snapshot and all journals since restore everything. With `aside` a child process writes the
+        snapshot, where there can be one, and `finish_snapshot` does the rest.
         """
+        self._wait_for_writer()
         number = self.number + 1
-        journal = Journal(self._journal_path(number))
+        journal, snapshot = Journal(self._journal_path(number)), self._snapshot_path(number)
         try:
             journal.append(waiting)
-            write_snapshot(self._snapshot_path(number), state, self.position)
+            if aside and sys.platform == "linux":
+                self._writing = write_aside(snapshot, state, self.position), number
+            else:
+                write_snapshot(snapshot, state, self.position)
         except (OSError, UsageError):
             journal.close()
             self._journal_path(number).unlink(missing_ok=True)
             raise
         if self._journal is not None:
             self._journal.close()
-        self._journal, self.number, self._base = journal, number, number
+        self._journal, self.number = journal, number
         sync(self._folder)
+        if not self._writing:
+            self._rest_on(number)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a child process is, or was since `finish_snapshot`, writing a snapshot."""
+        return self._writing is not None
+
+    def finish_snapshot(self) -> bool:
+        """Remove what a snapshot written aside has made superfluous; False if none has become complete.
+
+        Raises an OSError if it could not be written.
+        """
+        if self._writing is None:
+            return False
+        process, number = self._writing
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if not ended:
+            return False
+        self._writing = None
+        if code := os.waitstatus_to_exitcode(status):
+            raise OSError(code, os.strerror(code) if code > 0 else f"its writer was ended by signal {-code}")
+        self._rest_on(number)
+        return True
+
+    def _wait_for_writer(self) -> None:
+        """Wait until no process writes a snapshot; one that fails leaves everything as it was."""
+        if self._writing is not None:
+            os.waitid(os.P_PID, self._writing[0], os.WEXITED | os.WNOWAIT)
+            with suppress(OSError):
+                self.finish_snapshot()
+
+    def _rest_on(self, number: int) -> None:
+        """Start from this snapshot from now on, and remove files that are no longer needed."""
+        self._base = number
         for old in self._find("snapshot-*"):
             if old < number:
                 self._snapshot_path(old).unlink()
@@ -139,6 +188,7 @@ class Store:
 
     def close(self) -> None:
         """Close the journal and unlock the folder."""
+        self._wait_for_writer()
         if self._journal is not None:
             self._journal.close()
         self._lock.close()
@@ -166,6 +216,29 @@ def write_snapshot(path: Path, state: FleetState, position: int) -> None:
     sync(path.parent)
 
 
+def write_aside(path: Path, state: FleetState, position: int) -> int:
+    """Write a state as it is now in a child process, which shares its memory; returns the process.
+
+    The child only writes. It ends with the number of the error, if there is one.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads: the child needs none
+        process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        for wish in (signal.SIGINT, signal.SIGTERM):  # the parent waits for the child when it ends
+            signal.signal(wish, signal.SIG_IGN)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # the lock and the connections are the parent's
+        write_snapshot(path, state, position)
+        code = 0
+    except OSError as error:
+        code = error.errno or 1
+    finally:
+        os._exit(code)
+
+
 def _write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], facts: Mapping[str, str]) -> None:
     """Write a safetensors file array by array: the library's own writer needs the memory of all of them again."""
     header: dict[str, Any] = {"__metadata__": dict(facts)}
@@ -179,7 +252,12 @@ def _write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], facts: Mapp
     text += b" " * (-len(text) % 8)
     file.write(struct.pack("<Q", len(text)) + text)
     for array in arrays.values():
-        file.write(np.ascontiguousarray(array).data)
+        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        for start in range(0, len(content), SLICE):
+            file.write(content[start : start + SLICE])
+            if len(content) > SLICE:
+                file.flush()
+                os.fsync(file.fileno())
 
 
 def read_snapshot(path: Path) -> tuple[FleetState, int]:

@@ -393,6 +393,7 @@ class Pipeline:
             self._fleet.restore(state)
             for name, index in self._models.indices.items():
                 index.restore(state.devices.get(name, ()), state.arrays, f"{name}/index.")
+        del state  # a large fleet is large
         restored = self._filter_restored()
         for start in range(0, len(restored), MAX_BATCH):
             self._calibrate(self._to_step(self._sort(restored[start : start + MAX_BATCH])))
@@ -470,11 +471,15 @@ class Pipeline:
                 self.snapshot()  # a journal must be replayed by the model that wrote its results
             for name, calibrator in changed.items():
                 self._fleet.replace(name, calibrator)
-        if now >= self._next_snapshot and self._has_news:
-            self.snapshot()
+        self._finish_snapshot()
+        if now >= self._next_snapshot and self._has_news and not self._store.is_writing:
+            self.snapshot(aside=True)
 
-    def snapshot(self) -> None:
-        """Save all state, unless some results have not been published; if the disk is full, try again later."""
+    def snapshot(self, aside: bool = False) -> None:
+        """Save all state, unless some results have not been published; if the disk is full, try again later.
+
+        With `aside` readings go on while it is written, as `Store.take` says.
+        """
         self._next_snapshot = monotonic() + self.limits.snapshot_seconds
         if not self._is_published:
             return
@@ -486,13 +491,28 @@ class Pipeline:
                 index.state(state.devices[name], f"{name}/index.") for name, index in self._models.indices.items()
             )
             arrays = {key: array for arrays in (state.arrays, *of_index) for key, array in arrays.items()}
-            self._store.take(replace(state, arrays=arrays), self._averager.waiting + self._sorter.waiting)
+            self._store.take(replace(state, arrays=arrays), self._averager.waiting + self._sorter.waiting, aside)
         except (OSError, UsageError) as error:
-            self._report("disk", f"cannot save the state: {error}; readings stay in the journal until it can be saved")
+            self._report_unsaved(error)
             return
-        self._report("disk", "")
         self._seen = {key: number for key, number in self._seen.items() if number >= self._store.oldest}
         self._has_news = False
+        if not self._store.is_writing:
+            self._report("disk", "")
+
+    def _finish_snapshot(self) -> None:
+        """See whether a snapshot written aside is complete; if it could not be written, another will be taken."""
+        try:
+            is_complete = self._store.finish_snapshot()
+        except OSError as error:
+            self._has_news = True
+            self._report_unsaved(error)
+            return
+        if is_complete:
+            self._report("disk", "")
+
+    def _report_unsaved(self, error: Exception) -> None:
+        self._report("disk", f"cannot save the state: {error}; readings stay in the journal until it can be saved")
 
     def _journal(self, readings: list[Reading]) -> bool:
         """Journal readings, however long the disk is full; False if the process stops first.

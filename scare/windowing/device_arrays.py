@@ -56,8 +56,9 @@ class DeviceArrays:
         An array that an older version did not save yet gets the initial row of a new device in every row.
         """
         self._count = len(next(iter(state.values())))
-        new = {name: np.repeat(row[None], self._count, axis=0) for name, row in self._new.items()}
-        self._arrays = {name: np.array(state.get(name, rows), rows.dtype) for name, rows in new.items()}
+        self._arrays = {name: _allocate(self._count, row) for name, row in self._new.items()}
+        for name, row in self._new.items():
+            self._arrays[name][:] = state.get(name, row)
 
 
 def _allocate(count: int, row: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 import math
 import os
+import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -25,6 +27,7 @@ from scare.live.messages import Reading
 from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result
 from scare.live.recent_results import Recent
 from tests.calibrator.building import curve_plan, make_calibrator
+from tests.live.broker import wait_for
 from tests.live.small_gateway import (
     LIMITS,
     START,
@@ -85,7 +88,7 @@ def test_a_process_that_dies_anywhere_loses_nothing(tmp_path: Path, seed: int) -
     while position < len(readings):
         pipeline, _ = make_pipeline(tmp_path, cut, limits)
         if rng.random() < 0.5:
-            pipeline.snapshot()
+            pipeline.snapshot(aside=rng.random() < 0.5)
         sent = readings[max(0, position - int(rng.integers(30))) : position + int(rng.integers(1, 120))]
         push(pipeline, sent, int(rng.integers(1, 40)))
         position = readings.index(sent[-1]) + 1
@@ -299,6 +302,32 @@ def test_the_journal_is_cut_at_the_snapshot(tmp_path: Path) -> None:
     pipeline.snapshot()
     names = sorted(path.name for path in (tmp_path / "state").glob("journal*"))
     assert names == ["journal-00000005.log", "journal-00000006.log"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux would run it: a process that writes beside another")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_snapshot_is_written_while_readings_go_on(tmp_path: Path, is_killed: bool) -> None:
+    sink, state = Kept(), tmp_path / "state"
+    pipeline, _ = make_pipeline(tmp_path, sink)
+    push(pipeline, READINGS[:50])
+    pipeline.snapshot(aside=True)
+    child, number = pipeline._store._writing
+    if is_killed:
+        os.kill(child, signal.SIGKILL)
+    push(pipeline, READINGS[50:90])
+    wait_for(lambda: (pipeline.poll(), not pipeline._store.is_writing)[1])
+    assert (state / f"snapshot-{number:08d}.safetensors").exists() is not is_killed
+    assert ("was ended by signal 9" in pipeline.problems.get("disk", "")) is is_killed
+    close()
+    pipeline, monitor = make_pipeline(tmp_path, sink)
+    assert monitor.counts()["replayed"] == (90 if is_killed else 40)
+    push(pipeline, READINGS[90:])
+    whole = Kept()
+    (tmp_path / "whole").mkdir()
+    push(make_pipeline(tmp_path / "whole", whole)[0], READINGS)
+    found, wanted = sink.by_reading(), whole.by_reading()
+    assert found.keys() == wanted.keys()
+    assert all(same(found[key], wanted[key]) for key in wanted)
 
 
 @pytest.mark.parametrize("cut", [1, 9, 30])
