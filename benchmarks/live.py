@@ -1,4 +1,4 @@
-"""Live calibration, part by part: speed, latency, an hour, overload, many devices; makes docs/benchmarks/live.md.
+"""Live calibration, part by part: speed, latency, devices, overload, kills, an hour; makes docs/benchmarks/live.md.
 
     python -m benchmarks.live [--parts fleet,gateway] [--out docs/benchmarks/live.md] [--json]
 
@@ -13,10 +13,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import live_fleet, live_gateway, live_kills, soak
+from benchmarks import live_devices, live_fleet, live_gateway, live_kills, live_overload, soak
 from scare.files import replacing
 
-PARTS = {"fleet": live_fleet, "gateway": live_gateway, "kills": live_kills, "soak": soak}
+PARTS = {  # each has measure(), section(found), SECTION
+    "fleet": live_fleet,
+    "gateway": live_gateway,
+    "devices": live_devices,
+    "overload": live_overload,
+    "kills": live_kills,
+    "soak": soak,
+}
 HEAD = """# Live
 
 Made by `python -m benchmarks.live --out docs/benchmarks/live.md`; do not edit.

@@ -8,11 +8,11 @@ waits for those it may have overtaken is acknowledged when it is in the journal.
 """
 
 import logging
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, nan
-from pathlib import Path
 from threading import Event, Lock
 from time import monotonic, time
 from typing import Any, Protocol
@@ -327,9 +327,9 @@ class ModelFiles:
 
 
 def _file_version(file: str) -> tuple[int, int] | None:
-    """Return the modification time and size; None for a published correction, which has no file."""
+    """Return the modification time and size; None without a file, as of a published correction."""
     try:
-        status = Path(file).stat()
+        status = os.stat(file)  # not of a `Path`: that of an empty name is the current folder
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size

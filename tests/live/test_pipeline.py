@@ -304,6 +304,16 @@ def test_the_journal_is_cut_at_the_snapshot(tmp_path: Path) -> None:
     assert names == ["journal-00000005.log", "journal-00000006.log"]
 
 
+def test_without_a_table_of_sites_none_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = ModelFiles(save_models(tmp_path), Calibrator.load, Monitor())
+    (tmp_path / "changed").mkdir()  # which changes the current folder
+    files.load_changed_sites()
+    assert not caplog.text
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux would run it: a process that writes beside another")
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_snapshot_is_written_while_readings_go_on(tmp_path: Path, is_killed: bool) -> None:
