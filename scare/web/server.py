@@ -238,18 +238,28 @@ async def _read_json(request: Request) -> dict[str, Any]:
 
 
 async def _receive(request: Request, path: Path, registry: SessionRegistry) -> None:
-    """Write an upload to a file as it arrives; refuse it as soon as it exceeds the free space."""
+    """Write an upload to a file as it arrives; refuse it as soon as it exceeds the free space.
+
+    What other uploads have received since it began counts too.
+    """
     content_length = request.headers.get("content-length", "")
     announced = int(content_length) if content_length.isdecimal() else 0
     received = 0
-    free = registry.free_bytes()
-    with path.open("wb") as handle:
-        async for part in request.stream():
-            received += len(part)
-            if max(received, announced) > free:
-                remedy = "Delete sessions, or start scare open with a larger --quota."
-                raise DataError(f"The file is too large: {free / 1e9:.3g} GB are free in {registry.folder}. {remedy}")
-            await asyncio.to_thread(handle.write, part)
+    free, before = registry.free_bytes(), registry.received_bytes
+    try:
+        with path.open("wb") as handle:
+            async for part in request.stream():
+                received += len(part)
+                registry.received_bytes += len(part)
+                if max(registry.received_bytes - before, announced) > free:
+                    remedy = "Delete sessions, or start scare open with a larger --quota."
+                    raise DataError(
+                        f"The file is too large: {free / 1e9:.3g} GB are free in {registry.folder}. {remedy}"
+                    )
+                await asyncio.to_thread(handle.write, part)
+    except BaseException:
+        registry.received_bytes -= received  # the caller deletes the file
+        raise
 
 
 async def _events(registry: SessionRegistry, session: Session) -> AsyncIterator[str]:

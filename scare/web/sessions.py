@@ -170,6 +170,7 @@ class SessionRegistry:
 
     def __init__(self, folder: Path, quota_bytes: float, memory_bytes: int) -> None:
         self.folder, self.quota_bytes, self.memory_bytes = folder, quota_bytes, memory_bytes
+        self.received_bytes = 0  # of all uploads so far
         self._open: dict[str, Session] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False

@@ -3,8 +3,11 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -97,10 +100,31 @@ def test_what_is_too_large_is_refused_before_and_while_it_comes(server: Server) 
     assert list((server.sessions.folder / one / "files").iterdir()) == []
 
 
+def test_uploads_at_the_same_time_share_the_quota(server: Server) -> None:
+    one, both_have_begun = make_session(server), Barrier(2)
+
+    def parts() -> Iterator[bytes]:
+        yield b"x" * 500_000
+        both_have_begun.wait(20)
+        yield from (b"x" * 500_000 for _ in range(6))
+
+    def put(name: str) -> int:
+        headers = {"authorization": f"Bearer {server.tokens.key}"}
+        with closing(HTTPConnection("127.0.0.1", urlsplit(server.address).port or 0, timeout=30)) as connection:
+            connection.request("PUT", f"/v1/sessions/{one}/files/{name}", parts(), headers)
+            return connection.getresponse().status
+
+    with ThreadPoolExecutor(2) as pool:
+        statuses = sorted(pool.map(put, ("a.csv", "b.csv")))
+    assert statuses == [200, 400]
+    assert [path.stat().st_size for path in (server.sessions.folder / one / "files").iterdir()] == [3_500_000]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("PUT", "files/evil.exe", b"x"),
+        ("POST", "selections", b'{"borders": [NaN, 1]}'),
         ("DELETE", "files/none.csv", b""),
         ("POST", "selections", {"window": -1}),
         ("POST", "selections", b"{"),
