@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import tomli_w
+from annotated_types import Ge, Lt
 
 from scare.data.known_formats import Stamp
 from scare.data.tables import AS_FOUND, TableOptions
@@ -26,6 +27,7 @@ Role = Literal["target", "sensor", "temperature", "humidity", "reference", "time
 # How long to train: the keys of [training] that each choice sets.
 LENGTHS: dict[str, dict[str, Any]] = {"quick": {"steps": 300}, "usual": {}, "thorough": {"members": 3}}
 ROLES = get_args(Role)
+Moment = Annotated[float, Ge(0), Lt(253_402_300_800)]  # seconds since 1970, before the year 10000
 EMPTY: tuple[Any, ...] = (None, "", [])  # a fact that is not stated
 BASELINES = ["ridge", "boosting"]  # scored beside the raw reading and linear regression
 
@@ -42,7 +44,7 @@ class Selections:
     quantity: str = ""
     stamp: Stamp = ""
     split: Literal["time", "device"] = "time"
-    borders: tuple[float, ...] = ()  # seconds since 1970
+    borders: tuple[Moment, ...] = ()
     window: WindowLength = AUTO
     step: Positive | None = None
     length: Literal["quick", "usual", "thorough"] = "usual"

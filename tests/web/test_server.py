@@ -125,6 +125,7 @@ def test_uploads_at_the_same_time_share_the_quota(server: Server) -> None:
     [
         ("PUT", "files/evil.exe", b"x"),
         ("POST", "selections", b'{"borders": [NaN, 1]}'),
+        ("POST", "selections", {"borders": [0, 1e300]}),
         ("DELETE", "files/none.csv", b""),
         ("POST", "selections", {"window": -1}),
         ("POST", "selections", b"{"),
