@@ -123,7 +123,9 @@ def kind(cell: str) -> Kind:
 
 def spell(unit: str) -> str:
     """Return a unit in lower case and ASCII, without spaces and the brackets around it."""
-    return unit.strip().strip("[]()").lower().translate(SPELLINGS)
+    unit = unit.strip()
+    bare = unit[1:-1] if unit[:1] + unit[-1:] in ("()", "[]") else unit
+    return bare.lower().translate(SPELLINGS)
 
 
 def is_unit(text: str) -> bool:

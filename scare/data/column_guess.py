@@ -20,6 +20,7 @@ import polars.selectors as cs
 from scare.data.alignment import MANY_REPEATED
 from scare.data.cells import plain_numbers
 from scare.data.column_kind import (
+    PARAMETER_WORDS,
     ColumnSummary,
     highest_masses,
     is_reference_name,
@@ -291,6 +292,9 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     parameter, columns = stated_quantity(rest, table.format.codes if table.format else {}), []
     for column in rest:
         if not column.dtype.is_numeric() or not column.count():
+            if find_quantity(column.name) and column.dtype.is_numeric() | (column.dtype == pl.String):
+                example = next(iter(column.drop_nulls()), "")
+                left_out[column.name] = f"text, such as '{example}'" if example else "without a value"
             continue
         stated = known.get(column.name, FormatColumn())
         if why := why_no_channel(column, stated):
@@ -448,11 +452,12 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     """
     if MONITOR in frame.columns:
         return MONITOR
-    called = {name: words(name.rpartition(".")[2]) for name in frame.columns}  # such as end_device_ids.device_id
+    own = [name for name in frame.columns if not words(name.rpartition(".")[0]) & PARAMETER_WORDS]  # no parameter.id
+    called = {name: words(name.rpartition(".")[2]) for name in own}  # such as end_device_ids.device_id
     numbered = [name for name, some in called.items() if some <= NUMBERED_WORDS or name in stated]
     columns = [
         one
-        for one in frame
+        for one in frame.select(own)
         if one.dtype == pl.String or one.name in numbered or (called[one.name] <= LABEL_WORDS and _are_whole(one))
     ]
     labels = [one for one in columns if not one.null_count() and one.n_unique() <= len(one) / 2]

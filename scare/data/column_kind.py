@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from scare.data.cells import is_unit
 from scare.data.known_formats import FormatColumn
 from scare.data.quantities import (
     Quantity,
@@ -31,7 +32,7 @@ from scare.words import plural
 
 TIME_WORDS = {
     *("date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute", "julian", "jday"),
-    *("doy", "yday", "since", "elapsed", "yr", "mo", "dy"),
+    *("doy", "yday", "since", "elapsed", "yr", "mo", "dy", "decimaldate"),
 }
 PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
 LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
@@ -91,6 +92,9 @@ PART_WORDS = {
     "offset",
     "baseline",
     "absorption",
+    "smpflw",
+    "smpprs",
+    "stabil",
 }
 NUMBER_OF = re.compile(r"\b(?:site|station|serial|sample|sr|sl|s|row|unit)[ ._]*no\b", re.IGNORECASE)
 # The quality of another column, such as "calidad_pm25" and "NO2 validity"; air quality is something else.
@@ -105,10 +109,10 @@ NUMBER_COLUMN = re.compile(r"no\.?", re.IGNORECASE)  # nitric oxide or the numbe
 LETTERS = {"C": "degC", "F": "degF", "K": "K"}  # units that are one letter, in a row or brackets of their own
 PARAMETER_WORDS = {
     *("parameter", "param", "pollutant", "polluant", "species", "component", "komponente", "analyte", "type", "stof"),
-    *("contaminant", "contaminante", "magnitud", "inquinante", "phenomenon"),
+    *("contaminant", "contaminante", "magnitud", "inquinante", "phenomenon", "entity"),
 }
 VALUE_NAME = re.compile(
-    r"value|measure|conc|mean|result|reading|state"
+    r"value|measure|conc|mean|result|reading|state|valeur|valore?|wert"
 )  # of a column whose quantity another one states
 # Such as "Ref.NO2", "CO(GT)" (ground truth), "PM2.5 FEM" (federal equivalent method) and "fidas_pm10".
 REFERENCE_NAME = re.compile(
@@ -229,6 +233,7 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
         kind = "a code" if NUMBER_OF.search(column.name) else kind
         kind = "the state of the device" if words(column.name) & PART_WORDS else kind
     is_whole = (values == values.round()).all()
+    kind = "" if kind == "a time" and named and not is_whole else kind  # such as "Temp 1 hour [°C]"
     if re.fullmatch(r"column_\d+", column.name) and is_whole and values.n_unique() == len(values):
         kind = "a row number"
     if kind or len(values) < FEW_ROWS:
@@ -279,6 +284,8 @@ def summarise(
     unit = stated.unit or find_unit(unit_text) or LETTERS.get(unit_text.strip("()[] "), "") or find_unit(column.name)
     quantity = _quantity_in(quantity, unit, column.name) or find_quantity(unit_text)
     codes = find_codes(values)
+    if quantity and quantity.usual and is_unit(column.name) and not (stated.unit or unit_text):
+        unit = ""  # PA may be a name: of a pressure in kPa, as its values show
     if quantity and not unit:
         readings = values[~np.isin(values, codes)]
         top = float(np.quantile(readings, 0.95)) if len(readings) else high

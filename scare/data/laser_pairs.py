@@ -14,7 +14,7 @@ from scare.data.quantities import conversion, display_unit, find_quantity
 # They agree if they differ by at most this many ug/m3, or by this share of their mean: the rule of the US EPA for
 # PurpleAir on the AirNow Fire and Smoke Map (Barkjohn et al. 2022, doi:10.3390/s22249669).
 LIMIT, SHARE = 5.0, 0.7
-LETTER = re.compile(r"(?:[ _.-]([ab])(?=[ _.-]|$)|(?<=\d)([ab])$)", re.IGNORECASE)
+LETTER = re.compile(r"(?:[ _.-]([abc])(?=[ _.-]|$)|(?<=\d)([abc])$)", re.IGNORECASE)
 
 
 def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -24,6 +24,8 @@ def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
     {'pm2.5_cf_1': ('pm2.5_cf_1_a', 'pm2.5_cf_1_b')}
     >>> find_laser_pairs(["pm2_5_atm", "pm2_5_atm_b"])  # as the box itself reports them
     {'pm2_5_atm': ('pm2_5_atm', 'pm2_5_atm_b')}
+    >>> find_laser_pairs(["pm25_a", "pm25_b", "pm25_c"])
+    {}
     """
     lasers: dict[str, dict[str, str]] = {}
     for column in columns:
@@ -33,7 +35,8 @@ def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
         letters = LETTER.findall(column)
         letter = "".join(letters[0]).lower() if len(letters) == 1 else ""
         lasers.setdefault(LETTER.sub("", column) if letter else column, {})[letter] = column
-    pairs = {name: (found.get("a", found.get("")), found.get("b")) for name, found in lasers.items()}
+    boxes = {name: found for name, found in lasers.items() if "c" not in found}  # three are boxes, not counters
+    pairs = {name: (found.get("a", found.get("")), found.get("b")) for name, found in boxes.items()}
     return {name: (first, second) for name, (first, second) in pairs.items() if first and second}
 
 

@@ -60,6 +60,7 @@ PLAIN = {
     **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
 }
 SERIES = 5  # records in a record, on average; fewer are the parts of a message
+WHOLE_LINE = re.compile(r'"((?:[^",;\t]|"")+[,;\t](?:[^"]|"")*)"')
 MESSAGE = re.compile(r"^[^{]*?(\{.*\})\s*$")  # of a broker's or a device's log: a JSON object after its topic
 
 
@@ -67,7 +68,8 @@ MESSAGE = re.compile(r"^[^{]*?(\{.*\})\s*$")  # of a broker's or a device's log:
 class Source:
     """A file, the kind of its content, and the encoding of its text; `member` is the file within a zip.
 
-    `odd` says that lines end as on an old Macintosh, or that characters stand for others (`PLAIN`).
+    `odd` says that lines end as on an old Macintosh, that characters stand for others (`PLAIN`), or that whole lines
+    are quoted (`WHOLE_LINE`), as after a program took each for one cell.
     """
 
     path: Path
@@ -97,7 +99,7 @@ class Source:
                 for written in iter(partial(text.readline, longest), ""):
                     if len(written) == longest:
                         check_table(self.path, **{limit: longest})
-                    yield (written.translate(PLAIN) if self.odd else written).encode()
+                    yield (_plain(written) if self.odd else written).encode()
 
     def text(self, lines: int | None = None) -> list[str]:
         """Return the first lines of a text, all by default, without their ends."""
@@ -131,7 +133,18 @@ def find_source(path: Path, encoding: str = "") -> Source:
     if re.match(rb"\{|\[\s*\{", start) or (lines and 2 * sum(map(bool, map(MESSAGE.match, lines))) > len(lines)):
         return Source(path, "json", found, member)
     old_ends = "\r" in text and "\n" not in text
-    return Source(path, "text", found, member, odd=old_ends or any(chr(byte) in text for byte in PLAIN))
+    quoted = bool(lines) and 2 * sum(map(bool, map(WHOLE_LINE.fullmatch, lines))) > len(lines)
+    return Source(path, "text", found, member, odd=old_ends or quoted or any(chr(byte) in text for byte in PLAIN))
+
+
+def _plain(line: str) -> str:
+    """Return a line without the quotes around all of it, and with plain characters.
+
+    >>> _plain('"2026-01-31 12:00,""Roof"",5.2"')
+    '2026-01-31 12:00,"Roof",5.2'
+    """
+    found = WHOLE_LINE.fullmatch(line.rstrip("\r\n"))
+    return (found[1].replace('""', '"') + line[found.end() :] if found else line).translate(PLAIN)
 
 
 def _member(path: Path) -> str:

@@ -20,7 +20,7 @@ from scare.words import listed, plural
 
 LINE = " line"
 NAME_COLUMN = re.compile(
-    r"parameter(?:[ _](?:name|cd|code))?|param(?:_name)?|pollutant(?:[ _]code)?|airpollutant(?:code)?|polluant"
+    r"parameter(?:[ _.](?:name|cd|code))?|param(?:_name)?|pollutant(?:[ _]code)?|airpollutant(?:code)?|polluant"
     r"|@?species(?:_?code|_?name)?|component|komponente|stof|inquinante|variable|series|serie|entity_id|_?measurement|_field|magnitud|metric"
     r"|(?:codi_)?contaminante?|id_parameter|phenomenon|parametro|parámetro|substance|analyte|測項|項目|项目|type",
     re.IGNORECASE,
@@ -37,7 +37,8 @@ UNIT_COLUMN = re.compile(
 )
 STATION = r"[A-Z]{0,3}\d{3,6}[A-Z]?"  # a code as the name of a column: 1001A, NL01485
 LABEL_COLUMN = re.compile(
-    r"monitor|site|station|locat|device|sensor|city|estacion|\bid\b|year|month|day|hour|^an?[oy]$|^mes$|^dia$", re.I
+    r"monitor|site|station|locat|device|sensor|box|node|city|estacion|\bid\b|year|month|day|hour|^an?[oy]$|^mes$|^dia$",
+    re.I,
 )
 SENSOR_LABEL = re.compile(r"sensor|instrument|channel", re.IGNORECASE)
 HOUR_COLUMN = re.compile(
@@ -405,7 +406,7 @@ def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[
 def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept."""
     columns = {name: frame[name] for name in frame.columns if name != LINE}
-    named = [name for name in columns if NAME_COLUMN.fullmatch(name)]
+    named = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
     value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
     # A code, or a quantity of many stations, says what the value is, even if it is the only one.
     least = 1 if codes or "station" in columns else 2
@@ -417,6 +418,7 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
         return None
     times = [one for one, column in columns.items() if _are_times(column)]
     labels = [one for one, column in columns.items() if one not in times and LABEL_COLUMN.search(one)]
+    labels = [one for one in labels if columns[one].n_unique() < frame.height]  # no number of the row
     index = [*times, *_telling(frame, name, times, [one for one in labels if one not in (name, value)])]
     unit = next((one for one in columns if UNIT_COLUMN.fullmatch(one) and one not in index), "")
     if not index:
@@ -434,6 +436,13 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
     repeats = rows.height - rows.select(*index, name).n_unique()
     dropped = (f"{repeats:,} values repeat a time of their '{name}'; the first counts.",) if repeats else ()
     return Reshaped(joined, (note, *dropped), units)
+
+
+def _names_quantities(column: pl.Series) -> bool:
+    """Whether the cells are names of quantities, whatever the column is called, such as `sensor`."""
+    names = column.drop_nulls().unique().to_list()
+    known = {found.name for name in names if kind(name) == "text" and (found := find_quantity(name))}
+    return 1 < len(names) <= SERIES and 2 * len(known) > len(names)
 
 
 def _telling(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:

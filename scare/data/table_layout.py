@@ -108,6 +108,8 @@ def find_layout(
     width = max(len(columns), len(rows[first]))
     kinds = [*columns, *[""] * (width - len(columns))]
     header = skip_rows if skip_rows is not None else _find_header(rows, columns, first, width)
+    if skip_rows is None and (below := _find_header_below(rows, columns, first, width)):
+        header, first = below, below + 1
     if header is None:
         return Layout("", tuple(f"column_{number}" for number in range(1, width + 1)), None, first, {})
     first = next(i for i in range(header + 1, first + 1) if i == first or _is_data(rows[i], columns))
@@ -174,6 +176,15 @@ def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: i
     scores = {i: _header_score(rows[i], columns, width) for i in above}
     best = max(above, key=lambda i: (scores[i], i), default=None)
     return best if best is not None and scores[best] >= 0.3 else None
+
+
+def _find_header_below(rows: Sequence[Sequence[str]], columns: Sequence[str], first: int, width: int) -> int | None:
+    """Find a header of text alone under rows that are narrower than it, as under a list of the instrument's bins."""
+    near = range(first + 1, min(first + ABOVE, len(rows) - 1))
+    found = (i for i in near if len(rows[i]) == width and all(kind(cell) == "text" for cell in rows[i]))
+    i = next(found, None)
+    is_below = i is not None and all(len(row) < width for row in rows[first:i]) and _is_data(rows[i + 1], columns)
+    return i if is_below else None
 
 
 def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> float:
@@ -316,6 +327,8 @@ def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> s
     if delimiter == ",":  # a number and a code of its quality
         found = [text for text in found if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
     if found and all(map(THOUSANDS.fullmatch, found)):
+        if any(_has_points(column) for column in zip_longest(*rows, fillvalue="")):
+            return "."
         for column in zip_longest(*rows, fillvalue=""):
             grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
             if grouped and any(map(WHOLE.fullmatch, column)):
@@ -326,6 +339,12 @@ def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> s
                     f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
                 )
     return "," if found else "."
+
+
+def _has_points(cells: Sequence[str]) -> bool:
+    """Whether a column's numbers have decimal points: mostly, and not always the same."""
+    points = [cell for cell in cells if POINT.fullmatch(cell) and not re.fullmatch(r"\d{1,3}\.\d{3}", cell.strip())]
+    return 2 * len(points) > len(cells) and len({*points}) > 1
 
 
 def has_cut_decimals(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

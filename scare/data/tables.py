@@ -33,6 +33,7 @@ from scare.data.packed_files import Source, find_source, read_records, read_shee
 from scare.data.parquet_check import check_readable
 from scare.data.reshape import NAME_COLUMN, UNIT_COLUMN, VALUE_COLUMN, VALUE_WORD, has_blocks, reshape
 from scare.data.table_layout import (
+    NO_NAME,
     SPACES,
     Layout,
     find_decimal,
@@ -525,6 +526,8 @@ def _open_sheet(source: Source, options: TableOptions) -> TableFile:
 def _open_json(source: Source, options: TableOptions) -> TableFile:
     """Return the longest list of records in a JSON text."""
     name, (header, *rows), beside = read_records(source)
+    titles = {key.rpartition(".")[2]: text for key, text in beside.items() if kind(text) == "text"}
+    header = [titles.get(one, one) if NO_NAME.fullmatch(one) else one for one in header]  # as of ThingSpeak's fields
     units = {column: beside.get(f"{name}_units.{column}", "") for column in header}
     remarks = tuple(f"{key}: {text}" for key, text in beside.items() if re.search(r"time_?zone|^tz$", key))
     notes = (f"Read the list '{name}' of {len(rows)} records.",) if name else ()

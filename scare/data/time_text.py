@@ -64,8 +64,8 @@ ZONE_MINUTES = {
 NAMED = rf"(?:{'|'.join(MONTHS)})[^\W\d_]*\.?"
 ZONE = rf"(?P<z>(?:utc|gmt)? ?[+-]\d\d?(?::?\d\d)?|{'|'.join(sorted(ZONE_MINUTES, key=len, reverse=True))})"
 CLOCK = (
-    r"(?P<H>\d{1,2})(?:[:.h](?P<M>\d{1,2})(?:[:.](?P<S>\d{1,2})(?:[.,](?P<f>\d{1,9})\d*)?)?)?"
-    rf"(?: ?(?P<p>[ap])\.?(?: ?m\.?)?)?(?: ?{ZONE})?"
+    r"(?P<H>\d{1,2}) ?h?(?:[:.h](?P<M>\d{1,2})(?:[:.](?P<S>\d{1,2})(?:[.,](?P<f>\d{1,9})\d*)?)?)?"
+    rf"(?: ?(?P<p>[ap])\.?(?: ?m\.?)?)?(?: ?{ZONE}(?: \([^()]*\))?)?"
 )
 GLUE = r"(?:t| ?[,/_-] ?| at |:| +)"
 WEEKDAY = r"(?:[^\W\d_]{2,10}\.?,? )?"
@@ -124,7 +124,7 @@ def shape_of(text: str) -> TimeShape | None:
     if not text.isascii():
         for half, clock in MORNING_MARKS:
             text = re.sub(half, clock.replace("${1}", r"\1"), text)
-    if not 6 <= len(text) <= 60 or not any(sign.isdigit() for sign in text):
+    if not 6 <= len(text) <= 80 or not any(sign.isdigit() for sign in text):
         return None
     for name, pattern in PATTERNS.items():
         if found := pattern.fullmatch(text):

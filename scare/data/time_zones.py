@@ -67,6 +67,8 @@ def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] 
         batch = next(table.batches([name], HEAD_ROWS), None)
         cell = next(iter(batch[name].cast(pl.String).drop_nulls()), "") if batch is not None else ""
         local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
+        if re.search(r"\bmin", name) and re.fullmatch(r"[+-]?\d{1,3}", cell):
+            cell = _offset_name(int(cell))
         zone = zone_of_remark(f"UTC{cell}" if re.fullmatch(r"[+-]\d.*", cell) else cell)
         if zone and local:
             return zone, f"Times are {zone}, as the column '{name}' states."

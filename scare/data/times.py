@@ -40,15 +40,15 @@ DAY_FIRST = re.compile(
 )
 PART_WORDS: dict[str, str] = {  # columns that hold a part of the time
     **{
-        "year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|any|vuosi|yyyy|yr)$",
-        "month": r"^(month|mon|monat|mes|mois|mese|kk|mm|mo|m)$",
+        "year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|any|vuosi|år|jaar|rok|yyyy|yy|yr)$",
+        "month": r"^(month|mon|monat|m[eê]s|mois|mese|kuukausi|månad|måned|maand|miesiąc|kk|mm|mo|m)$",
     },
     **{
-        "day": r"^(day|tag|d[ií]a|jour|giorno|pv|dd|dy|d)$",
+        "day": r"^(day|tag|d[ií]a|jour|giorno|päivä|dag|dzień|pv|dd|dy|d)$",
         "hour": r"^(hour(_?observed)?|stunde|hora|heure|ora|hh|hr|hhmm|hrmn|時|时|시간)( ?\(\w+\))?$",
     },
     **{"day of year": r"^(doy|jday|julian(_?\s?day)?|day[_ ]?of[_ ]?year|yday|year_?\s?day|jul|jd)$"},
-    **{"minute": r"^(minute|minuto|min|mn)$", "second": r"^(second|sekunde|segundo|sec)$"},
+    **{"minute": r"^(minute|minuto|min|mn|mm)$", "second": r"^(second|sekunde|segundo|sec)$"},
 }
 ZONE_CLOCK = re.compile(r"(?:[acemp]?st|utc|gmt|lst)(?: ?time)?", re.IGNORECASE)  # hours and minutes, named by a zone
 DATE_AND_CLOCK_WORDS = {
@@ -60,6 +60,7 @@ TIME_NAME = re.compile(
     r"|last_changed|when|^ts(?![a-z])|^rec$|czas|dato|\btid\b|时间|時間|日期|日時|日付|年月日|時刻|일시|시간|날짜",
     re.IGNORECASE,
 )
+NO_NAME = re.compile(r"column_\d+")
 LATE_NAME = re.compile(
     r"\b(?:end|to|until|bis|ende)\b|_end$|acqui|modif|update|upload|received|max|min|tm[nx]", re.IGNORECASE
 )
@@ -102,9 +103,8 @@ def _no_times(table: TableFile) -> DataError:
     part = next((name for name in table.columns for word in PART_WORDS.values() if re.search(word, name.lower())), "")
     what = f"'{part}' alone is no date; add the year, month and day as columns" if part else "Name them with --time"
     head = next(table.batches(table.columns, HEAD_ROWS), pl.DataFrame())
-    clocks = (
-        one.name for one in head.select(pl.col(pl.String)) if len(one.drop_nulls()) and is_clock(one.drop_nulls()[0])
-    )
+    cells = {one.name: one.drop_nulls().head(1).to_list() for one in head.select(pl.col(pl.String))}
+    clocks = (name for name, some in cells.items() if some and is_clock(some[0].partition(" -> ")[0]))
     if not part and (clock := next(clocks, "")):
         what = f"'{clock}' has times of day without a date; join it with a column of dates: --time DATE,{clock}"
     return DataError(f"{table.path}: no column holds times; there are {', '.join(table.columns[:20])}. {what}")
@@ -125,7 +125,7 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
         return (few, level >= 3, not states_zone, not named, late, level, list(texts).index(first))
 
     for name, what in holds.items():
-        if what in ("zoned", "moment") or (what == "epoch" and TIME_NAME.search(name)):
+        if what in ("zoned", "moment") or (what == "epoch" and (TIME_NAME.search(name) or NO_NAME.fullmatch(name))):
             yield rank(1, [name]), (name,)
         elif what == "date":
             clock = _partner(name, [other for other, one in holds.items() if one == "clock"])
@@ -142,6 +142,8 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
         part: next((name for name in texts if re.search(word, name.removeprefix(prefix).lower())), "")
         for part, word in PART_WORDS.items()
     }
+    if parts["minute"] == parts["month"]:  # as in YY MM DD hh mm
+        parts["minute"] = next((name for name in texts if name == "mm" != parts["month"]), "")
     if parts["year"] and parts["month"] and parts["day"] and holds.get(parts["year"]) == "number":
         clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "")
         minute = parts["minute"] if parts["hour"] and holds.get(parts["minute"]) == "number" else ""
@@ -212,7 +214,7 @@ def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
         if is_zoned or re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
             four = rest[i].str.zfill(4) if is_zoned or re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
             rest[i] = four.str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
-        elif re.search(PART_WORDS["minute"], name):
+        elif i and re.search(PART_WORDS["minute"], name):  # the first is the month
             rest[i - 1 : i + 1] = [pl.format("{}:{}", rest[i - 1], rest[i].str.zfill(2))]
     if len(columns) > 1 and re.search(PART_WORDS["day of year"], columns[1].lower()):
         date = pl.format("{}-{}", date, rest[0].str.zfill(3))

@@ -695,6 +695,48 @@ def test_any_table_is_read_back_the_same(
     assert table.read(table.columns)[LINE][0] == len(before) + 2
 
 
+def test_thousands_marks_beside_decimal_points(tmp_path: Path) -> None:
+    rows = "".join(f'2026-01-{day:02}T00:00Z,"{day},234",{day}.5\n' for day in range(1, 29))
+    found = inspect_table(saved(tmp_path, f"time,count_0.3um,pm25\n{rows}"))
+    assert [column.high for column in found.columns] == [28234, 28.5]
+
+
+def test_units_in_cells_may_have_brackets_of_their_own(tmp_path: Path) -> None:
+    rows = "".join(f"2026-01-{day:02}T00:00Z,{day}.5 ug/m3 (LC)\n" for day in range(1, 29))
+    (pm,) = inspect_table(saved(tmp_path, f"time,PM2.5\n{rows}")).columns
+    assert (pm.high, pm.unit) == (28.5, "ug/m3")
+
+
+def test_names_that_look_like_units(tmp_path: Path) -> None:
+    rows = "".join(f"2026-01-{day:02}T00:00Z,{day}.5,{day}.25,101.{day}\n" for day in range(1, 29))
+    found = inspect_table(saved(tmp_path, f"time,PA_pm25,Temp 1Hour [ºC],PA\n{rows}"))
+    assert [(one.quantity, one.unit) for one in found.columns] == [
+        *(("PM2.5", "ug/m3"), ("T", "degC"), ("pressure", "kPa"))
+    ]
+
+
+def test_a_pollutant_without_numbers_is_named(tmp_path: Path) -> None:
+    rows = "".join(f"2026-01-{day:02}T00:00Z,high,,{day}.5\n" for day in range(1, 29))
+    found = inspect_table(saved(tmp_path, f"time,NO2,O3,PM10\n{rows}"))
+    assert dict(found.left_out) == {"NO2": "text, such as 'high'", "O3": "without a value"}
+
+
+def test_an_embassy_file_counts_valid_hours_alone(tmp_path: Path) -> None:
+    rows = "".join(
+        f"Delhi,PM2.5 - Principal,2026-01-{day:02} 02:00 AM,9.5,30,{day}.5,UG/M3,{'Invalid' if day == 3 else 'Valid'}\n"
+        for day in range(1, 29)
+    )
+    header = "Site,Parameter,Date (LT),NowCast Conc.,AQI,Raw Conc.,Conc. Unit,QC Name\n"
+    found = inspect_table(saved(tmp_path, header + rows))
+    assert (found.columns[0].quantity, found.numbers["Raw Conc."].to_list()[1:4]) == ("PM2.5", [2.5, None, 4.5])
+
+
+def test_an_iport_file_writes_the_month_first(tmp_path: Path) -> None:
+    rows = "".join(f"00:{minute:02} 01-05-26 0C100000 2.5{minute % 10}E+01 25.4\n" for minute in range(30))
+    found = inspect_table(saved(tmp_path, f"49i 1152230054\nTime Date Flags o3 bncht\n{rows}"))
+    assert (found.span[0], found.columns[0].quantity) == (datetime(2026, 1, 5, tzinfo=UTC), "O3")
+
+
 def test_the_page_lists_every_format_and_whether_it_was_checked() -> None:
     page = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
     for one in formats().values():

@@ -1,5 +1,6 @@
 """Tables of another shape, as files in the shape of exports that have it: what each column then holds."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -181,3 +182,75 @@ def test_a_quoted_delimiter_in_the_preamble_opens_no_cell(inspected) -> None:
     )
     assert found.time == ("Date", "Time")
     assert found.column("BC").unit == "ng/m3"
+
+
+def test_values_by_a_column_that_names_quantities_whatever_it_is_called(inspected) -> None:
+    """As of Libelium, with a number for each row, and of two boxes."""
+    lines = each_hour('"#","%Y-%m-%d %H:%M:%S"')
+    rows = [
+        f"{i}{kind}{box},{line},{box},{kind},{value}"
+        for i, line in enumerate(lines)
+        for box in "AB"
+        for kind, value in (("PM2_5", i + 0.5), ("TC", 20.5), ("HUM", i % 7 + 40.5))
+    ]
+    found = inspected("id,frame,timestamp,box,sensor,value", *rows)
+    assert (found.rows, found.device_column) == (2 * ROWS, "box")
+    assert [column.quantity for column in found.columns] == ["PM2.5", "T", "RH"]
+    assert found.numbers["PM2_5"].to_list() == [i + 0.5 for i in range(ROWS) for _ in "AB"]
+
+
+def test_a_header_under_the_table_of_an_instruments_bins(inspected) -> None:
+    bins = ",".join(f"Bin{number}" for number in range(6))
+    lines = ["OPC-N3", "", f"Bin:,{bins}", "Bin low boundary (um),0.35,0.46,0.66,1,1.3,1.7", "", "Data:"]
+    header = f"OADateTime,{bins},RH(%),PM_A(ug/m^3),PM_B(ug/m^3)"
+    rows = [f"{46000 + i / 24:.8f},{i},2,3,4,5,6,40.5,{i}.25,{i}.5" for i in range(ROWS)]
+    found = inspected(*lines, header, *rows)
+    assert found.numbers["PM_B(ug/m^3)"].to_list() == [i + 0.5 for i in range(ROWS)]
+    assert (found.column("PM_B(ug/m^3)").quantity, found.column("PM_A(ug/m^3)").quantity) == ("PM2.5", "PM")
+
+
+def test_lines_that_are_quoted_as_a_whole(inspected) -> None:
+    rows = each_hour('"%Y-%m-%d %H:%M,""Roof, west"",#.5"')
+    found = inspected('"time,place,pm25"', *rows)
+    assert times(found) == HOURS
+    assert found.numbers["pm25"].to_list() == [i + 0.5 for i in range(ROWS)]
+
+
+def test_moments_need_no_name(inspected) -> None:
+    rows = [f"{i}.5,{START.timestamp() + 3600 * i:.0f}000,0" for i in range(ROWS)]
+    assert times(inspected(*rows)) == HOURS
+
+
+def test_json_that_names_its_fields_elsewhere(inspected) -> None:
+    feeds = [
+        {"created_at": f"{hour:%Y-%m-%dT%H:%M:%SZ}", "entry_id": i, "field1": f"{i}.5"} for i, hour in enumerate(HOURS)
+    ]
+    channel = {"name": "Roof", "field1": "PM2.5 (ug/m3)", "created_at": "2025-01-01T00:00:00Z"}
+    found = inspected(json.dumps({"channel": channel, "feeds": feeds}), name="feeds.json")
+    assert [(column.name, column.quantity) for column in found.columns] == [("PM2.5 (ug/m3)", "PM2.5")]
+    assert times(found) == HOURS
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("#YY  MM DD hh mm PRES ATMP", "%Y %m %d %H %M 1010.5 #"),
+        ('"Vuosi","Kuukausi","Päivä","Aika [UTC]","PM2.5 [µg/m³]"', '"%Y","%-m","%-d","%H:%M","#.5"'),
+        ("time,offset (mins),pm25", "%Y-%m-%d %H:%M,0,#.5"),
+        ("Time,CO2", "%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time),4#"),
+    ],
+    ids=["buoy", "Finnish", "minutes ahead of UTC", "JavaScript"],
+)
+def test_times_as_they_are_written(inspected, header: str, row: str) -> None:
+    assert times(inspected(header, *each_hour(row))) == HOURS
+
+
+def test_a_column_of_minutes_ahead_of_utc(inspected) -> None:
+    found = inspected("Date / time local,Timezone offset (mins),IR BCc", *each_hour("%Y-%m-%dT%H:%M:%S,-90,#.5"))
+    assert times(found)[0] == START + timedelta(minutes=90)
+    assert found.columns[0].quantity == "black carbon"
+
+
+def test_hours_with_their_letter_and_in_french(inspected) -> None:
+    rows = [f"{hour:%d/%m/%Y};{hour.hour + 1}h;{i}" for i, hour in enumerate(HOURS)]
+    assert times(inspected("Date;Heure;PM10", *rows)) == [hour + timedelta(hours=1) for hour in HOURS]
