@@ -97,14 +97,39 @@ static int16_t quantise(const scare_channel *channel, float scaled) {
     return (int16_t)(whole - (steps < (float)whole ? 1 : 0));
 }
 
+/* The upper half of a word, then the lower half of the next one. */
+static int32_t across(int32_t word, int32_t next) {
+    return (int32_t)((uint32_t)word >> 16 | (uint32_t)next << 16);
+}
+
+/* Move `count` words towards the start of the memory; with `half`, half a word less far, and one word less. */
+SCARE_INLINE void move_words(void *to, const void *from, uint32_t count, uint32_t half) {
+    int32_t last = half ? scare_next_word(&from) : 0;
+    uint32_t left = count - half;
+    SCARE_ROLLED
+    for (; left >= 4u; left -= 4u) {
+        scare_words next = scare_next_four(&from), moved = next;
+        if (half) {
+            moved.a = across(last, next.a), moved.b = across(next.a, next.b);
+            moved.c = across(next.b, next.c), moved.d = across(next.c, next.d);
+            last = next.d;
+        }
+        scare_put_four(&to, moved);
+    }
+    SCARE_ROLLED
+    for (; left > 0u; left--) {
+        int32_t next = scare_next_word(&from);
+        scare_put_word(&to, half ? across(last, next) : next);
+        last = next;
+    }
+    if (half) scare_put_word(&to, across(last, 0));
+}
+
 /* Move the window on by `rows` rows, for both kinds of window. The first new row is `row`, if given; the others repeat
  * the row before them. */
 static void shift_floats(const scare_model *model, float *window, uint32_t rows, const float *row) {
-    uint32_t channels = model->channels, end = model->window * channels, i;
-    SCARE_ROLLED
-    for (i = 0u; i < end - rows * channels; i++) {
-        window[i] = window[i + rows * channels];
-    }
+    uint32_t channels = model->channels, end = model->window * channels, i = end - rows * channels;
+    move_words(window, window + rows * channels, i, 0u);
     SCARE_ROLLED
     for (uint32_t c = 0u; row && c < channels; c++) {
         window[i++] = row[c];
@@ -116,13 +141,15 @@ static void shift_floats(const scare_model *model, float *window, uint32_t rows,
 }
 
 static void shift_integers(const scare_model *model, int16_t *window, uint32_t rows, const float *row) {
-    uint32_t end = model->window, i;
+    uint32_t end = model->window, words = (model->stride - rows + 1u) / 2u, i;
     SCARE_ROLLED
     for (uint32_t c = 0u; c < model->channels; c++, window += model->stride) {
-        SCARE_ROLLED
-        for (i = 0u; i < end - rows; i++) {
-            window[i] = window[i + rows];
+        if (rows % 2u) {
+            move_words(window, window + rows - 1u, words, 1u);
+        } else {
+            move_words(window, window + rows, words, 0u);
         }
+        i = end - rows;
         if (row) {
             window[i++] = quantise(&model->channel[c], row[c]);
         }

@@ -197,6 +197,24 @@ static const uint32_t *call_products_f32(const uint32_t *a, unsigned char *const
     return a + 4;
 }
 
+static const uint8_t rules_read_out_8_f32[] = {6, 194, 130, 130, 130, 0, 0, 16, 1, 128, 4, 16, 8, 34, 129, 5, 16, 9, 34, 130, 16, 1, 4, 16, 8, 5, 32, 34, 32, 131, 5, 16, 16, 36, 16, 0, 40, 144, 255};
+static const uint32_t *call_read_out_8_f32(const uint32_t *a, unsigned char *const *base) {
+    scare_read_out_8_f32(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5]);
+    return a + 6;
+}
+
+static const uint8_t rules_read_out_f32[] = {7, 194, 130, 130, 130, 0, 0, 0, 16, 1, 128, 4, 5, 34, 129, 6, 16, 1, 5, 32, 34, 130, 16, 1, 4, 5, 6, 32, 34, 32, 131, 6, 16, 16, 36, 16, 0, 40, 144, 255};
+static const uint32_t *call_read_out_f32(const uint32_t *a, unsigned char *const *base) {
+    scare_read_out_f32(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6]);
+    return a + 7;
+}
+
+static const uint8_t rules_read_out_gelu_f32[] = {7, 194, 130, 130, 130, 0, 0, 0, 16, 1, 128, 4, 5, 34, 129, 6, 16, 1, 5, 32, 34, 130, 16, 1, 4, 5, 6, 32, 34, 32, 131, 6, 16, 16, 36, 16, 0, 40, 144, 255};
+static const uint32_t *call_read_out_gelu_f32(const uint32_t *a, unsigned char *const *base) {
+    scare_read_out_gelu_f32(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6]);
+    return a + 7;
+}
+
 static const uint8_t rules_relu_f32[] = {3, 194, 162, 0, 2, 128, 2, 129, 255};
 static const uint32_t *call_relu_f32(const uint32_t *a, unsigned char *const *base) {
     scare_relu_f32(at(a[0], base), at(a[1], base), a[2]);
@@ -320,13 +338,13 @@ static const uint32_t *call_feed_forward_q(const uint32_t *a, unsigned char *con
     return a + 10;
 }
 
-static const uint8_t rules_hash_codes_8_16_q[] = {7, 194, 130, 129, 130, 129, 0, 0, 5, 128, 5, 16, 8, 34, 129, 16, 128, 130, 16, 5, 131, 6, 16, 18, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 255};
+static const uint8_t rules_hash_codes_8_16_q[] = {7, 194, 130, 129, 130, 129, 0, 0, 5, 128, 5, 16, 8, 34, 129, 16, 128, 130, 16, 4, 131, 6, 16, 18, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 255};
 static const uint32_t *call_hash_codes_8_16_q(const uint32_t *a, unsigned char *const *base) {
     scare_hash_codes_8_16_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6]);
     return a + 7;
 }
 
-static const uint8_t rules_hash_codes_q[] = {10, 194, 130, 129, 130, 129, 0, 0, 0, 0, 0, 5, 128, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 130, 9, 16, 1, 32, 131, 8, 16, 2, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 16, 1, 7, 39, 7, 16, 64, 39, 34, 144, 16, 1, 8, 39, 8, 16, 32, 39, 34, 144, 9, 16, 12, 39, 144, 255};
+static const uint8_t rules_hash_codes_q[] = {10, 194, 130, 129, 130, 129, 0, 0, 0, 0, 0, 5, 128, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 130, 9, 131, 8, 16, 2, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 16, 1, 7, 39, 7, 16, 64, 39, 34, 144, 16, 1, 8, 39, 8, 16, 32, 39, 34, 144, 16, 1, 9, 39, 9, 16, 12, 39, 34, 144, 255};
 static const uint32_t *call_hash_codes_q(const uint32_t *a, unsigned char *const *base) {
     scare_hash_codes_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], a[8], a[9]);
     return a + 10;
@@ -372,6 +390,18 @@ static const uint8_t rules_project_q[] = {12, 194, 129, 128, 129, 130, 0, 0, 0, 
 static const uint32_t *call_project_q(const uint32_t *a, unsigned char *const *base) {
     scare_project_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
     return a + 12;
+}
+
+static const uint8_t rules_read_out_8_q[] = {10, 194, 130, 129, 129, 129, 0, 0, 0, 2, 2, 16, 1, 128, 5, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 5, 16, 8, 34, 129, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 10, 34, 130, 5, 16, 8, 34, 132, 16, 1, 6, 39, 6, 16, 128, 39, 34, 144, 7, 16, 31, 39, 144, 16, 0, 16, 31, 33, 8, 39, 144, 16, 0, 17, 232, 3, 33, 8, 39, 8, 17, 232, 3, 39, 34, 144, 255};
+static const uint32_t *call_read_out_8_q(const uint32_t *a, unsigned char *const *base) {
+    scare_read_out_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], (int32_t)a[8], (int32_t)a[9]);
+    return a + 10;
+}
+
+static const uint8_t rules_read_out_q[] = {11, 194, 130, 129, 129, 129, 0, 0, 0, 0, 2, 2, 16, 1, 128, 5, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 2, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 130, 5, 6, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 7, 16, 128, 39, 144, 8, 16, 31, 39, 144, 16, 0, 16, 31, 33, 9, 39, 144, 16, 0, 17, 232, 3, 33, 9, 39, 9, 17, 232, 3, 39, 34, 144, 255};
+static const uint32_t *call_read_out_q(const uint32_t *a, unsigned char *const *base) {
+    scare_read_out_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], a[8], (int32_t)a[9], (int32_t)a[10]);
+    return a + 11;
 }
 
 static const uint8_t rules_result_q[] = {4, 194, 130, 2, 3, 16, 1, 128, 16, 1, 129, 255};
@@ -453,6 +483,9 @@ static const scare_kernel kernels[] = {
     {0x684d12c4u, call_patches_f32, rules_patches_f32},
     {0xf76381ccu, call_polynomial_f32, rules_polynomial_f32},
     {0x7bfddb7au, call_products_f32, rules_products_f32},
+    {0xa108ed29u, call_read_out_8_f32, rules_read_out_8_f32},
+    {0xf0a8cdf3u, call_read_out_f32, rules_read_out_f32},
+    {0xd0dea957u, call_read_out_gelu_f32, rules_read_out_gelu_f32},
     {0x54246eafu, call_relu_f32, rules_relu_f32},
     {0x58a60223u, call_restore_f32, rules_restore_f32},
     {0xb6c9ed45u, call_rms_norm_f32, rules_rms_norm_f32},
@@ -475,8 +508,8 @@ static const scare_kernel kernels[] = {
     {0x276ded9cu, call_dense_q, rules_dense_q},
     {0xf53a36d8u, call_feed_forward_8_q, rules_feed_forward_8_q},
     {0xc2cb0da8u, call_feed_forward_q, rules_feed_forward_q},
-    {0x240ce695u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
-    {0x9f2b2beeu, call_hash_codes_q, rules_hash_codes_q},
+    {0xcb5e5074u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
+    {0x1d10856du, call_hash_codes_q, rules_hash_codes_q},
     {0x3382a502u, call_hat_basis_q, rules_hat_basis_q},
     {0xba89fa56u, call_layer_norm_8_q, rules_layer_norm_8_q},
     {0x9f7b73e5u, call_layer_norm_q, rules_layer_norm_q},
@@ -484,6 +517,8 @@ static const scare_kernel kernels[] = {
     {0x0bbe1a5au, call_newest_q, rules_newest_q},
     {0x41d71753u, call_products_q, rules_products_q},
     {0x4eb16be8u, call_project_q, rules_project_q},
+    {0x28f70039u, call_read_out_8_q, rules_read_out_8_q},
+    {0x5d5d3511u, call_read_out_q, rules_read_out_q},
     {0x1bb50b46u, call_result_q, rules_result_q},
     {0xf0c94078u, call_softmax_attention_q, rules_softmax_attention_q},
     {0xa3687d34u, call_token_rows_1_8_q, rules_token_rows_1_8_q},

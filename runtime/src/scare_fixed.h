@@ -15,7 +15,7 @@ extern "C" {
 /* The largest sizes that the kernels have headroom for. */
 #define SCARE_WIDEST_Q 32u   /* numbers in a token */
 #define SCARE_SUPPORTS_Q 64u /* supports of a hash */
-#define SCARE_POWERS_Q 13u   /* coefficients of its polynomial */
+#define SCARE_POWERS_Q 12u   /* coefficients of its polynomial, which has no constant term */
 #define SCARE_HIDDEN_Q 128u  /* numbers in a hidden layer */
 #define SCARE_PAIRS_Q 128u   /* pairs of numbers in the values of an attention */
 #define SCARE_TOKENS_Q 32u   /* tokens in a softmax attention */
@@ -125,6 +125,17 @@ void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, 
 /* Like the above, for a width of 8. */
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
+
+/* One number: rows of x times `straight` [rows][width, even], plus the hidden layer of scare_feed_forward_q times
+ * `outer` [rows][hidden, a multiple of eight], plus the bias. */
+void scare_read_out_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                      const int16_t *straight, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                      int32_t bits, int32_t bias);
+
+/* Like the above, for a width of 8. */
+void scare_read_out_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                        const int16_t *straight, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits,
+                        int32_t bias);
 
 /* ---- trees ---- */
 

@@ -175,6 +175,19 @@ void scare_feed_forward_8_f32(float *out, const float *x, const float *table, ui
 void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t width,
                                  uint32_t hidden, uint32_t outputs);
 
+/* out [1], x [rows][width]; hidden is a multiple of 16. inner [1 + width][hidden], bias first, in blocks of four; outer:
+ * a bias, then for each row of x the weights of its numbers and of its hidden layer, with relu: these are halved. */
+void scare_read_out_f32(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                        uint32_t width, uint32_t hidden);
+
+/* Like the above, for a width of 8. */
+void scare_read_out_8_f32(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                          uint32_t hidden);
+
+/* Like the first, with gelu, the weights as they are. */
+void scare_read_out_gelu_f32(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                             uint32_t width, uint32_t hidden);
+
 /* ---- trees ---- */
 
 /* out [1], x [inputs], guard [guarded][2]: low and high of the first inputs; 0 if one is outside or NaN. Trees are

@@ -2,6 +2,8 @@
 #ifndef SCARE_PORT_H
 #define SCARE_PORT_H
 
+#include <stdint.h>
+
 /* a * b + c, rounded twice. A Cortex-M4F has one instruction that rounds once, but it takes longer than these two, and
  * not every processor has it: compile with -ffp-contract=off, or results differ in their last bits. */
 #define SCARE_MLA(a, b, c) ((a) * (b) + (c))
@@ -49,5 +51,58 @@ SCARE_INLINE float scare_sqrt(float x) {
 #else
 #define SCARE_ROLLED
 #endif
+
+/* Unroll the next loop where its number of turns is known: GCC does not if it optimises for size. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define SCARE_UNROLLED _Pragma("GCC unroll 16")
+#else
+#define SCARE_UNROLLED
+#endif
+
+/* Where the assembly of a Cortex-M4 may be used; the C next to it is equal in every bit. It saves r7 itself, which some
+ * compilers use as the frame pointer. */
+#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && defined(__OPTIMIZE__) && !defined(SCARE_PLAIN)
+#define SCARE_ASSEMBLY 1
+#else
+#define SCARE_ASSEMBLY 0
+#endif
+
+/* Load words of a table, which is aligned to four bytes, and advance; in one instruction where possible. */
+typedef struct {
+    int32_t a, b, c, d;
+} scare_words;
+
+SCARE_INLINE int32_t scare_next_word(const void **table) {
+    int32_t word;
+    __builtin_memcpy(&word, __builtin_assume_aligned(*table, 4), sizeof word);
+    *table = (const int8_t *)*table + sizeof word;
+    return word;
+}
+
+SCARE_INLINE scare_words scare_next_four(const void **table) {
+#if SCARE_ASSEMBLY
+    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2"), d __asm__("r3");
+    __asm__("ldmia %[at]!, {r0-r3}"
+            : "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
+            : "m"(*(const int32_t (*)[4])(*table)));
+    return (scare_words){a, b, c, d};
+#else
+    scare_words words;
+    __builtin_memcpy(&words, __builtin_assume_aligned(*table, 4), sizeof words);
+    *table = (const int8_t *)*table + sizeof words;
+    return words;
+#endif
+}
+
+/* Store a word, or four, and advance. */
+SCARE_INLINE void scare_put_word(void **to, int32_t word) {
+    __builtin_memcpy(__builtin_assume_aligned(*to, 4), &word, sizeof word);
+    *to = (int8_t *)*to + sizeof word;
+}
+
+SCARE_INLINE void scare_put_four(void **to, scare_words words) {
+    __builtin_memcpy(__builtin_assume_aligned(*to, 4), &words, sizeof words);
+    *to = (int8_t *)*to + sizeof words;
+}
 
 #endif

@@ -101,7 +101,10 @@ class PatchTST:
         return embedding + positions + self.layers * (attention + feed_forward + norms) + head
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Return the operations of one inference of the folded plan; the last norm is part of the head."""
+        """Return the operations of one inference of the folded plan.
+
+        The last layer's norm and the outer part of its feed-forward network, both linear, are part of the head.
+        """
         tokens, width = self.tokens(window), self.width
         size = window * channels
         patch = self.patch * channels
@@ -109,25 +112,25 @@ class PatchTST:
         saved = 3 * tokens * width * (width - min(patch, width))
         total = Operations(multiply_adds=tokens * patch * width - saved)
         for layer in range(self.layers):
-            total += self._layer_operations(tokens, added=layer > 0, normed=layer < self.layers - 1)
+            total += self._layer_operations(tokens, added=layer > 0, last=layer == self.layers - 1)
         total += Operations(multiply_adds=tokens * width)  # the head
         if self.instance_norm:
             total += Operations(multiply_adds=2 * size + 1, additions=3 * size, divisions=2 * channels)
         return total
 
-    def _layer_operations(self, tokens: int, added: bool, normed: bool) -> Operations:
+    def _layer_operations(self, tokens: int, added: bool, last: bool) -> Operations:
         """Return the operations of one layer.
 
-        `added`: the scores of the layer before are added to its own; `normed`: its last norm is not part of the head.
+        `added`: the scores of the layer before are added to its own; `last`: what follows its hidden layer is linear.
         """
         numbers = tokens * self.width
         hidden = tokens * self.hidden
         pairs = tokens**2
         scores = pairs * self.heads
-        projections = 4 * numbers * self.width + 2 * numbers * self.hidden
+        projections = 4 * numbers * self.width + numbers * self.hidden + hidden * (1 if last else self.width)
         return Operations(
-            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + (2 if normed else 1) * numbers,
-            additions=(3 if added else 2) * scores + hidden + 2 * numbers,
+            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + (1 if last else 2) * numbers,
+            additions=(3 if added else 2) * scores + hidden + (numbers + 1 if last else 2 * numbers),
             exponentials=scores + hidden,
             divisions=tokens * self.heads + hidden,
         )

@@ -125,6 +125,33 @@ def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
     return [Step("flatten", lens.inputs, flattened), replace(step, inputs=(flattened,), weights=weights)]
 
 
+def _dense_of_flat_sum(plan: Plan, step: Step) -> list[Step] | None:
+    """Move a dense step before the flattened sum that it reads: vec(a + b V + c) U + d = vec(a) U + vec(b) V' + c'.
+
+    With U [L·D, O] seen as [L, D, O], V'[l, h, o] = Σ_d V[h, d] U[l, d, o] and c' = Σ_ld c[l, d] U[l, d] + d.
+    """
+    if step.kernel != "dense" or (flat := _maker(plan, step.inputs[0], "flatten")) is None:
+        return None
+    if (total := _maker(plan, flat.inputs[0], "add")) is None:
+        return None
+    other, name = total.inputs
+    if (inner := _maker(plan, name, "dense")) is None:
+        return None
+    weight = step.weights["weight"]
+    shape = plan.shapes[name]
+    split = weight.reshape(-1, shape[-1], weight.shape[1])  # [L, D, O]
+    joint = np.einsum("hd,ldo->lho", inner.weights["weight"], split).reshape(-1, weight.shape[1])
+    bias = np.einsum("ld,ldo->o", _bias(inner, *shape).reshape(split.shape[:2]), split) + step.weights.get("bias", 0)
+    out = step.output
+    return [
+        Step("flatten", (other,), f"{out}.flat"),
+        Step("dense", (f"{out}.flat",), f"{out}.straight", {"weight": weight}),
+        Step("flatten", inner.inputs, f"{out}.wide"),
+        Step("dense", (f"{out}.wide",), f"{out}.deep", {"weight": joint, "bias": bias}),
+        Step("add", (f"{out}.straight", f"{out}.deep"), out),
+    ]
+
+
 def _add_bias(weights: dict[str, np.ndarray], inner: np.ndarray | None, step: Step) -> None:
     """Put the joint bias of two dense steps into `weights`: the inner one times the outer weights, plus the outer."""
     if inner is not None:
@@ -133,7 +160,7 @@ def _add_bias(weights: dict[str, np.ndarray], inner: np.ndarray | None, step: St
         weights["bias"] = step.weights["bias"]
 
 
-FOLD_RULES: tuple[Rewrite, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_flat_lens)
+FOLD_RULES: tuple[Rewrite, ...] = (_dense_of_dense, _dense_of_outer, _dense_of_flat_lens, _dense_of_flat_sum)
 
 
 def fuse(plan: Plan) -> Plan:
@@ -238,7 +265,30 @@ def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
     return [Step("feed_forward", inner.inputs, step.output, weights, {"activation": active.kernel})]
 
 
-FUSE_RULES: tuple[Rewrite, ...] = (_tokens, _feed_forward, _stacked)
+def _read_out(plan: Plan, step: Step) -> list[Step] | None:
+    """vec(x) u + vec(active(x V + b)) w + c becomes one step, `read_out`: the wide layer is never stored."""
+    if step.kernel != "add" or plan.shapes[step.output] != (1,):
+        return None
+    straight, deep = (_maker(plan, name, "dense") for name in step.inputs)
+    if straight is None or deep is None or "bias" in straight.weights:
+        return None
+    own, wide = (_maker(plan, dense.inputs[0], "flatten") for dense in (straight, deep))
+    if own is None or wide is None or (active := _maker(plan, wide.inputs[0], *ACTIVATIONS)) is None:
+        return None
+    inner = _maker(plan, active.inputs[0], "dense")
+    if inner is None or inner.inputs != own.inputs or inner.weights.get("bias", np.empty(0)).ndim > 1:
+        return None
+    weights = {
+        "inner": inner.weights["weight"],
+        "inner_bias": _bias(inner, inner.weights["weight"].shape[1]),
+        "straight": straight.weights["weight"].reshape(plan.shapes[inner.inputs[0]]),
+        "outer": deep.weights["weight"].reshape(plan.shapes[inner.output]),
+        "bias": _bias(deep, 1),
+    }
+    return [Step("read_out", inner.inputs, step.output, weights, {"activation": active.kernel})]
+
+
+FUSE_RULES: tuple[Rewrite, ...] = (_tokens, _feed_forward, _read_out, _stacked)
 
 
 def _in_best_order(plan: Plan) -> Plan:

@@ -18,7 +18,7 @@ import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import describe_first_value, selection_summary
 from scare.calibrator.plan import INPUT, Plan, run
-from scare.calibrator.plan_passes import fuse
+from scare.calibrator.plan_passes import fold, fuse
 from scare.data.readings import Channel
 from scare.errors import NotApplicableError, UsageError
 from scare.export.c_source import CModel, declared_functions
@@ -100,8 +100,8 @@ class Compiled:
 
     @cached_property
     def fused(self) -> Plan:
-        """The float32 plan regrouped for small memory."""
-        return fuse(self.calibrator.plan)
+        """The float32 plan regrouped for small memory; folded first, because an older version may have written it."""
+        return fuse(fold(self.calibrator.plan))
 
     @property
     def windows(self) -> np.ndarray:

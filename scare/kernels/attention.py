@@ -65,7 +65,7 @@ POWER_BITS = 13  # fractional bits of the fixed-point softmax weights
 POWERS = (65531, -45287, 15078, -2557)  # 2^−f for f in [0, 1) as a cubic in f, Q16, within 10⁻⁴
 KERNEL_ERROR = 1e-4  # most error of the hash kernel's polynomial, as a share of the kernel's range
 HIGHEST_DEGREE = 12  # highest degree of that polynomial
-SPECIALISED_HASH = (16, 8), 5  # supports, width and coefficients for which C has a specialised function
+SPECIALISED_HASH = (16, 8), 4  # supports, width and coefficients for which C has a specialised function
 
 
 def hash_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -135,7 +135,7 @@ def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> n
     cosines = to_int64(rows @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
     kernel = np.full_like(cosines, coefficients[0])
-    for coefficient in coefficients[1:]:  # Horner's scheme; the upper half of Q30, read as Q16, is cosine / 4
+    for coefficient in (*coefficients[1:], 0):  # Horner's scheme; the upper half of Q30, read as Q16, is cosine / 4
         kernel = multiply_half(kernel, cosines >> 16) + coefficient
     return to_int64((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
 
@@ -177,7 +177,7 @@ def _quantise_hash(q: QuantisationState, step: Step) -> Step:
     rounded = checked_round(projection / unit, np.int16)
     weights = {
         "supports": supports,
-        "coefficients": checked_round(np.array([*powers[::-1], 0.0]) * kernel_scale * 65536, np.int32),
+        "coefficients": checked_round(powers[::-1] * kernel_scale * 65536, np.int32),
         "projection": rounded,
         # The kernel is rounded down, by half a step on average, which the bias makes up for.
         "bias": checked_round(bias * kernel_scale / unit + 0.5 * rounded.sum(axis=0), np.int32),
@@ -246,7 +246,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     )
     if (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH:
         return CForm((*tables, rows, bits), function="hash_codes_8_16", kind="uint32_t", kept=True)
-    sizes = rows, width, supports, bits, len(weights["coefficients"]) - 1
+    sizes = rows, width, supports, bits, len(weights["coefficients"])
     return CForm((*tables, *sizes), kind="uint32_t", kept=True)
 
 
@@ -706,16 +706,16 @@ C_EXTENTS = {
         codes="rows",
         x="rows * width",
         support="up(supports, 8) * up(width, 8)",
-        coefficients="degree + 1",
+        coefficients="degree",
         projection="bits * (2 + up(supports, 8))",
         where=f"1 <= width <= {LARGEST_SIZES['width']}, 1 <= supports <= {LARGEST_SIZES['supports']}, 1 <= bits <= 32,"
-        f" degree <= {HIGHEST_DEGREE}",
+        f" 1 <= degree <= {HIGHEST_DEGREE}",
     ),
     "hash_codes_8_16_q": extents(
         codes="rows",
         x="rows * 8",
         support="128",
-        coefficients="5",
+        coefficients="4",
         projection="bits * 18",
         where="1 <= bits <= 32",
     ),

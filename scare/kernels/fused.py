@@ -33,6 +33,7 @@ from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, 
 from scare.kernels.fixed_point import (
     FULL,
     LARGEST,
+    MOST_SUM,
     TINY,
     VIEW,
     QuantisationRule,
@@ -207,15 +208,23 @@ def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
     with `most` spare bits, so it is shifted right for a row with fewer. The sums of the outer layer are shifted right
     by `bits` plus the row's spare bits.
     """
-    wide = x.astype(np.int64)
-    spare = np.minimum(spare_bits(wide), settings["most"])
-    rows = to_top(wide, spare, 15).astype(float)
-    inner = to_int64(rows @ weights["inner"].astype(float)) + (weights["inner_bias"] >> (settings["most"] - spare))
+    inner, spare = _hidden_sums(x.astype(np.int64), weights, settings)
     hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
     outer = to_int64(hidden.astype(float) @ weights["outer"].astype(float))
-    down = spare + settings["bits"]
-    shifted = (outer << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
-    return to_word(shifted + weights["outer_bias"])
+    return to_word(_shifted_back(outer, spare + settings["bits"]) + weights["outer_bias"])
+
+
+def _hidden_sums(x: np.ndarray, weights: Weights, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the hidden layer before its activation [L, H] of words x [L, D], and each row's spare bits [L, 1]."""
+    spare = np.minimum(spare_bits(x), settings["most"])
+    rows = to_top(x, spare, 15).astype(float)
+    bias = weights["inner_bias"] >> (settings["most"] - spare)
+    return to_int64(rows @ weights["inner"].astype(float)) + bias, spare
+
+
+def _shifted_back(sums: np.ndarray, down: np.ndarray) -> np.ndarray:
+    """Shift right by `down` bits; left if that is negative."""
+    return (sums << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
 
 
 def _feed_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -236,33 +245,47 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
-    """Make `feed_forward_q`: scale each hidden number to use its 16 bits, and all of them so that biases fit a word."""
+    """Make `feed_forward_q`."""
+    hidden, scales, most = _quantise_hidden(q, step)
+    outer, bits = _scaled_outer(step.weights["outer"] / scales[:, None], MOST_OUTER_SUM, axis=0)
+    outer_bias = to_int32(step.weights["outer_bias"], q.unit(step.output))
+    weights = {**hidden, "outer": outer, "outer_bias": outer_bias}
+    # 32: two right shifts by 16 came before.
+    down = bits - 32 + int(bits_between(q.unit(step.output), q.unit(step.inputs[0])))
+    return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most, "bits": down})
+
+
+def _quantise_hidden(q: QuantisationState, step: Step) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+    """Quantise `inner` and `inner_bias`; returns them, the scale of each hidden number [H], and `most`.
+
+    Each hidden number is scaled to use its 16 bits, and all of them so that biases fit a word.
+    """
     unit = q.unit(step.inputs[0])
     scales = MOST_INNER_SUM / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), TINY)
     # Inner sums of a row without spare bits are in steps of unit · 65536 / scales: `to_top` shifts it right by 16.
     bias_scales = scales / unit / 65536
     scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * bias_scales).max()), TINY))
     bias = step.weights["inner_bias"] * scales / unit / 65536
-    # Stored for the row with the most spare bits for which biases fit a word; `feed_forward_q` shifts them for others.
-    most_spare = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), TINY))), 0, 31))
-    outer = step.weights["outer"] / scales[:, None]
-    # `outer` is multiplied by the largest power of two for which it fits int16 and its sums fit a word.
-    outer_unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=0).max()) / MOST_OUTER_SUM)
-    bits = floor(-log2(max(outer_unit, 2.0**-60)))
+    # Stored for the row with the most spare bits for which biases fit a word; `_hidden_sums` shifts them for others.
+    most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), TINY))), 0, 31))
     weights = {
         "inner": checked_round(step.weights["inner"] * scales, np.int16),
-        "inner_bias": checked_round(bias * 2.0**most_spare, np.int32),
-        "outer": checked_round(outer * 2.0**bits, np.int16),
-        "outer_bias": to_int32(step.weights["outer_bias"], q.unit(step.output)),
+        "inner_bias": checked_round(bias * 2.0**most, np.int32),
     }
-    down = bits - 32 + int(bits_between(q.unit(step.output), unit))  # 32: two right shifts by 16 came before
-    return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most_spare, "bits": down})
+    return weights, scales, most
+
+
+def _scaled_outer(outer: np.ndarray, most: int, axis: int) -> tuple[np.ndarray, int]:
+    """Multiply by the largest power of two for which the weights fit int16 and their sums along `axis` are ≤ `most`."""
+    unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=axis).max()) / most)
+    bits = floor(-log2(max(unit, 2.0**-60)))
+    return checked_round(outer * 2.0**bits, np.int16), bits
 
 
 def _without_relu(step: Step) -> str:
     """Name the activation if it has no fixed-point form (`QuantisationRule.lacks`); empty for ReLU, which has one."""
     activation = step.settings["activation"]
-    return "" if activation == "relu" else f"feed_forward with {activation}"
+    return "" if activation == "relu" else f"{step.kernel} with {activation}"
 
 
 def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
@@ -309,6 +332,111 @@ def _tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Ten
     return tensor_mix_features(hidden, weights["outer"], weights["outer_bias"])
 
 
+def read_out(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Return one number of all rows of x [L, D]: Σ straight · x + Σ outer · active(x · inner + inner_bias) + bias: [1].
+
+    Weights `straight` [L, D], `inner` [D, H], `inner_bias` [H], `outer` [L, H], `bias` [1].
+    """
+    hidden = one_product(x, weights["inner"]) + weights["inner_bias"]
+    active = POINTWISE[settings["activation"]].run(hidden, {}, {})
+    straight, deep = weights["straight"].reshape(-1, 1), weights["outer"].reshape(-1, 1)
+    return x.reshape(len(x), -1) @ straight + active.reshape(len(x), -1) @ deep + weights["bias"]
+
+
+def _read_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
+    """From x [L, D] with straight [L, D], inner [D, H] and outer [L, H] to [1]."""
+    inner = weights["inner"]
+    expect(len(x) == len(inner) == 2 and weights["straight"] == x and inner[0] == x[1], "read_out")
+    expect(weights["outer"] == (x[0], inner[1]) and weights["inner_bias"] == inner[1:], "read_out hidden layer")
+    expect(weights["bias"] == (1,) and settings.get("activation", "relu") in ACTIVATIONS, "read_out bias")
+    return (1,)
+
+
+def _read_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    hidden = weights["outer"]
+    products = Operations(multiply_adds=prod(x) * hidden[1] + prod(hidden) + prod(x), additions=1)
+    return products + POINTWISE[settings.get("activation", "relu")].cost(hidden, {}, {})
+
+
+def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
+    """Fixed-point version of `read_out` with ReLU for words x [L, D]: [1].
+
+    The hidden layer is that of `feed_forward_q`, of 31 bits. The sum of each row is shifted right by `bits` plus the
+    row's spare bits.
+    """
+    wide = x.astype(np.int64)
+    inner, spare = _hidden_sums(wide, weights, settings)
+    sums = multiply_half(np.maximum(inner, 0), weights["outer"].astype(np.int64)).sum(axis=-1, keepdims=True)
+    straight = multiply_half(wide, weights["straight"].astype(np.int64)).sum(axis=(1, 2))
+    rows = _shifted_back(sums, spare + settings["bits"])
+    return to_word(rows.sum(axis=1) + straight[:, None] + weights["bias"])
+
+
+def _read_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    x, weights = q.bounds[step.inputs[0]], step.weights
+    hidden = product_bound(x, weights["inner"], weights["inner_bias"])
+    return (np.abs(weights["straight"]) * x).sum() + (np.abs(weights["outer"]) * hidden).sum() + np.abs(weights["bias"])
+
+
+def _read_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """Choose the smallest unit in which the result fits a word, and the weights `straight` fit int16."""
+    straight = step.weights["straight"].reshape(-1, 1) * q.unit(step.inputs[0])
+    return np.maximum(word_unit(q.bounds[step.output]), finest_unit(straight))
+
+
+def _quantise_read(q: QuantisationState, step: Step) -> Step:
+    """Make `read_out_q`: the hidden layer as in `feed_forward_q`, all other weights in the unit of the result."""
+    unit, out = q.unit(step.inputs[0]), q.unit(step.output)
+    hidden, scales, most = _quantise_hidden(q, step)
+    outer, bits = _scaled_outer(step.weights["outer"] / scales, MOST_SUM, axis=1)
+    straight = to_q16(step.weights["straight"] * unit / out)
+    down = bits - 32 + int(bits_between(out, unit))
+    loss = floor_loss(straight.reshape(-1, 1)) + (len(outer) / 2 if down > 0 else 0.0)  # half a step for each shift
+    bias = to_int32(step.weights["bias"] / out + loss, 1.0)
+    weights = {**hidden, "outer": outer, "straight": straight, "bias": bias}
+    return Step("read_out_q", step.inputs, step.output, weights, {"most": most, "bits": down})
+
+
+def _c_read_out_f32(placed: PlacedStep) -> CForm:
+    """C call: `scare_read_out_f32(out, x, inner, outer, rows, width, hidden)`, or `…_8` or `…_gelu`, as above."""
+    relu = placed.step.settings["activation"] == "relu"
+    inner = pad_axis(np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")]), 1, CHUNK)
+    outer = pad_axis(placed.weight("outer") * (0.5 if relu else 1.0), 1, CHUNK)
+    read = np.concatenate([placed.weight("straight"), outer], axis=1)
+    tables = (
+        table_f32(blocks_f32(inner), "inner bias and weights"),
+        table_f32(np.concatenate([placed.weight("bias"), read.ravel()]), "bias, straight and outer"),
+    )
+    rows, width = placed.rows_and_width
+    if relu and width == SPECIALISED_WIDTH:
+        return CForm((*tables, rows, outer.shape[1]), function="read_out_8")
+    return CForm((*tables, rows, width, outer.shape[1]), function="read_out" if relu else "read_out_gelu")
+
+
+def _c_read_out_q(placed: PlacedStep) -> CForm:
+    """C call: `scare_read_out_q(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias)`."""
+    weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
+    rows, width = placed.rows_and_width
+    inner = bias_then_weights(weights["inner_bias"], weights["inner"])
+    tables = (
+        table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
+        table_q(pad_axis(weights["outer"], 1, 8), f"{name} outer"),
+        table_q(pad_axis(weights["straight"], 1, 2), f"{name} straight"),
+    )
+    rest = checked_size("hidden", len(inner)), settings["most"], settings["bits"], int(weights["bias"][0])
+    if width == SPECIALISED_WIDTH:
+        return CForm((*tables, rows, *rest), function="read_out_8")
+    return CForm((*tables, rows, checked_size("width", width), *rest))
+
+
+def _tensor_read_out(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    hidden = POINTWISE_TENSORS[settings["activation"]](
+        tensor_mix_features(x, weights["inner"], weights["inner_bias"]), {}, {}
+    )
+    deep = tensor_mix_features(hidden.reshape(weights["outer"].size), weights["outer"].reshape(-1, 1), weights["bias"])
+    return deep + tensor_mix_features(x.reshape(weights["straight"].size), weights["straight"].reshape(-1, 1), None)
+
+
 def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """View numbers of x [I], from number `start` on, as an array of the given `shape`."""
     shape = tuple(settings["shape"])
@@ -336,6 +464,13 @@ FLOAT_KERNELS = {
         takes={"activation": Literal[ACTIVATIONS]},
         scratch=lambda x, weights, settings: prod(x[:-1]) * weights["inner"][1],
     ),
+    "read_out": Kernel(
+        read_out,
+        _read_shape,
+        _read_cost,
+        takes={"activation": Literal[ACTIVATIONS]},
+        scratch=lambda x, weights, settings: prod(weights["outer"]),
+    ),
     "part": Kernel(
         part, _part_shape, free, copies=False, takes={"start": Whole, "shape": Annotated[list[Count], MinLen(1)]}
     ),
@@ -343,22 +478,33 @@ FLOAT_KERNELS = {
 FIXED_KERNELS = {
     "token_rows_q": Kernel(token_rows_q, _token_shape, _token_cost),
     "feed_forward_q": Kernel(feed_forward_q, _feed_shape_q, _feed_cost_q),
+    "read_out_q": Kernel(read_out_q, _read_shape, _read_cost),
 }
 QUANTISATION = {
     "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),
     "feed_forward": QuantisationRule(_feed_bound, output_unit, _quantise_feed, _without_relu),
+    "read_out": QuantisationRule(_read_bound, _read_unit, _quantise_read, _without_relu),
     "part": VIEW,
 }
 C_FLOAT32: dict[str, MakeForm] = {
     "token_rows": _c_token_rows_f32,
     "feed_forward": _c_feed_forward_f32,
+    "read_out": _c_read_out_f32,
     "part": view_form,
 }
 C_FIXED: dict[str, MakeForm] = {
     "token_rows_q": _c_token_rows_q,
     "feed_forward_q": _c_feed_forward_q,
+    "read_out_q": _c_read_out_q,
     "part": view_form,
 }
+_READ = {
+    "out": "1",
+    "x": "rows * width",
+    "inner": "hidden * (1 + width)",
+    "outer": "1 + rows * (width + hidden)",
+}
+_READ_Q = {"out": "1", "outer": "rows * up(hidden, 8)"}
 _FEED = {"out": "rows * outputs", "x": "rows * width", "table": "outputs + hidden * (1 + width + outputs)"}
 _FEED_Q = {
     "out": "rows * width",
@@ -381,6 +527,11 @@ C_EXTENTS = {
         out="rows * outputs", x="rows * 8", table="outputs + hidden * (9 + outputs)", where="hidden % 16 == 0"
     ),
     "feed_forward_gelu_f32": extents(**_FEED, where="hidden % 16 == 0"),
+    "read_out_f32": extents(**_READ, where="hidden % 16 == 0"),
+    "read_out_gelu_f32": extents(**_READ, where="hidden % 16 == 0"),
+    "read_out_8_f32": extents(
+        out="1", x="rows * 8", inner="hidden * 9", outer="1 + rows * (8 + hidden)", where="hidden % 16 == 0"
+    ),
     "token_rows_q": extents(
         out="rows * outputs",
         seen="rows * channels",
@@ -411,9 +562,25 @@ C_EXTENTS = {
         outer_bias="8",
         where=f"hidden <= {LARGEST_SIZES['hidden']}, most <= 31, -31 <= bits, {near('bits')}",
     ),
+    "read_out_q": extents(
+        **_READ_Q,
+        x="rows * width",
+        inner="up(hidden, 8) * (2 + up(width, 8))",
+        straight="rows * up(width, 2)",
+        where=f"1 <= width <= {LARGEST_SIZES['width']}, hidden <= {LARGEST_SIZES['hidden']}, most <= 31,"
+        f" -31 <= bits, {near('bits')}",
+    ),
+    "read_out_8_q": extents(
+        **_READ_Q,
+        x="rows * 8",
+        inner="up(hidden, 8) * 10",
+        straight="rows * 8",
+        where=f"1 <= hidden <= {LARGEST_SIZES['hidden']}, most <= 31, -31 <= bits, {near('bits')}",
+    ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "token_rows": _tensor_token_rows,
     "feed_forward": _tensor_feed_forward,
+    "read_out": _tensor_read_out,
     "part": _tensor_part,
 }

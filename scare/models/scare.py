@@ -212,8 +212,9 @@ class Scare:
         if self.front.overall:
             total += Operations(multiply_adds=rows * channels * width + tokens * width)
         total += self._attention_operations(tokens, channels)
-        # Feed-forward and two residuals.
-        total += Operations(multiply_adds=2 * tokens * width * hidden, additions=2 * tokens * width)
+        # Feed-forward and residuals. Without norms the head, a linear map, absorbs the outer layer.
+        each, added = (width, 2 * tokens * width) if self.block.norm else (1, tokens * width + 1)
+        total += Operations(multiply_adds=tokens * hidden * (width + each), additions=added)
         if self.block.norm:
             norm = Operations(multiply_adds=3 * tokens * width, additions=2 * tokens * width, divisions=2 * tokens)
             total += norm + norm

@@ -271,6 +271,18 @@ def test_a_scare_block_holds_no_hidden_layer_and_no_parts_of_tokens() -> None:
     assert 4 * max(numbers) == tokens
 
 
+def test_the_head_absorbs_the_outer_layer_where_nothing_bends_between_them() -> None:
+    model = Scare.default()
+    network = random_network(model, 60, 2)
+    plan, windows = network.plan(), random_windows(2, 60)
+    assert_allclose(run(fold(plan), windows), run(plan, windows), rtol=1e-9, atol=1e-9)
+    fused = fuse(fold(plan))
+    assert kernels(fused).count("read_out") == 1
+    assert not {"feed_forward", "relu"} & set(kernels(fused))
+    outer = model.tokens(60) * model.block.hidden * model.front.width
+    assert all_operations(plan).multiply_adds - all_operations(fold(plan)).multiply_adds > outer - outer / 4
+
+
 def test_queries_are_codes_before_keys_are_made() -> None:
     order = kernels(fuse(folded(Scare.paper(), 360, 1)))
     assert order[order.index("token_rows") : order.index("add")] == [

@@ -200,6 +200,20 @@ def fused_calls() -> dict[str, list[Call]]:
             for activation in ("relu", "gelu")
             for x in (numbers(0, BATCH, 5, 4), numbers(0, BATCH, 4))
         ],
+        "read_out": [
+            Call(
+                [numbers(0, BATCH, 5, 4)],
+                {
+                    "inner": block["inner"],
+                    "inner_bias": block["inner_bias"],
+                    "straight": numbers(5, 5, 4),
+                    "outer": numbers(6, 5, 6),
+                    "bias": numbers(7, 1),
+                },
+                {"activation": activation},
+            )
+            for activation in ("relu", "gelu")
+        ],
         "part": [
             Call([numbers(0, BATCH, 9)], {}, {"start": start, "shape": shape})
             for start, shape in ((0, [9]), (2, [3, 2]), (8, [1]))
@@ -903,6 +917,16 @@ def test_feed_forward() -> None:
         assert_allclose(call.run("feed_forward"), Call([active], outer).run("dense"), rtol=1e-12)
 
 
+def test_read_out() -> None:
+    for call in CALLS["read_out"]:
+        (x,), weights = call.inputs, call.weights
+        inner = {"weight": weights["inner"], "bias": weights["inner_bias"]}
+        active = Call([Call([x], inner).run("dense")]).run(call.settings["activation"])
+        for b in range(BATCH):
+            total = weights["bias"][0] + (weights["straight"] * x[b]).sum() + (weights["outer"] * active[b]).sum()
+            assert_allclose(call.run("read_out")[b], [total], rtol=1e-12)
+
+
 def test_trees() -> None:
     for call in CALLS["trees"]:
         (x,), weights = call.inputs, call.weights
@@ -999,6 +1023,12 @@ def test_part() -> None:
             [(5, 4)],
             {"inner": (4, 6), "inner_bias": (6,), "outer": (6, 3), "outer_bias": (3,)},
             {"activation": "silu"},
+        ),
+        (
+            "read_out",
+            [(5, 4)],
+            {"inner": (4, 6), "inner_bias": (6,), "straight": (5, 4), "outer": (6, 5), "bias": (1,)},
+            {"activation": "relu"},
         ),
         ("part", [(9,)], {}, {"start": 4, "shape": [3, 2]}),
         ("part", [(3, 3)], {}, {"start": 0, "shape": [3]}),

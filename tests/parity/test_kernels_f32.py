@@ -239,6 +239,15 @@ def feed_forward(d: Drawing) -> Case:
     return Case([d.numbers(rows, width)], weights, {"activation": "relu" if d.chance() else "gelu"})
 
 
+def read_out(d: Drawing) -> Case:
+    rows, width, hidden = d.size(4), d.size(9), d.size(35)
+    shapes = {"inner": (width, hidden), "inner_bias": (hidden,), "straight": (rows, width), "outer": (rows, hidden)}
+    weights = {name: d.weights(*shape) for name, shape in shapes.items()}
+    return Case(
+        [d.numbers(rows, width)], weights | {"bias": d.weights(1)}, {"activation": "relu" if d.chance() else "gelu"}
+    )
+
+
 def trees(d: Drawing) -> Case:
     inputs, depth, count = d.size(300) if d.chance() else d.size(9), d.size(6), d.size(9)
     guarded = d.size(min(inputs, 3), least=0)
@@ -289,6 +298,7 @@ CASES: dict[str, Callable[[Drawing], Case]] = {
     "lstm": lstm,
     "token_rows": token_rows,
     "feed_forward": feed_forward,
+    "read_out": read_out,
     "trees": trees,
 }
 

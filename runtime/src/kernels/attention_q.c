@@ -6,6 +6,7 @@
 SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = (uint32_t)__builtin_clz(width) / 2u;
     int32_t squares = 0;
+    SCARE_UNROLLED
     for (uint32_t i = 0u; i < (width + 1u) / 2u; i++) {
         int32_t second = 2u * i + 1u < width ? scare_to_top(x[2u * i + 1u], spare, bits) : 0;
         pairs[i] = scare_pack(scare_to_top(x[2u * i], spare, bits), second);
@@ -13,6 +14,7 @@ SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs
     }
     scare_root inverse = scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
     int32_t factor = scare_shifted(inverse.root, 17u - inverse.half);
+    SCARE_UNROLLED
     for (uint32_t i = 0u; i < (width + 1u) / 2u; i++)
         pairs[i] = scare_pack(scare_add_half(factor, pairs[i], 0), scare_add_upper(factor, pairs[i], 0));
 }
@@ -24,25 +26,30 @@ SCARE_INLINE void find_cosines(const int32_t *pairs, uint32_t fours, const void 
     for (const int32_t *end = cosines + supports; cosines != end; cosines += 2) {
         SCARE_WALK(cosines);
         int32_t first = 0, second = 0;
+        SCARE_UNROLLED
         for (uint32_t i = 0u; i < fours; i++) first = scare_add_all(pairs + 4u * i, scare_next_four(&table), first);
+        SCARE_UNROLLED
         for (uint32_t i = 0u; i < fours; i++) second = scare_add_all(pairs + 4u * i, scare_next_four(&table), second);
         cosines[0] = first;
         cosines[1] = second;
     }
 }
 
-/* The RBF kernel of one support, a polynomial of the cosine by Horner's scheme, in the upper half of a word. */
+/* The RBF kernel of one support, a polynomial of the cosine without constant term by Horner's scheme, in the upper half
+ * of a word. */
 SCARE_INLINE int32_t rbf_kernel(int32_t cosine, const int32_t *coefficients, uint32_t degree) {
     int32_t sum = coefficients[0];
-    for (uint32_t i = 1u; i <= degree; i++) sum = scare_add_upper(sum, cosine, coefficients[i]);
-    return sum;
+    SCARE_UNROLLED
+    for (uint32_t i = 1u; i < degree; i++) sum = scare_add_upper(sum, cosine, coefficients[i]);
+    return scare_add_upper(sum, cosine, 0);
 }
 
 /* The RBF kernels of all supports, as pairs in the place of the first cosines. */
 SCARE_INLINE void rbf_kernels(int32_t *cosines, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
     const void *from = cosines;
     int32_t powers[SCARE_POWERS_Q];
-    for (uint32_t i = 0u; i <= degree; i++) powers[i] = coefficients[i];
+    SCARE_UNROLLED
+    for (uint32_t i = 0u; i < degree; i++) powers[i] = coefficients[i];
     SCARE_ROLLED
     for (const int32_t *end = cosines + supports / 2u; cosines != end; cosines += 2) {
         SCARE_WALK(cosines);
@@ -59,23 +66,56 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
     SCARE_ROLLED
     for (uint32_t left = bits; left > 0u; left--) {
         int32_t sum = scare_next_word(&table);
+        SCARE_UNROLLED
         for (uint32_t i = 0u; i < fours; i++) sum = scare_add_all(kernel + 4u * i, scare_next_four(&table), sum);
         negative = negative << 1 | (uint32_t)sum >> 31;
     }
     return negative ^ (0xffffffffu >> (32u - bits));
 }
 
-/* Like the above, for 16 supports: all kernels stay in registers, and a mark that falls out of the code ends the loop. */
-SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint32_t bits) {
 #if SCARE_ASSEMBLY
-    register const int32_t *from __asm__("r0") = kernel;
-    register const void *next __asm__("r1") = table;
-    register uint32_t negative __asm__("r2") = 1u << (32u - bits);
+#define COSINE_OF_FIRST      \
+    "ldmdb lr!, {r0-r3}\n"   \
+    "smuad r0, r4, r0\n"     \
+    "smlad r0, r5, r1, r0\n" \
+    "smlad r0, r6, r2, r0\n" \
+    "smlad r0, r7, r3, r0\n"
+#define COSINE_OF_SECOND        \
+    "ldmdb lr!, {r0, r2, r3}\n" \
+    "smuad r0, r5, r0\n"        \
+    "smlad r0, r6, r2, r0\n"    \
+    "smlad r0, r7, r3, r0\n"    \
+    "ldr r2, [lr, #-4]!\n"      \
+    "smlad r0, r4, r2, r0\n"
+#define KERNEL(sum)                      \
+    "smlawt " sum ", r8, r0, r9\n"       \
+    "smlawt " sum ", " sum ", r0, r10\n" \
+    "smlawt " sum ", " sum ", r0, r11\n" \
+    "smulwt " sum ", " sum ", r0\n"
+#define TWO_KERNELS COSINE_OF_FIRST KERNEL("r1") COSINE_OF_SECOND KERNEL("r2") "pkhtb r1, r1, r2, asr #16\npush {r1}\n"
+#endif
+
+/* The code of a row, given as pairs, for a width of 8, 16 supports and a polynomial of degree 4. The kernels go from the
+ * stack to registers; a mark that falls out of the code ends the last loop. */
+SCARE_INLINE uint32_t code_8_16(const int32_t *pairs, const int16_t *support, const int32_t *coefficients,
+                                const int16_t *projection, uint32_t bits) {
+#if SCARE_ASSEMBLY
+    register const int32_t *row __asm__("r0") = pairs;
+    register const int16_t *end __asm__("r1") = support + 128;
+    register const int32_t *powers __asm__("r2") = coefficients;
+    register const int16_t *table __asm__("r3") = projection;
+    register uint32_t negative __asm__("r4") = 1u << (32u - bits);
     __asm__("push {r7}\n"
-            "ldmia r0, {r4-r11}\n"
-            "mov r12, r1\n"
-            "mov lr, r2\n"
-            "1: ldmia r12!, {r0-r3}\n"
+            "push {r3-r4}\n"
+            "mov lr, r1\n"
+            "ldmia r2, {r8-r11}\n"
+            "ldmia r0, {r4-r7}\n"
+            "mov r12, #4\n"
+            "1: " TWO_KERNELS TWO_KERNELS "subs r12, r12, #1\n"
+            "bne 1b\n"
+            "pop {r4-r11}\n"
+            "pop {r12, lr}\n"
+            "2: ldmia r12!, {r0-r3}\n"
             "smlad r0, r4, r1, r0\n"
             "smlad r0, r5, r2, r0\n"
             "smlad r0, r6, r3, r0\n"
@@ -88,44 +128,46 @@ SCARE_INLINE uint32_t project_16(const int32_t *kernel, const void *table, uint3
             "smlad r0, r11, r2, r0\n"
             "lsls r0, r0, #1\n"
             "adcs lr, lr, lr\n"
-            "bcc 1b\n"
-            "mov r2, lr\n"
+            "bcc 2b\n"
+            "mov r4, lr\n"
             "pop {r7}"
-            : "+r"(from), "+r"(next), "+r"(negative)
+            : "+r"(row), "+r"(end), "+r"(powers), "+r"(table), "+r"(negative)
             :
-            : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+            : "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     return negative ^ (0xffffffffu >> (32u - bits));
 #else
-    return project(kernel, 2u, table, bits);
+    int32_t cosines[16];
+    find_cosines(pairs, 1u, support, 16u, cosines);
+    rbf_kernels(cosines, 16u, coefficients, 4u);
+    return project(cosines, 2u, projection, bits);
 #endif
-}
-
-/* Codes of the rows of x. With `usual` sizes (16 supports) the projection has a specialised loop. */
-SCARE_INLINE void hash_codes(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                             const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
-                             uint32_t degree, uint32_t usual) {
-    uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
-    int32_t pairs[SCARE_WIDEST_Q / 2u], cosines[SCARE_SUPPORTS_Q];
-    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
-    SCARE_ROLLED
-    for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
-        SCARE_WALK(codes);
-        to_unit_pairs(x, width, pairs);
-        find_cosines(pairs, fours, support, 8u * eights, cosines);
-        rbf_kernels(cosines, 8u * eights, coefficients, degree);
-        *codes = usual ? project_16(cosines, projection, bits) : project(cosines, eights, projection, bits);
-    }
 }
 
 void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                         uint32_t degree) {
-    hash_codes(codes, x, support, coefficients, projection, rows, width, supports, bits, degree, 0u);
+    uint32_t fours = (width + 7u) / 8u, eights = (supports + 7u) / 8u;
+    int32_t pairs[SCARE_WIDEST_Q / 2u], cosines[SCARE_SUPPORTS_Q];
+    SCARE_ROLLED
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    SCARE_ROLLED
+    for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
+        to_unit_pairs(x, width, pairs);
+        find_cosines(pairs, fours, support, 8u * eights, cosines);
+        rbf_kernels(cosines, 8u * eights, coefficients, degree);
+        *codes = project(cosines, eights, projection, bits);
+    }
 }
 
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t bits) {
-    hash_codes(codes, x, support, coefficients, projection, rows, 8u, 16u, bits, 4u, 1u);
+    int32_t pairs[4];
+    SCARE_ROLLED
+    for (const int32_t *end = x + rows * 8u; x != end; codes++, x += 8) {
+        SCARE_WALK(codes);
+        to_unit_pairs(x, 8u, pairs);
+        *codes = code_8_16(pairs, support, coefficients, projection, bits);
+    }
 }
 
 /* Twice the number of bits that are set in each half of a word. */
@@ -153,12 +195,14 @@ SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width
             SCARE_WALK(value);
             const int32_t *second = value + width;
             int32_t both[4];
+            SCARE_UNROLLED
             for (uint32_t i = 0u; i < 4u; i++)
                 both[i] = scare_pack_upper(scare_shifted(value[i], spare), scare_shifted(second[i], spare));
+            SCARE_UNROLLED
             for (uint32_t i = 0u; i < 4u; i++) pairs[i] = both[i];
         }
-        if (rows % 2u)
-            for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
+        if (rows % 2u) SCARE_UNROLLED
+        for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
     }
 }
 
@@ -230,6 +274,7 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
         for (uint32_t head = 0u; head < heads; head++) {
             int32_t scores[SCARE_TOKENS_Q], largest = INT32_MIN, total = 0;
             const int32_t *query = queries + (row * heads + head) * width;
+            SCARE_UNROLLED
             for (uint32_t i = 0u; i < rows; i++) {
                 const int32_t *key = keys + (i * heads + head) * width;
                 int32_t score = 0;
@@ -239,6 +284,7 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
                 scores[i] = score;
                 largest = scare_most(largest, score);
             }
+            SCARE_UNROLLED
             for (uint32_t i = 0u; i < rows; i++) {
                 int32_t below = scare_multiply_wide(largest - scores[i], sharpness) >> down;
                 scores[i] = power_of_two(scare_shifted(scare_least(below, (31 << 16) >> up), (uint32_t)up));
@@ -248,6 +294,7 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
             for (uint32_t d = 0u; d < value_width; d++) {
                 const int32_t *value = values + head * value_width + d;
                 int32_t sum = total >> 1;
+                SCARE_UNROLLED
                 for (uint32_t i = 0u; i < rows; i++, value += heads * value_width)
                     sum += scores[i] * scare_to_top(*value, spare, value_bits);
                 *out++ = average(sum, inverse, headroom, value_bits, spare);

@@ -10,47 +10,12 @@
 #include <arm_acle.h>
 #endif
 
-/* Where the assembly of a Cortex-M4 may be used; the C next to it is equal in every bit. It saves r7 itself, which some
- * compilers use as the frame pointer. */
-#if defined(__thumb2__) && defined(__ARM_FEATURE_DSP) && defined(__OPTIMIZE__) && !defined(SCARE_PLAIN)
-#define SCARE_ASSEMBLY 1
-#else
-#define SCARE_ASSEMBLY 0
-#endif
-
 /* Two int16_t on a word boundary as a word, the first in the low half. A processor that has no unaligned loads would
  * otherwise read byte by byte. */
 SCARE_INLINE int32_t scare_pair(const int16_t *numbers) {
     int32_t pair;
     __builtin_memcpy(&pair, __builtin_assume_aligned(numbers, 4), sizeof pair);
     return pair;
-}
-
-/* Load words of a table, which is aligned to four bytes, and advance; in one instruction where possible. */
-typedef struct {
-    int32_t a, b, c, d;
-} scare_words;
-
-SCARE_INLINE int32_t scare_next_word(const void **table) {
-    int32_t word;
-    __builtin_memcpy(&word, __builtin_assume_aligned(*table, 4), sizeof word);
-    *table = (const int8_t *)*table + sizeof word;
-    return word;
-}
-
-SCARE_INLINE scare_words scare_next_four(const void **table) {
-#if SCARE_ASSEMBLY
-    register int32_t a __asm__("r0"), b __asm__("r1"), c __asm__("r2"), d __asm__("r3");
-    __asm__("ldmia %[at]!, {r0-r3}"
-            : "=r"(a), "=r"(b), "=r"(c), "=r"(d), [at] "+r"(*table)
-            : "m"(*(const int32_t (*)[4])(*table)));
-    return (scare_words){a, b, c, d};
-#else
-    scare_words words;
-    __builtin_memcpy(&words, __builtin_assume_aligned(*table, 4), sizeof words);
-    *table = (const int8_t *)*table + sizeof words;
-    return words;
-#endif
 }
 
 /* One word, then four. */
@@ -214,6 +179,7 @@ SCARE_INLINE uint32_t scare_magnitude(int32_t number) {
 /* The magnitudes of several numbers, or-ed together. */
 SCARE_INLINE uint32_t scare_magnitudes(const int32_t *numbers, uint32_t count) {
     uint32_t bits = 0u;
+    SCARE_UNROLLED
     for (uint32_t i = 0u; i < count; i++) bits |= scare_magnitude(numbers[i]);
     return bits;
 }
@@ -234,6 +200,7 @@ SCARE_INLINE scare_root scare_inverse_root(uint32_t square) {
     int32_t x = (int32_t)((square << (32u - 2u * half)) >> 2);
     int32_t square_term = scare_multiply_wide(scare_multiply_wide(x, x) * 4, 1759230083);
     int32_t root = (716907464 + square_term + scare_multiply_wide(x * 2, -1763628704)) * 2;
+    SCARE_UNROLLED
     for (uint32_t i = 0u; i < 2u; i++) { /* Newton: r = r (3 - x r^2) / 2 */
         int32_t rest = (3 << 24) - scare_multiply_wide(x, scare_multiply_wide(root, root));
         root = scare_multiply_wide(root, rest * 32) * 4;

@@ -87,3 +87,38 @@ void scare_feed_forward_gelu_f32(float *out, const float *x, const float *table,
                                  uint32_t hidden, uint32_t outputs) {
     feed_forward(out, x, table, rows, width, hidden, outputs, scare_gelu_one_f32);
 }
+
+SCARE_INLINE void read_out(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                           uint32_t width, uint32_t hidden, float (*activation)(float)) {
+    float active[CHUNK], total = *outer++;
+    for (uint32_t r = 0; r < rows; r++, x += width) {
+        const float *next = inner;
+        total = scare_add_dot(total, x, &outer, width);
+        for (uint32_t h = 0; h < hidden; h += CHUNK) {
+            SCARE_ROLLED for (uint32_t i = 0; i < CHUNK; i += 4) {
+                scare_four sum = scare_load_four(next);
+                next += 4;
+                scare_add_products(&sum, x, &next, width);
+                scare_four four = {activation(sum.a), activation(sum.b), activation(sum.c), activation(sum.d)};
+                scare_store_four(active + i, four);
+            }
+            total = scare_add_dot(total, active, &outer, CHUNK);
+        }
+    }
+    *out = total;
+}
+
+void scare_read_out_f32(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                        uint32_t width, uint32_t hidden) {
+    read_out(out, x, inner, outer, rows, width, hidden, twice_relu);
+}
+
+void scare_read_out_8_f32(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                          uint32_t hidden) {
+    read_out(out, x, inner, outer, rows, 8, hidden, twice_relu);
+}
+
+void scare_read_out_gelu_f32(float *out, const float *x, const float *inner, const float *outer, uint32_t rows,
+                             uint32_t width, uint32_t hidden) {
+    read_out(out, x, inner, outer, rows, width, hidden, scare_gelu_one_f32);
+}

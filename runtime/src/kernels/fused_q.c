@@ -49,6 +49,7 @@ void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *sh
 SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, int32_t *pairs) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(x, width));
     spare = spare < most ? spare : most;
+    SCARE_UNROLLED
     for (uint32_t i = 0u; i + 1u < width; i += 2u)
         pairs[i / 2u] = scare_pack(scare_to_top(x[i], spare, 15u), scare_to_top(x[i + 1u], spare, 15u));
     if (width % 2u) pairs[width / 2u] = scare_pack(scare_to_top(x[width - 1u], spare, 15u), 0);
@@ -60,6 +61,7 @@ SCARE_INLINE int32_t activate_one(const int32_t *pairs, uint32_t fours, const vo
     int32_t sum;
     scare_words next = scare_next_five(table, &sum);
     sum = scare_add_all(pairs, next, sum >> shift);
+    SCARE_UNROLLED
     for (uint32_t i = 1u; i < fours; i++) sum = scare_add_all(pairs + 4u * i, scare_next_four(table), sum);
     return scare_positive_half(sum >> 16);
 }
@@ -84,6 +86,7 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
     SCARE_ROLLED
     for (const int32_t *end = active + couples; active != end; active += 4) {
         SCARE_WALK(active);
+        SCARE_UNROLLED
         for (uint32_t i = 0u; i < 4u; i += 2u) {
             int32_t first = active[i], second = active[i + 1u];
             scare_add_each(&sum, first, scare_next_four(&table));
@@ -99,6 +102,7 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
                                int32_t bits) {
     int32_t pairs[SCARE_WIDEST_Q / 2u], active[SCARE_HIDDEN_Q / 2u];
     uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
+    SCARE_UNROLLED
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width) {
@@ -128,4 +132,116 @@ void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, 
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits) {
     feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits);
+}
+
+/* What is above zero. */
+SCARE_INLINE int32_t positive(int32_t number) {
+    return number & ~(number >> 31);
+}
+
+/* One number of the hidden layer, in 31 bits: its bias, then its weights. */
+SCARE_INLINE int32_t hidden_one(const int32_t *pairs, uint32_t fours, const void **table, uint32_t shift) {
+    int32_t sum;
+    scare_words next = scare_next_five(table, &sum);
+    sum = scare_add_all(pairs, next, sum >> shift);
+    SCARE_UNROLLED
+    for (uint32_t i = 1u; i < fours; i++) sum = scare_add_all(pairs + 4u * i, scare_next_four(table), sum);
+    return positive(sum);
+}
+
+/* The hidden layer of a row, given as pairs, times `outer`; on to the weights of the next row. */
+SCARE_INLINE int32_t read_row(const int32_t *pairs, uint32_t fours, const void *inner, const int16_t **outer,
+                              uint32_t hidden, uint32_t shift) {
+    const int16_t *weights = *outer;
+    int32_t sum = 0;
+    SCARE_ROLLED
+    for (const int16_t *end = weights + hidden; weights != end; weights += 2) {
+        SCARE_WALK(weights);
+        int32_t pair = scare_pair(weights);
+        sum = scare_add_half(hidden_one(pairs, fours, &inner, shift), pair, sum);
+        sum = scare_add_upper(hidden_one(pairs, fours, &inner, shift), pair, sum);
+    }
+    *outer = weights;
+    return sum;
+}
+
+/* Like the above, for a width of 8 and four hidden numbers or more. */
+SCARE_INLINE int32_t read_row_8(const int32_t *pairs, const void *inner, const int16_t **outer, uint32_t hidden,
+                                uint32_t shift) {
+#if SCARE_ASSEMBLY
+#define HIDDEN(half)            \
+    "ldmia r12!, {r0-r4}\n"     \
+    "asr r0, r0, r10\n"         \
+    "smlad r0, r1, r5, r0\n"    \
+    "smlad r0, r2, r6, r0\n"    \
+    "smlad r0, r3, r8, r0\n"    \
+    "smlad r0, r4, r9, r0\n"    \
+    "bic r0, r0, r0, asr #31\n" \
+    "smlaw" half " r11, r0, r7, r11\n"
+#define TWO_HIDDEN "ldr r7, [lr], #4\n" HIDDEN("b") HIDDEN("t")
+    register int32_t sum __asm__("r0") = pairs[0], second __asm__("r1") = pairs[1];
+    register int32_t third __asm__("r2") = pairs[2], fourth __asm__("r3") = pairs[3];
+    register const void *table __asm__("r4") = inner;
+    register const int16_t *weights __asm__("r5") = *outer;
+    /* A shift by a register takes its lowest byte; the highest one counts. */
+    register uint32_t left __asm__("r6") = shift | (hidden / 4u - 1u) << 24;
+    __asm__("push {r7}\n"
+            "mov r12, r4\n"
+            "mov lr, r5\n"
+            "mov r10, r6\n"
+            "mov r5, r0\n"
+            "mov r6, r1\n"
+            "mov r8, r2\n"
+            "mov r9, r3\n"
+            "mov r11, #0\n"
+            "1: " TWO_HIDDEN TWO_HIDDEN "subs r10, r10, #0x1000000\n"
+            "bpl 1b\n"
+            "mov r0, r11\n"
+            "mov r5, lr\n"
+            "pop {r7}"
+            : "+r"(sum), "+r"(second), "+r"(third), "+r"(fourth), "+r"(table), "+r"(weights), "+r"(left)
+            :
+            : "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    *outer = weights;
+    return sum;
+#else
+    return read_row(pairs, 1u, inner, outer, hidden, shift);
+#endif
+}
+
+SCARE_INLINE void read_out(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                           const int16_t *straight, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                           int32_t bits, int32_t bias, uint32_t usual) {
+    int32_t pairs[SCARE_WIDEST_Q / 2u], total = bias;
+    uint32_t fours = (width + 7u) / 8u, padded = (hidden + 7u) / 8u * 8u;
+    SCARE_UNROLLED
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    SCARE_ROLLED
+    for (const int32_t *end = x + rows * width; x != end; x += width, straight += (width + 1u) / 2u * 2u) {
+        uint32_t spare = to_pairs(x, width, most, pairs);
+        int32_t down = (int32_t)spare + bits;
+        uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
+        int32_t sum = usual ? read_row_8(pairs, inner, &outer, padded, most - spare)
+                            : read_row(pairs, fours, inner, &outer, padded, most - spare);
+        total = scare_plus(total, scare_shifted(sum, left) >> right);
+        SCARE_UNROLLED
+        for (uint32_t i = 0u; i + 1u < width; i += 2u) {
+            int32_t pair = scare_pair(straight + i);
+            total = scare_add_upper(x[i + 1u], pair, scare_add_half(x[i], pair, total));
+        }
+        if (width % 2u) total = scare_add_half(x[width - 1u], straight[width - 1u], total);
+    }
+    *out = total;
+}
+
+void scare_read_out_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                      const int16_t *straight, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
+                      int32_t bits, int32_t bias) {
+    read_out(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias, 0u);
+}
+
+void scare_read_out_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
+                        const int16_t *straight, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits,
+                        int32_t bias) {
+    read_out(out, x, inner, outer, straight, rows, 8u, hidden, most, bits, bias, 1u);
 }
