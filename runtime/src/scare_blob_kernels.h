@@ -308,7 +308,7 @@ static const uint32_t *call_bins_q(const uint32_t *a, unsigned char *const *base
     return a + 10;
 }
 
-static const uint8_t rules_bitwise_attention_q[] = {8, 194, 130, 130, 130, 0, 0, 0, 0, 4, 129, 4, 130, 4, 5, 34, 131, 4, 5, 34, 128, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 5, 16, 4, 36, 16, 0, 40, 144, 4, 16, 1, 32, 16, 2, 35, 5, 34, 16, 128, 39, 144, 4, 6, 34, 18, 0, 0, 1, 0, 39, 144, 7, 16, 17, 39, 144, 255};
+static const uint8_t rules_bitwise_attention_q[] = {8, 194, 130, 130, 130, 0, 0, 0, 0, 4, 129, 4, 130, 4, 5, 34, 131, 4, 5, 34, 4, 16, 1, 32, 16, 2, 35, 5, 16, 2, 32, 34, 32, 128, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 5, 16, 4, 36, 16, 0, 40, 144, 4, 6, 34, 18, 0, 0, 1, 0, 39, 144, 7, 16, 17, 39, 144, 255};
 static const uint32_t *call_bitwise_attention_q(const uint32_t *a, unsigned char *const *base) {
     scare_bitwise_attention_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6], a[7]);
     return a + 8;
@@ -338,7 +338,7 @@ static const uint32_t *call_feed_forward_q(const uint32_t *a, unsigned char *con
     return a + 10;
 }
 
-static const uint8_t rules_hash_codes_8_16_q[] = {7, 194, 130, 129, 130, 129, 0, 0, 5, 128, 5, 16, 8, 34, 129, 16, 128, 130, 16, 4, 131, 6, 16, 18, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 255};
+static const uint8_t rules_hash_codes_8_16_q[] = {7, 194, 130, 129, 130, 129, 0, 0, 5, 128, 5, 16, 8, 34, 129, 16, 128, 130, 16, 4, 131, 6, 16, 18, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 6, 16, 2, 36, 16, 0, 40, 144, 255};
 static const uint32_t *call_hash_codes_8_16_q(const uint32_t *a, unsigned char *const *base) {
     scare_hash_codes_8_16_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6]);
     return a + 7;
@@ -368,7 +368,7 @@ static const uint32_t *call_layer_norm_q(const uint32_t *a, unsigned char *const
     return a + 7;
 }
 
-static const uint8_t rules_lens_q[] = {6, 194, 130, 129, 0, 0, 0, 5, 4, 34, 128, 3, 4, 34, 129, 5, 3, 34, 130, 255};
+static const uint8_t rules_lens_q[] = {6, 194, 130, 129, 0, 0, 0, 5, 4, 34, 128, 3, 4, 34, 129, 5, 16, 3, 32, 16, 4, 35, 16, 4, 34, 3, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 130, 16, 1, 4, 39, 144, 255};
 static const uint32_t *call_lens_q(const uint32_t *a, unsigned char *const *base) {
     scare_lens_q(at(a[0], base), at(a[1], base), at(a[2], base), a[3], a[4], a[5]);
     return a + 6;
@@ -416,13 +416,13 @@ static const uint32_t *call_softmax_attention_q(const uint32_t *a, unsigned char
     return a + 13;
 }
 
-static const uint8_t rules_token_rows_1_8_q[] = {8, 194, 130, 130, 129, 129, 130, 0, 0, 6, 16, 8, 34, 128, 6, 129, 7, 7, 16, 0, 40, 16, 8, 34, 41, 130, 16, 8, 131, 16, 8, 7, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 6, 16, 10, 34, 133, 255};
+static const uint8_t rules_token_rows_1_8_q[] = {8, 194, 130, 130, 129, 129, 130, 0, 0, 6, 16, 8, 34, 128, 6, 129, 7, 7, 16, 0, 40, 16, 8, 34, 41, 130, 16, 8, 131, 16, 8, 7, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 6, 16, 10, 34, 133, 16, 1, 6, 39, 144, 255};
 static const uint32_t *call_token_rows_1_8_q(const uint32_t *a, unsigned char *const *base) {
     scare_token_rows_1_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), at(a[5], base), a[6], a[7]);
     return a + 8;
 }
 
-static const uint8_t rules_token_rows_q[] = {10, 194, 130, 130, 129, 129, 130, 0, 0, 0, 0, 6, 9, 34, 128, 6, 7, 34, 129, 8, 8, 16, 0, 40, 9, 34, 41, 130, 9, 7, 34, 131, 9, 8, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 9, 16, 4, 35, 6, 34, 16, 5, 34, 133, 16, 1, 7, 39, 144, 9, 16, 4, 36, 16, 0, 40, 144, 255};
+static const uint8_t rules_token_rows_q[] = {10, 194, 130, 130, 129, 129, 130, 0, 0, 0, 0, 6, 9, 34, 128, 6, 7, 34, 129, 8, 8, 16, 0, 40, 9, 34, 41, 130, 9, 7, 34, 131, 9, 8, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 9, 16, 4, 35, 6, 34, 16, 5, 34, 133, 16, 1, 6, 39, 144, 16, 1, 7, 39, 144, 9, 16, 4, 36, 16, 0, 40, 144, 255};
 static const uint32_t *call_token_rows_q(const uint32_t *a, unsigned char *const *base) {
     scare_token_rows_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), at(a[5], base), a[6], a[7], a[8], a[9]);
     return a + 10;
@@ -503,17 +503,17 @@ static const scare_kernel kernels[] = {
 #if SCARE_BLOB_FIXED
     {0x27660632u, call_add_q, rules_add_q},
     {0x1c213fecu, call_bins_q, rules_bins_q},
-    {0xe79aa8efu, call_bitwise_attention_q, rules_bitwise_attention_q},
+    {0x6a6c4991u, call_bitwise_attention_q, rules_bitwise_attention_q},
     {0x17a36c61u, call_dense_1_q, rules_dense_1_q},
     {0x276ded9cu, call_dense_q, rules_dense_q},
     {0xf53a36d8u, call_feed_forward_8_q, rules_feed_forward_8_q},
     {0xc2cb0da8u, call_feed_forward_q, rules_feed_forward_q},
-    {0xcb5e5074u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
+    {0x811dee57u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
     {0x1d10856du, call_hash_codes_q, rules_hash_codes_q},
     {0x3382a502u, call_hat_basis_q, rules_hat_basis_q},
     {0xba89fa56u, call_layer_norm_8_q, rules_layer_norm_8_q},
     {0x9f7b73e5u, call_layer_norm_q, rules_layer_norm_q},
-    {0x59e6f963u, call_lens_q, rules_lens_q},
+    {0xdbf1002cu, call_lens_q, rules_lens_q},
     {0x0bbe1a5au, call_newest_q, rules_newest_q},
     {0x41d71753u, call_products_q, rules_products_q},
     {0x4eb16be8u, call_project_q, rules_project_q},
@@ -521,8 +521,8 @@ static const scare_kernel kernels[] = {
     {0x5d5d3511u, call_read_out_q, rules_read_out_q},
     {0x1bb50b46u, call_result_q, rules_result_q},
     {0xf0c94078u, call_softmax_attention_q, rules_softmax_attention_q},
-    {0xa3687d34u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
-    {0xf18e7278u, call_token_rows_q, rules_token_rows_q},
+    {0x56600e61u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
+    {0x9518bdafu, call_token_rows_q, rules_token_rows_q},
     {0xc8acae68u, call_trees_3_q, rules_trees_3_q},
     {0xff2abae2u, call_trees_q, rules_trees_q},
     {0x3c72af91u, call_trees_wide_q, rules_trees_wide_q},

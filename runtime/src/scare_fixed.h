@@ -17,7 +17,6 @@ extern "C" {
 #define SCARE_SUPPORTS_Q 64u /* supports of a hash */
 #define SCARE_POWERS_Q 12u   /* coefficients of its polynomial, which has no constant term */
 #define SCARE_HIDDEN_Q 128u  /* numbers in a hidden layer */
-#define SCARE_PAIRS_Q 128u   /* pairs of numbers in the values of an attention */
 #define SCARE_TOKENS_Q 32u   /* tokens in a softmax attention */
 
 /* ---- window ---- */
@@ -40,7 +39,7 @@ void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, c
                   const int32_t *scales, uint32_t stride, uint32_t rows, uint32_t channels, uint32_t bins,
                   uint32_t shift);
 
-/* weights [lenses][rows] times x [rows][channels]. */
+/* weights times x [rows][channels]: [lenses][channels]. Weights as of scare_dense_q: rows are inputs, lenses outputs. */
 void scare_lens_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
                   uint32_t lenses);
 
@@ -83,12 +82,13 @@ void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *suppor
                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                         uint32_t degree);
 
-/* Like the above, for a width of 8, 16 supports and a polynomial of degree 4. */
+/* Like the above, for a width of 8, 16 supports, a polynomial of degree 4 and an even number of bits. */
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t bits);
 
 /* Attention by the bits in which codes, of 16 bits at most, differ; `most` is the weight of equal codes, the width a
- * multiple of four. Sums of values of 15 bits times weights leave `headroom` bits of a word. */
+ * multiple of four. Sums of values of 15 bits times weights leave `headroom` bits of a word. Work: (rows + 1) / 2
+ * (width + 2). */
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom);
 

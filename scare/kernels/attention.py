@@ -16,6 +16,7 @@ from scare.kernels.c_arguments import (
     PlacedStep,
     bias_then_weights,
     checked_size,
+    even,
     chunks_f32,
     pad_axis,
     table_f32,
@@ -237,15 +238,19 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     supports, bits = weights["projection"].shape
     for what, size in (("width", width), ("supports", supports)):
         checked_size(what, size)  # raises if it is too large
+    bias, projection = weights["bias"], weights["projection"]
+    specialised = (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH
+    if specialised:  # an odd bit more is never set
+        bias, projection = pad_axis(bias, 0, 2, -1), pad_axis(projection, 1, 2)
     tables = (
         # Padded with zeros, because C reads them in fours of pairs without a remainder.
         table_q(pad_axis(pad_axis(weights["supports"], -1, 8), 0, 8), "supports"),
         table_q(weights["coefficients"], "kernel polynomial"),
         # In reverse, because C shifts a code left by one for each bit: the highest bit comes first.
-        table_q(bias_then_weights(weights["bias"], weights["projection"])[::-1], "hash bias and projection"),
+        table_q(bias_then_weights(bias, projection)[::-1], "hash bias and projection"),
     )
-    if (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH:
-        return CForm((*tables, rows, bits), function="hash_codes_8_16", kind="uint32_t", kept=True)
+    if specialised:
+        return CForm((*tables, rows, even(bits)), function="hash_codes_8_16", kind="uint32_t", kept=True)
     sizes = rows, width, supports, bits, len(weights["coefficients"])
     return CForm((*tables, *sizes), kind="uint32_t", kept=True)
 
@@ -366,10 +371,10 @@ def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
 def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     """C call: `scare_bitwise_attention_q(out, queries, keys, values, rows, width, most, headroom)`."""
     (rows, width), settings = placed.shapes[2], placed.step.settings
-    for what, size in (("tokens", rows), ("value pairs", (rows + 1) // 2 * width), ("bits", settings["bits"])):
+    for what, size in (("tokens", rows), ("bits", settings["bits"])):
         checked_size(what, size)  # raises if it is too large
     largest = settings["bits"] + settings["bias"]
-    return CForm((rows, width, largest, headroom_bits(rows, largest)))
+    return CForm((rows, width, largest, headroom_bits(rows, largest)), work=(rows + 1) // 2 * (width + 2))
 
 
 def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -717,15 +722,14 @@ C_EXTENTS = {
         support="128",
         coefficients="4",
         projection="bits * 18",
-        where="1 <= bits <= 32",
+        where="1 <= bits <= 32, bits % 2 == 0",
     ),
     "bitwise_attention_q": extents(
         queries="rows",
         keys="rows",
         values="rows * width",
-        out="rows * width",
-        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, width % 4 == 0,"
-        f" (rows + 1) // 2 * width <= {LARGEST_SIZES['value pairs']}, rows * most <= 65536, headroom <= 17",
+        out="rows * width + (rows + 1) // 2 * (width + 2)",
+        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, width % 4 == 0, rows * most <= 65536, headroom <= 17",
     ),
     "softmax_attention_q": extents(
         queries="rows * heads * width",

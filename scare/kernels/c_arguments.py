@@ -22,7 +22,7 @@ CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a tim
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
 # Largest sizes that the fixed-point kernels take, checked by `checked_size`: the lengths of their arrays in
 # scare_fixed.h.
-LARGEST_SIZES = {"width": 32, "supports": 64, "hidden": 128, "value pairs": 128, "tokens": 32, "bits": 16}
+LARGEST_SIZES = {"width": 32, "supports": 64, "hidden": 128, "tokens": 32, "bits": 16}
 # Size of a number by C type.
 BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "int16_t": 2, "uint16_t": 2, "int8_t": 1, "uint8_t": 1}
 

@@ -539,7 +539,7 @@ C_EXTENTS = {
         local="outputs * channels",
         mix="outputs * up(width, 2)",
         rest="outputs // 4 * rows * 5",
-        where="channels >= 1, outputs % 4 == 0",
+        where="1 <= rows, channels >= 1, outputs % 4 == 0",
     ),
     "token_rows_1_8_q": extents(
         out="rows * 8",
@@ -548,6 +548,7 @@ C_EXTENTS = {
         local="8",
         mix="8 * up(width, 2)",
         rest="rows * 10",
+        where="1 <= rows",
     ),
     "feed_forward_q": extents(
         **_FEED_Q,

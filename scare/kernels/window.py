@@ -18,6 +18,7 @@ from scare.kernels.c_arguments import (
     MakeForm,
     PlacedStep,
     blocks_f32,
+    blocks_q,
     even,
     pad_axis,
     table_f32,
@@ -251,7 +252,7 @@ def _c_lens_f32(placed: PlacedStep) -> CForm:
 def _c_lens_q(placed: PlacedStep) -> CForm:
     """C call: `scare_lens_q(out, x, weights, rows, channels, lenses)`."""
     weight = placed.step.weights["weight"]
-    return CForm((table_q(weight.T, f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
+    return CForm((table_q(blocks_q(weight), f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
 
 
 def _tensor_lens(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -495,7 +496,9 @@ C_EXTENTS = {
         out="bins * channels",
         where="channels >= 1, largest(starts) <= rows, 1 <= shift <= 62",
     ),
-    "lens_q": extents(out="lenses * channels", x="rows * channels", weights="lenses * rows"),
+    "lens_q": extents(
+        out="lenses * channels", x="rows * channels", weights="up(lenses, 4) * up(rows, 2)", where="channels >= 1"
+    ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {
     "hat_basis": _tensor_hat_basis,

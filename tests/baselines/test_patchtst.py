@@ -109,7 +109,8 @@ def test_sizes_and_cost_are_those_of_the_comparison() -> None:
     assert PatchTST(width=128, heads=16, hidden=256).parameters(360, 1) == 411137
     total = PatchTST.default().operations(360, 1).multiply_adds
     bends, norms = 3 * 3 * 45 * 128, 5 * 45 * 16  # the published count has neither GELU nor norms
-    assert total - bends - norms == 897_840
+    absorbed = 45 * 128 * (16 - 1)  # it has the outer layer of the last block, which the folded plan's head absorbs
+    assert total - bends - norms + absorbed == 897_840
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -144,4 +144,3 @@ def test_the_largest_sizes_are_those_of_the_header() -> None:
     header = (RUNTIME / "scare_fixed.h").read_text(encoding="utf-8")
     for name, macro in (("width", "WIDEST"), ("supports", "SUPPORTS"), ("hidden", "HIDDEN"), ("tokens", "TOKENS")):
         assert f"#define SCARE_{macro}_Q {LARGEST_SIZES[name]}u" in header
-    assert f"#define SCARE_PAIRS_Q {LARGEST_SIZES['value pairs']}u" in header

@@ -74,69 +74,118 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
 }
 
 #if SCARE_ASSEMBLY
-#define COSINE_OF_FIRST      \
-    "ldmdb lr!, {r0-r3}\n"   \
-    "smuad r0, r4, r0\n"     \
-    "smlad r0, r5, r1, r0\n" \
-    "smlad r0, r6, r2, r0\n" \
-    "smlad r0, r7, r3, r0\n"
-#define COSINE_OF_SECOND        \
-    "ldmdb lr!, {r0, r2, r3}\n" \
-    "smuad r0, r5, r0\n"        \
-    "smlad r0, r6, r2, r0\n"    \
-    "smlad r0, r7, r3, r0\n"    \
-    "ldr r2, [lr, #-4]!\n"      \
-    "smlad r0, r4, r2, r0\n"
+#define LONGER(number) "eor r1, " number ", " number ", asr #31\norr r0, r0, r1\n"
+#define PAIR(pair, first, second) "asr " second ", " second ", #1\npkhtb " pair ", " second ", " first ", asr #17\n"
+#define NEWTON                 \
+    "smmul r3, r2, r2\n"       \
+    "smmul r3, r0, r3\n"       \
+    "rsb r3, r3, #0x3000000\n" \
+    "lsl r3, r3, #5\n"         \
+    "smmul r2, r2, r3\n"       \
+    "lsl r2, r2, #2\n"
+#define TIMES_FACTOR(pair) "smulwb r0, r2, " pair "\nsmulwt r1, r2, " pair "\npkhbt " pair ", r0, r1, lsl #16\n"
 #define KERNEL(sum)                      \
     "smlawt " sum ", r8, r0, r9\n"       \
     "smlawt " sum ", " sum ", r0, r10\n" \
     "smlawt " sum ", " sum ", r0, r11\n" \
     "smulwt " sum ", " sum ", r0\n"
-#define TWO_KERNELS COSINE_OF_FIRST KERNEL("r1") COSINE_OF_SECOND KERNEL("r2") "pkhtb r1, r1, r2, asr #16\npush {r1}\n"
+#define TWO_KERNELS                                                                                           \
+    "ldmdb lr!, {r0-r3}\n"                                                                                    \
+    "smuad r0, r4, r0\n"                                                                                      \
+    "smlad r0, r5, r1, r0\n"                                                                                  \
+    "smlad r0, r6, r2, r0\n"                                                                                  \
+    "smlad r0, r7, r3, r0\n" KERNEL("r1") "ldmdb lr!, {r0, r2, r3}\n"                                         \
+                                          "smuad r0, r5, r0\n"                                                \
+                                          "smlad r0, r6, r2, r0\n"                                            \
+                                          "smlad r0, r7, r3, r0\n"                                            \
+                                          "ldr r2, [lr, #-4]!\n"                                              \
+                                          "smlad r0, r4, r2, r0\n" KERNEL("r2") "pkhtb r1, r1, r2, asr #16\n" \
+                                                                                "push {r1}\n"
+#define NEXT_BIT              \
+    "ldmia r12!, {r0-r3}\n"   \
+    "smlad r0, r4, r1, r0\n"  \
+    "smlad r0, r5, r2, r0\n"  \
+    "smlad r0, r6, r3, r0\n"  \
+    "ldmia r12!, {r1-r3}\n"   \
+    "smlad r0, r7, r1, r0\n"  \
+    "smlad r0, r8, r2, r0\n"  \
+    "smlad r0, r9, r3, r0\n"  \
+    "ldmia r12!, {r1-r2}\n"   \
+    "smlad r0, r10, r1, r0\n" \
+    "smlad r0, r11, r2, r0\n" \
+    "lsls r0, r0, #1\n"       \
+    "adcs lr, lr, lr\n"
 #endif
 
-/* The code of a row, given as pairs, for a width of 8, 16 supports and a polynomial of degree 4. The kernels go from the
- * stack to registers; a mark that falls out of the code ends the last loop. */
-SCARE_INLINE uint32_t code_8_16(const int32_t *pairs, const int16_t *support, const int32_t *coefficients,
+/* The code of a row for a width of 8, 16 supports, a polynomial of degree 4 and an even number of bits. The assembly
+ * does the same: row to unit pairs, from them kernels, which go over the stack to registers, from them bits, until a
+ * mark falls out of the code. */
+SCARE_INLINE uint32_t code_8_16(const int32_t *x, const int16_t *support, const int32_t *coefficients,
                                 const int16_t *projection, uint32_t bits) {
 #if SCARE_ASSEMBLY
-    register const int32_t *row __asm__("r0") = pairs;
-    register const int16_t *end __asm__("r1") = support + 128;
-    register const int32_t *powers __asm__("r2") = coefficients;
+    register const int32_t *row __asm__("r0") = x;
+    register const int32_t *powers __asm__("r1") = coefficients;
+    register const int16_t *end __asm__("r2") = support + 128;
     register const int16_t *table __asm__("r3") = projection;
     register uint32_t negative __asm__("r4") = 1u << (32u - bits);
+    register const int32_t *parabola __asm__("r5") = scare_root_parabola;
     __asm__("push {r7}\n"
-            "push {r3-r4}\n"
-            "mov lr, r1\n"
-            "ldmia r2, {r8-r11}\n"
-            "ldmia r0, {r4-r7}\n"
-            "mov r12, #4\n"
-            "1: " TWO_KERNELS TWO_KERNELS "subs r12, r12, #1\n"
-            "bne 1b\n"
-            "pop {r4-r11}\n"
-            "pop {r12, lr}\n"
-            "2: ldmia r12!, {r0-r3}\n"
-            "smlad r0, r4, r1, r0\n"
-            "smlad r0, r5, r2, r0\n"
-            "smlad r0, r6, r3, r0\n"
-            "ldmia r12!, {r1-r3}\n"
-            "smlad r0, r7, r1, r0\n"
-            "smlad r0, r8, r2, r0\n"
-            "smlad r0, r9, r3, r0\n"
-            "ldmia r12!, {r1-r2}\n"
-            "smlad r0, r10, r1, r0\n"
-            "smlad r0, r11, r2, r0\n"
-            "lsls r0, r0, #1\n"
-            "adcs lr, lr, lr\n"
-            "bcc 2b\n"
-            "mov r4, lr\n"
-            "pop {r7}"
-            : "+r"(row), "+r"(end), "+r"(powers), "+r"(table), "+r"(negative)
+            "push {r1-r4}\n"
+            "mov r12, r5\n"
+            "ldmia r0, {r4-r11}\n"
+            "eor r0, r4, r4, asr #31\n" LONGER("r5") LONGER("r6") LONGER("r7") LONGER("r8") LONGER("r9") LONGER("r10")
+                LONGER("r11") "clz r0, r0\n"
+                              "sub r0, r0, #1\n"
+                              "lsl r4, r4, r0\n"
+                              "lsl r5, r5, r0\n"
+                              "lsl r6, r6, r0\n"
+                              "lsl r7, r7, r0\n"
+                              "lsl r8, r8, r0\n"
+                              "lsl r9, r9, r0\n"
+                              "lsl r10, r10, r0\n"
+                              "lsl r11, r11, r0\n" PAIR("r4", "r4", "r5") PAIR("r5", "r6", "r7") PAIR("r6", "r8", "r9")
+                                  PAIR("r7", "r10", "r11") "smuad r0, r4, r4\n"
+                                                           "smlad r0, r5, r5, r0\n"
+                                                           "smlad r0, r6, r6, r0\n"
+                                                           "smlad r0, r7, r7, r0\n"
+                                                           "cmp r0, #0x4000000\n"
+                                                           "it lo\n"
+                                                           "movlo r0, #0x4000000\n"
+                                                           "clz r1, r0\n"
+                                                           "rsb r1, r1, #33\n"
+                                                           "lsr r1, r1, #1\n"
+                                                           "lsl r2, r1, #1\n"
+                                                           "rsb r2, r2, #32\n"
+                                                           "lsl r0, r0, r2\n"
+                                                           "lsr r0, r0, #2\n"
+                                                           "ldmia r12, {r8-r10}\n"
+                                                           "smmul r2, r0, r0\n"
+                                                           "lsl r2, r2, #2\n"
+                                                           "smmla r2, r2, r10, r8\n"
+                                                           "lsl r3, r0, #1\n"
+                                                           "smmla r2, r3, r9, r2\n"
+                                                           "lsl r2, r2, #1\n" NEWTON NEWTON "asr r2, r2, #15\n"
+                                                           "rsb r1, r1, #17\n"
+                                                           "lsl r2, r2, r1\n" TIMES_FACTOR("r4") TIMES_FACTOR("r5")
+                                                               TIMES_FACTOR("r6")
+                                                                   TIMES_FACTOR("r7") "pop {r12, lr}\n"
+                                                                                      "ldmia r12, {r8-r11}\n"
+                                                                                      "mov r12, #4\n"
+                                                                                      "1: " TWO_KERNELS TWO_KERNELS
+                                                                                      "subs r12, r12, #1\n"
+                                                                                      "bne 1b\n"
+                                                                                      "pop {r4-r11}\n"
+                                                                                      "pop {r12, lr}\n"
+                                                                                      "2: " NEXT_BIT NEXT_BIT "bcc 2b\n"
+                                                                                      "mov r4, lr\n"
+                                                                                      "pop {r7}"
+            : "+r"(row), "+r"(powers), "+r"(end), "+r"(table), "+r"(negative), "+r"(parabola)
             :
-            : "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+            : "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     return negative ^ (0xffffffffu >> (32u - bits));
 #else
-    int32_t cosines[16];
+    int32_t pairs[4], cosines[16];
+    to_unit_pairs(x, 8u, pairs);
     find_cosines(pairs, 1u, support, 16u, cosines);
     rbf_kernels(cosines, 16u, coefficients, 4u);
     return project(cosines, 2u, projection, bits);
@@ -161,12 +210,10 @@ void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *suppor
 
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t bits) {
-    int32_t pairs[4];
     SCARE_ROLLED
     for (const int32_t *end = x + rows * 8u; x != end; codes++, x += 8) {
         SCARE_WALK(codes);
-        to_unit_pairs(x, 8u, pairs);
-        *codes = code_8_16(pairs, support, coefficients, projection, bits);
+        *codes = code_8_16(x, support, coefficients, projection, bits);
     }
 }
 
@@ -201,8 +248,10 @@ SCARE_INLINE void pair_rows(const int32_t *values, uint32_t rows, uint32_t width
             SCARE_UNROLLED
             for (uint32_t i = 0u; i < 4u; i++) pairs[i] = both[i];
         }
-        if (rows % 2u) SCARE_UNROLLED
-        for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
+        if (rows % 2u) {
+            SCARE_UNROLLED
+            for (uint32_t i = 0u; i < 4u; i++) *pairs++ = scare_pack_upper(scare_shifted(value[i], spare), 0);
+        }
     }
 }
 
@@ -227,11 +276,39 @@ SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, 
     return rows % 2u ? total - scare_high(pair) : total;
 }
 
+/* The products of pairs with four columns of pairs, each column added to its own sum; on to the next columns. */
+SCARE_INLINE scare_words add_columns(const int32_t *weights, uint32_t count, const void **columns, scare_words sum) {
+#if SCARE_ASSEMBLY
+    register const int32_t *weight __asm__("r4") = weights, *end __asm__("r5") = weights + count;
+    register const void *table __asm__("r6") = *columns;
+    register int32_t a __asm__("r8") = sum.a, b __asm__("r9") = sum.b, c __asm__("r10") = sum.c;
+    register int32_t d __asm__("r11") = sum.d;
+    __asm__("1: ldr r12, [r4], #4\n"
+            "ldmia r6!, {r0-r3}\n"
+            "smlad r8, r12, r0, r8\n"
+            "smlad r9, r12, r1, r9\n"
+            "smlad r10, r12, r2, r10\n"
+            "smlad r11, r12, r3, r11\n"
+            "cmp r4, r5\n"
+            "bne 1b"
+            : "+r"(weight), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+            :
+            : "r0", "r1", "r2", "r3", "r12", "cc", "memory");
+    *columns = table;
+    return (scare_words){a, b, c, d};
+#else
+    SCARE_ROLLED
+    for (const int32_t *end = weights + count; weights != end; weights++)
+        scare_add_each(&sum, *weights, scare_next_four(columns));
+    return sum;
+#endif
+}
+
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
-    uint32_t paired[SCARE_TOKENS_Q / 2u];
-    int32_t pairs[SCARE_PAIRS_Q], weights[SCARE_TOKENS_Q / 2u];
+    int32_t *pairs = out + rows * width, *weights = pairs + couples * width;
+    uint32_t *paired = (uint32_t *)(weights + couples);
     pair_rows(values, rows, width, spare, pairs);
     pair_keys(keys, rows, paired);
     SCARE_ROLLED
@@ -241,10 +318,7 @@ void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint
         const void *table = pairs;
         SCARE_ROLLED
         for (uint32_t column = 0u; column < width; column += 4u, out += 4) {
-            scare_words sum = {half, half, half, half};
-            SCARE_ROLLED
-            for (const int32_t *weight = weights; weight != weights + couples; weight++)
-                scare_add_each(&sum, *weight, scare_next_four(&table));
+            scare_words sum = add_columns(weights, couples, &table, (scare_words){half, half, half, half});
             out[0] = average(sum.a, inverse, headroom, 15u, spare);
             out[1] = average(sum.b, inverse, headroom, 15u, spare);
             out[2] = average(sum.c, inverse, headroom, 15u, spare);

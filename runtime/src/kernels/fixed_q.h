@@ -195,11 +195,14 @@ typedef struct {
     uint32_t half;
 } scare_root;
 
+/* Of the first approximation: constant, linear and square term. */
+static const int32_t scare_root_parabola[] = {716907464, -1763628704, 1759230083};
+
 SCARE_INLINE scare_root scare_inverse_root(uint32_t square) {
     uint32_t half = (33u - (uint32_t)__builtin_clz(square)) >> 1;
     int32_t x = (int32_t)((square << (32u - 2u * half)) >> 2);
-    int32_t square_term = scare_multiply_wide(scare_multiply_wide(x, x) * 4, 1759230083);
-    int32_t root = (716907464 + square_term + scare_multiply_wide(x * 2, -1763628704)) * 2;
+    int32_t square_term = scare_multiply_wide(scare_multiply_wide(x, x) * 4, scare_root_parabola[2]);
+    int32_t root = (scare_root_parabola[0] + square_term + scare_multiply_wide(x * 2, scare_root_parabola[1])) * 2;
     SCARE_UNROLLED
     for (uint32_t i = 0u; i < 2u; i++) { /* Newton: r = r (3 - x r^2) / 2 */
         int32_t rest = (3 << 24) - scare_multiply_wide(x, scare_multiply_wide(root, root));

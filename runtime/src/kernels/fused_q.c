@@ -3,46 +3,147 @@
 #include "product_q.h"
 #include "scare_fixed.h"
 
-/* Specialised for one channel and eight outputs. */
-SCARE_INLINE void token_rows(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
-                             uint32_t outputs) {
-    const void *mixing = mix, *table = rest;
-    const int32_t *end = seen + rows * channels;
+/* Four outputs of each row for one channel; on to the next rows of the table. */
+SCARE_INLINE void four_outputs(int32_t *out, const int32_t *seen, scare_words mixed, const int16_t *local,
+                               const void **table, uint32_t rows) {
+#if SCARE_ASSEMBLY
+    register const int32_t *word __asm__("r0") = seen;
+    register const void *next __asm__("r1") = *table;
+    register int32_t *place __asm__("r2") = out;
+    register int32_t first __asm__("r3") = scare_pair(local), second __asm__("r4") = scare_pair(local + 2);
+    register const void *end __asm__("r5") = (const int32_t *)*table + 5u * rows;
+    register int32_t a __asm__("r6") = mixed.a, b __asm__("r8") = mixed.b, c __asm__("r9") = mixed.c;
+    register int32_t d __asm__("r10") = mixed.d;
+    __asm__ volatile("push {r5, r7}\n"
+                     "mov r5, r0\n"
+                     "mov lr, r1\n"
+                     "mov r7, r2\n"
+                     "mov r11, r3\n"
+                     "mov r12, r4\n"
+                     "1: ldmia lr!, {r0-r4}\n"
+                     "smlawb r1, r6, r0, r1\n"
+                     "smlawb r2, r8, r0, r2\n"
+                     "smlawb r3, r9, r0, r3\n"
+                     "smlawb r4, r10, r0, r4\n"
+                     "ldr r0, [r5], #4\n"
+                     "smlawb r1, r0, r11, r1\n"
+                     "smlawt r2, r0, r11, r2\n"
+                     "smlawb r3, r0, r12, r3\n"
+                     "smlawt r4, r0, r12, r4\n"
+                     "stmia r7, {r1-r4}\n"
+                     "add r7, r7, #32\n"
+                     "ldr r0, [sp]\n"
+                     "cmp lr, r0\n"
+                     "bne 1b\n"
+                     "mov r1, lr\n"
+                     "pop {r5, r7}"
+                     : "+r"(word), "+r"(next), "+r"(place), "+r"(first), "+r"(second), "+r"(end), "+r"(a), "+r"(b),
+                       "+r"(c), "+r"(d)
+                     :
+                     : "r11", "r12", "lr", "cc", "memory");
+    *table = next;
+#else
+    int32_t first = scare_pair(local), second = scare_pair(local + 2);
     SCARE_ROLLED
-    for (uint32_t i = 0u; i < outputs; i += 4u, local += 4u * channels) {
-        scare_words mixed = {0, 0, 0, 0};
-        if (width)
-            mixed = scare_mix_four(shared, width, &mixing, mixed);
-        else
-            mixed = (scare_words){shared[i], shared[i + 1u], shared[i + 2u], shared[i + 3u]};
-        int32_t first = scare_pair(local), second = scare_pair(local + 2), *place = out + i;
-        SCARE_ROLLED
-        for (const int32_t *word = seen; word != end; word += channels, place += outputs) {
-            SCARE_WALK(place);
-            int32_t share;
-            scare_words sum = scare_next_five(&table, &share);
-            sum.a = scare_add_half(mixed.a, share, sum.a);
-            sum.b = scare_add_half(mixed.b, share, sum.b);
-            sum.c = scare_add_half(mixed.c, share, sum.c);
-            sum.d = scare_add_half(mixed.d, share, sum.d);
-            scare_add_to_four(&sum, word[0], first, second);
-            for (uint32_t c = 1u; c < channels; c++)
-                scare_add_to_four(&sum, word[c], scare_pair(local + 4u * c), scare_pair(local + 4u * c + 2u));
-            place[0] = sum.a, place[1] = sum.b, place[2] = sum.c, place[3] = sum.d;
-        }
+    for (const int32_t *end = seen + rows; seen != end; seen++, out += 8) {
+        SCARE_WALK(out);
+        int32_t share;
+        scare_words sum = scare_next_five(table, &share);
+        sum.a = scare_add_half(mixed.a, share, sum.a);
+        sum.b = scare_add_half(mixed.b, share, sum.b);
+        sum.c = scare_add_half(mixed.c, share, sum.c);
+        sum.d = scare_add_half(mixed.d, share, sum.d);
+        scare_add_to_four(&sum, *seen, first, second);
+        out[0] = sum.a, out[1] = sum.b, out[2] = sum.c, out[3] = sum.d;
     }
+#endif
+}
+
+/* Like the above for any number of channels and outputs. */
+SCARE_INLINE void four_outputs_of_channels(int32_t *out, const int32_t *seen, scare_words mixed, const int16_t *local,
+                                           const void **table, uint32_t rows, uint32_t channels, uint32_t outputs) {
+#if SCARE_ASSEMBLY
+    register const int32_t *word __asm__("r0") = seen;
+    register const void *next __asm__("r1") = *table;
+    register int32_t *place __asm__("r2") = out;
+    register const int16_t *first __asm__("r3") = local, *last __asm__("r4") = local + 4u * channels;
+    register const void *end __asm__("r5") = (const int32_t *)*table + 5u * rows;
+    register int32_t a __asm__("r6") = mixed.a, b __asm__("r8") = mixed.b, c __asm__("r9") = mixed.c;
+    register int32_t d __asm__("r10") = mixed.d;
+    register uint32_t stride __asm__("r11") = outputs * (uint32_t)sizeof *out;
+    __asm__ volatile("push {r3-r5, r7, r11}\n"
+                     "mov r5, r0\n"
+                     "mov lr, r1\n"
+                     "mov r7, r2\n"
+                     "1: ldmia lr!, {r0-r4}\n"
+                     "smlawb r1, r6, r0, r1\n"
+                     "smlawb r2, r8, r0, r2\n"
+                     "smlawb r3, r9, r0, r3\n"
+                     "smlawb r4, r10, r0, r4\n"
+                     "ldr r11, [sp]\n"
+                     "2: ldr r0, [r5], #4\n"
+                     "ldr r12, [r11], #4\n"
+                     "smlawb r1, r0, r12, r1\n"
+                     "smlawt r2, r0, r12, r2\n"
+                     "ldr r12, [r11], #4\n"
+                     "smlawb r3, r0, r12, r3\n"
+                     "smlawt r4, r0, r12, r4\n"
+                     "ldr r12, [sp, #4]\n"
+                     "cmp r11, r12\n"
+                     "bne 2b\n"
+                     "stmia r7, {r1-r4}\n"
+                     "ldr r0, [sp, #16]\n"
+                     "add r7, r7, r0\n"
+                     "ldr r0, [sp, #8]\n"
+                     "cmp lr, r0\n"
+                     "bne 1b\n"
+                     "mov r1, lr\n"
+                     "pop {r3-r5, r7, r11}"
+                     : "+r"(word), "+r"(next), "+r"(place), "+r"(first), "+r"(last), "+r"(end), "+r"(a), "+r"(b),
+                       "+r"(c), "+r"(d), "+r"(stride)
+                     :
+                     : "r12", "lr", "cc", "memory");
+    *table = next;
+#else
+    SCARE_ROLLED
+    for (const int32_t *end = seen + rows * channels; seen != end; seen += channels, out += outputs) {
+        SCARE_WALK(out);
+        int32_t share;
+        scare_words sum = scare_next_five(table, &share);
+        sum.a = scare_add_half(mixed.a, share, sum.a);
+        sum.b = scare_add_half(mixed.b, share, sum.b);
+        sum.c = scare_add_half(mixed.c, share, sum.c);
+        sum.d = scare_add_half(mixed.d, share, sum.d);
+        SCARE_ROLLED
+        for (uint32_t i = 0u; i < channels; i++)
+            scare_add_to_four(&sum, seen[i], scare_pair(local + 4u * i), scare_pair(local + 4u * i + 2u));
+        out[0] = sum.a, out[1] = sum.b, out[2] = sum.c, out[3] = sum.d;
+    }
+#endif
+}
+
+/* The vector that all rows share, mixed: four numbers from the i-th on. */
+SCARE_INLINE scare_words mix_shared(const int32_t *shared, const void **mix, uint32_t width, uint32_t i) {
+    if (width == 0u) return (scare_words){shared[i], shared[i + 1u], shared[i + 2u], shared[i + 3u]};
+    return scare_mix_four(shared, 1u, width, mix, (scare_words){0, 0, 0, 0});
 }
 
 void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
                         uint32_t outputs) {
-    token_rows(out, seen, shared, local, mix, rest, rows, channels, width, outputs);
+    const void *mixing = mix, *table = rest;
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < outputs; i += 4u, local += 4u * channels)
+        four_outputs_of_channels(out + i, seen, mix_shared(shared, &mixing, width, i), local, &table, rows, channels,
+                                 outputs);
 }
 
 void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
-    token_rows(out, seen, shared, local, mix, rest, rows, 1u, width, 8u);
+    const void *mixing = mix, *table = rest;
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < 8u; i += 4u, local += 4)
+        four_outputs(out + i, seen, mix_shared(shared, &mixing, width, i), local, &table, rows);
 }
 
 /* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */

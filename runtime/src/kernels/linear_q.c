@@ -11,10 +11,11 @@ void scare_dense_q(int32_t *out, const int32_t *x, const int16_t *weights, const
         SCARE_ROLLED
         for (uint32_t i = 0u; i < outputs; i += 4u) {
             scare_words sum = {bias[i], bias[i + 1u], bias[i + 2u], bias[i + 3u]};
-            sum = scare_mix_four(x, inputs, &table, sum);
-            const int32_t four[4] = {sum.a, sum.b, sum.c, sum.d};
-            SCARE_ROLLED
-            for (uint32_t j = 0u; j < 4u && i + j < outputs; j++) *out++ = four[j] >> shifts[i + j];
+            sum = scare_mix_four(x, 1u, inputs, &table, sum);
+            *out++ = sum.a >> shifts[i];
+            if (i + 1u < outputs) *out++ = sum.b >> shifts[i + 1u];
+            if (i + 2u < outputs) *out++ = sum.c >> shifts[i + 2u];
+            if (i + 3u < outputs) *out++ = sum.d >> shifts[i + 3u];
         }
     }
 }

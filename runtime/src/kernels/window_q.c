@@ -1,5 +1,6 @@
 /* Fixed-point kernels: mixing time, all but the lens straight from the window, whose older rows have weights of 8 bits. */
 #include "fixed_q.h"
+#include "product_q.h"
 #include "scare_fixed.h"
 
 typedef struct {
@@ -122,33 +123,71 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
     }
 }
 
+/* The sums of some pairs of samples with the shares of a nearer and a farther knot. */
+typedef struct {
+    int32_t nearer, farther;
+} hat_sums;
+
+/* Four pairs at a time, at least once; on to the next shares. */
+SCARE_INLINE hat_sums add_fours(const int16_t *x, uint32_t fours, const void **shares, hat_sums sum) {
+#if SCARE_ASSEMBLY
+    register const int16_t *from __asm__("r4") = x;
+    register const void *table __asm__("r5") = *shares;
+    register uint32_t left __asm__("r6") = fours;
+    register int32_t nearer __asm__("r8") = sum.nearer, farther __asm__("r9") = sum.farther;
+    __asm__("1: ldmia r4!, {r0-r3}\n"
+            "ldmia r5!, {r10-r12, lr}\n"
+            "smlad r8, r0, r10, r8\n"
+            "smlad r9, r0, r11, r9\n"
+            "smlad r8, r1, r12, r8\n"
+            "smlad r9, r1, lr, r9\n"
+            "ldmia r5!, {r10-r12, lr}\n"
+            "smlad r8, r2, r10, r8\n"
+            "smlad r9, r2, r11, r9\n"
+            "smlad r8, r3, r12, r8\n"
+            "smlad r9, r3, lr, r9\n"
+            "subs r6, r6, #1\n"
+            "bne 1b"
+            : "+r"(from), "+r"(table), "+r"(left), "+r"(nearer), "+r"(farther)
+            :
+            : "r0", "r1", "r2", "r3", "r10", "r11", "r12", "lr", "cc", "memory");
+    *shares = table;
+    return (hat_sums){nearer, farther};
+#else
+    SCARE_ROLLED
+    for (const int16_t *end = x + 8u * fours; x != end; x += 4) {
+        scare_words next = scare_next_four(shares);
+        sum.nearer = scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, sum.nearer));
+        sum.farther = scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, sum.farther));
+    }
+    return sum;
+#endif
+}
+
 void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
                        uint32_t stride, uint32_t channels, uint32_t knots) {
     SCARE_ROLLED
     for (uint32_t channel = 0u; channel < channels; channel++, window += stride) {
         const uint16_t *segment = segments;
         const void *table = shares;
-        int32_t nearer = 0, farther, *place = out + knots * channels + channel;
+        int32_t *place = out + knots * channels + channel;
+        hat_sums sum = {0, 0};
         SCARE_ROLLED
         for (uint32_t left = knots - 1u; left > 0u; left--, segment += 2) {
+            uint32_t fours = segment[1] / 4u;
             const int16_t *x = window + 2u * segment[0];
-            farther = nearer; /* from the segment before */
-            nearer = 0;
+            sum = (hat_sums){0, sum.nearer}; /* the farther knot was the nearer one of the segment before */
+            if (fours) sum = add_fours(x, fours, &table, sum);
+            x += 8u * fours;
             SCARE_ROLLED
-            for (const int16_t *end = x + segment[1] / 2u * 4u; x != end; x += 4) {
-                SCARE_WALK(x);
-                scare_words next = scare_next_four(&table);
-                nearer = scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, nearer));
-                farther = scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, farther));
-            }
-            if (segment[1] % 2u) {
-                nearer = scare_add_pairs(scare_pair(x), scare_next_word(&table), nearer);
-                farther = scare_add_pairs(scare_pair(x), scare_next_word(&table), farther);
+            for (const int16_t *end = x + segment[1] % 4u * 2u; x != end; x += 2) {
+                sum.nearer = scare_add_pairs(scare_pair(x), scare_next_word(&table), sum.nearer);
+                sum.farther = scare_add_pairs(scare_pair(x), scare_next_word(&table), sum.farther);
             }
             place -= channels;
-            *place = farther;
+            *place = sum.farther;
         }
-        place[-(int32_t)channels] = nearer;
+        place[-(int32_t)channels] = sum.nearer;
     }
 }
 
@@ -171,12 +210,22 @@ void scare_bins_q(int32_t *out, const int16_t *window, const int16_t *weights, c
 
 void scare_lens_q(int32_t *out, const int32_t *x, const int16_t *weights, uint32_t rows, uint32_t channels,
                   uint32_t lenses) {
-    for (uint32_t lens = 0u; lens < lenses; lens++, weights += rows)
-        for (uint32_t channel = 0u; channel < channels; channel++) {
-            int32_t sum = (int32_t)(rows >> 1); /* what dropping the low bits of the products takes, in the mean */
-            SCARE_ROLLED
-            for (uint32_t row = 0u; row < rows; row++)
-                sum = scare_add_half(x[row * channels + channel], weights[row], sum);
-            *out++ = sum;
+    int32_t half = (int32_t)(rows >> 1); /* what dropping the low bits of the products takes, in the mean */
+    const void *block = weights;
+    SCARE_ROLLED
+    for (uint32_t lens = 0u; lens < lenses; lens += 4u) {
+        const void *table = block;
+        SCARE_ROLLED
+        for (uint32_t channel = 0u; channel < channels; channel++, out++) {
+            table = block;
+            scare_words sum =
+                scare_mix_four(x + channel, channels, rows, &table, (scare_words){half, half, half, half});
+            out[0] = sum.a;
+            if (lens + 1u < lenses) out[channels] = sum.b;
+            if (lens + 2u < lenses) out[2u * channels] = sum.c;
+            if (lens + 3u < lenses) out[3u * channels] = sum.d;
         }
+        out += 3u * channels;
+        block = table;
+    }
 }
