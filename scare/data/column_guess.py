@@ -289,7 +289,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     rest = frame.drop(filter(None, [device]))
     rest, left_out, notes = _average_laser_pairs(rest)
     highest = highest_masses(rest)
-    parameter, columns = stated_quantity(rest, table.format.codes if table.format else {}), []
+    parameter, columns = stated_quantity(rest, table.format.codes if table.format else {}, table.remarks), []
     for column in rest:
         if not column.dtype.is_numeric() or not column.count():
             if find_quantity(column.name) and column.dtype.is_numeric() | (column.dtype == pl.String):
@@ -454,7 +454,11 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
         return MONITOR
     own = [name for name in frame.columns if not words(name.rpartition(".")[0]) & PARAMETER_WORDS]  # no parameter.id
     called = {name: words(name.rpartition(".")[2]) for name in own}  # such as end_device_ids.device_id
-    numbered = [name for name, some in called.items() if some <= NUMBERED_WORDS or name in stated]
+    numbered = [
+        name
+        for name, some in called.items()
+        if name in stated or (some <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1 beside Box2 has values
+    ]
     columns = [
         one
         for one in frame.select(own)

@@ -253,11 +253,15 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     return ""
 
 
-def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str]) -> str:
-    """Return the quantity that a column such as `Parameter Name` states for all rows, by name or code; else empty.
+def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequence[str] = ()) -> str:
+    """Return the quantity of all rows that a column such as `Parameter Name` states, by name or code; else empty.
+
+    Or a line before the table, such as `"Komponente";"PM10"`.
 
     >>> stated_quantity(pl.DataFrame({"Parameter Name": ["Ozone", "Ozone"], "Sample Measurement": [0.03, 0.04]}), {})
     'O3'
+    >>> stated_quantity(pl.DataFrame(), {}, ['"Komponente";"PM10"'])
+    'PM10'
     """
     for column in frame:
         if words(column.name) & PARAMETER_WORDS and column.drop_nulls().n_unique() == 1:
@@ -265,6 +269,10 @@ def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str]) -> str:
             text = value if isinstance(value, str) else codes.get(f"{value:g}", "")
             if found := find_quantity(text):
                 return found.name
+    for line in remarks:
+        key, _, text = re.sub('["#]', "", line).strip().partition(next(iter(re.findall("[;,:=\t]", line)), ":"))
+        if words(key) & PARAMETER_WORDS and (found := find_quantity(text)):
+            return found.name
     return ""
 
 

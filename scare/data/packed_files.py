@@ -130,7 +130,8 @@ def find_source(path: Path, encoding: str = "") -> Source:
     found = _find_encoding(head, encoding, path)
     text = head.decode(found, "ignore")
     lines = [line for line in text.splitlines()[:20] if line.strip()]
-    if re.match(rb"\{|\[\s*\{", start) or (lines and 2 * sum(map(bool, map(MESSAGE.match, lines))) > len(lines)):
+    logged = 2 * sum(map(bool, map(MESSAGE.match, lines))) > len(lines)
+    if logged or re.match(rb'\{\s*["}]|\[\s*\{', start):
         return Source(path, "json", found, member)
     old_ends = "\r" in text and "\n" not in text
     quoted = bool(lines) and 2 * sum(map(bool, map(WHOLE_LINE.fullmatch, lines))) > len(lines)

@@ -26,7 +26,8 @@ NAME_COLUMN = re.compile(
     re.IGNORECASE,
 )
 VALUE_COLUMN = re.compile(
-    r"[@_]?value|param_value|state|wert|messwert|valor|valeur|sample measurement|concentration|raw conc\.|conc"
+    r"[@_]?value|(?:param|raw|measured|result)[_ ]value"
+    r"|state|wert|messwert|valor|valeur|sample measurement|concentration|raw conc\.|conc"
     r"|obs_?value|valore",
     re.IGNORECASE,
 )
@@ -460,5 +461,7 @@ def _telling(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Seque
 def _are_times(column: pl.Series) -> bool:
     cells = column.drop_nulls().head(20).to_list()
     digits = () if re.search(r"date|time|datum|fecha|日期", column.name, re.IGNORECASE) else ("digits",)
+    if digits == () and all(re.fullmatch(r"1\d{9}(\d{3}){0,3}", cell) for cell in cells):
+        return bool(cells)  # moments since 1970
     found = sum(1 for cell in cells if is_clock(cell) or ((shape := shape_of(cell)) and shape.name not in digits))
     return bool(cells) and found > len(cells) / 2

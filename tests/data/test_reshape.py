@@ -254,3 +254,37 @@ def test_a_column_of_minutes_ahead_of_utc(inspected) -> None:
 def test_hours_with_their_letter_and_in_french(inspected) -> None:
     rows = [f"{hour:%d/%m/%Y};{hour.hour + 1}h;{i}" for i, hour in enumerate(HOURS)]
     assert times(inspected("Date;Heure;PM10", *rows)) == [hour + timedelta(hours=1) for hour in HOURS]
+
+
+def test_numbered_boxes_are_columns_of_values(inspected) -> None:
+    rows = [f"{hour:%Y-%m-%d %H:%M},{i % 9 + 0.5},{i % 7},{i % 5 + 0.25}" for i, hour in enumerate(HOURS)]
+    found = inspected("time,Box1,Box2,Reference", ",ug/m3,ug/m3,ug/m3", *rows)
+    assert (found.device_column, [column.name for column in found.channels]) == ("", ["Box1", "Box2"])
+
+
+def test_raw_and_rounded_values_by_their_parameter(inspected) -> None:
+    """As of British Columbia, whose times are named by their zone."""
+    lines = each_hour("%Y-%m-%d %H:%M,PM25,#.5,#,ug/m3") + each_hour("%Y-%m-%d %H:%M,O3,1#.5,1#,ppb")
+    found = inspected("DATE_PST,PARAMETER,RAW_VALUE,ROUNDED_VALUE,UNIT", *lines)
+    assert times(found) == [hour + timedelta(hours=8) for hour in HOURS]
+    assert [(one.name, one.unit) for one in found.columns] == [("PM25", "ug/m3"), ("O3", "ppb")]
+    assert found.numbers["PM25"].to_list() == [i + 0.5 for i in range(ROWS)]
+
+
+def test_a_long_table_of_moments(inspected) -> None:
+    rows = [f"{START.timestamp() + 3600 * i:.0f}000,{name},{i}.5" for name in ("pm25", "pm10") for i in range(ROWS)]
+    found = inspected("_time,_field,_value", *rows)
+    assert times(found) == HOURS
+    assert [column.quantity for column in found.columns] == ["PM2.5", "PM10"]
+
+
+def test_the_quantity_may_stand_before_the_table(inspected) -> None:
+    lines = ['"Komponente";"PM10"', '"Einheit";"µg/m³"', "", "Datum;Uhrzeit;Messwert"]
+    rows = [f"{hour:%d.%m.%Y;%H:%M};{i * i % 37},5" for i, hour in enumerate(HOURS)]
+    (column,) = inspected(*lines, *rows).columns
+    assert (column.quantity, column.unit, column.high) == ("PM10", "ug/m3", 36.5)
+
+
+def test_hours_in_chinese(inspected) -> None:
+    found = inspected("监测时间,PM2.5,温度(℃)", *each_hour("%Y年%m月%d日 %H时,#.5,9.#"))
+    assert (times(found), [column.quantity for column in found.columns]) == (HOURS, ["PM2.5", "T"])
