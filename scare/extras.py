@@ -25,6 +25,11 @@ def is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
+def missing(extra: str) -> str:
+    """Return how to install an extra of which packages are missing; empty if all are there."""
+    return "" if all(map(is_installed, PACKAGES[extra])) else remedy(extra)
+
+
 def require(extra: str, *packages: str) -> None:
     """Raise a UsageError with the remedy if packages of an extra (default: all of them) are missing."""
     missing = [name for name in packages or PACKAGES[extra] if not is_installed(name)]

@@ -234,6 +234,8 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
             words = ("train", *setup.paths, "--config", CONFIG, "--out", MODEL, "--json")
             info = Command(("info", MODEL, "--json"))
             return Job(kind, [Command(words), info], {"config": setup.config(), "written": CONFIG})
+        case "open":
+            return Job(kind, [Command(("info", MODEL, "--json"))])
         case "report":
             fitted = board(setup.selections.board or DEFAULT_BOARD).name
             words = ("score", MODEL, "--data", *setup.paths, "--config", CONFIG, "--board", fitted, "--out", "run")

@@ -23,11 +23,13 @@ from scare.board.boards import boards
 from scare.data.quantities import quantities, units
 from scare.errors import DataError, ScareError
 from scare.export.targets import TARGETS
+from scare.extras import missing
 from scare.files import PAGES, UPLOT, replacing
 from scare.http_server import AccessGuard, ThreadedServer, error_response
 from scare.report.deployment import LABELS, kind_of
 from scare.scorecard.targets import target_sets
 from scare.web.auth import AccessTokens
+from scare.web.jobs import MODEL
 from scare.web.session_setup import FILES
 from scare.web.sessions import LATER, SUFFIXES, Session, SessionRegistry, safe_name
 
@@ -91,6 +93,7 @@ def make_app(registry: SessionRegistry, tokens: AccessTokens) -> Starlette:
         ("GET", f"{session}/events"): handlers.stream_events,
         ("PUT", f"{session}/{FILES}/{{name:path}}"): partial(handlers.upload, FILES),
         ("PUT", f"{session}/{LATER}/{{name:path}}"): partial(handlers.upload, LATER),
+        ("PUT", f"{session}/model"): handlers.upload_model,
         ("DELETE", f"{session}/{FILES}/{{name}}"): handlers.delete_file,
         ("GET", f"{session}/jobs/{{job}}"): handlers.show_results,
         ("POST", f"{session}/jobs/{{job}}"): handlers.start_step,
@@ -145,6 +148,7 @@ class SessionHandlers:
                 "zones": ["UTC", *sorted(zone for zone in available_timezones() if zone.startswith(CONTINENTS))],
                 "encodings": ENCODINGS,
                 "suffixes": SUFFIXES,
+                "missing": {extra: how for extra in ("train", "board") if (how := missing(extra))},
                 "version": __version__,
             }
         )
@@ -171,6 +175,14 @@ class SessionHandlers:
             await _receive(request, temporary, self.registry)
         session.add_file(place, name)
         return JSONResponse({"name": name})
+
+    async def upload_model(self, request: Request) -> Response:
+        """Receive a calibrator made elsewhere."""
+        session = self._session(request)
+        with replacing(session.folder / MODEL) as temporary:
+            await _receive(request, temporary, self.registry)
+        session.open_model()
+        return JSONResponse({})
 
     async def delete_file(self, request: Request) -> Response:
         """Delete an uploaded file and the jobs about it."""

@@ -6,7 +6,8 @@
     NAME/files/          uploaded to train on
     NAME/later/          uploaded only to be calibrated
     NAME/jobs/           the messages and results of each step
-    NAME/model.scare, run/, exports/, calibrated/, certificate.json
+    NAME/model.scare     trained here, or uploaded
+    NAME/run/, exports/, calibrated/, certificate.json
 
 Names of folders and files are made here, never taken from a request. All of it runs in one event loop.
 """
@@ -133,10 +134,20 @@ class Session:
             with replacing(self.folder / job.about["written"]) as temporary:
                 temporary.write_text(job.about["config"], encoding="utf-8")
         if name == "train":
-            for other in list(self.jobs.by_name):
-                if other.partition(":")[0] in AFTER_TRAINING:
-                    self.jobs.forget(other)
+            self._forget_made()
         self.jobs.start(job)
+
+    def open_model(self) -> None:
+        """Use a calibrator that has just been uploaded."""
+        self._forget_made()
+        self.jobs.forget("train")
+        self.start_step("open", {})
+
+    def _forget_made(self) -> None:
+        """Forget what was made from the old calibrator."""
+        for name in list(self.jobs.by_name):
+            if name.partition(":")[0] in AFTER_TRAINING:
+                self.jobs.forget(name)
 
     def state(self) -> dict[str, Any]:
         """Return everything that the page shows, except the results of jobs."""

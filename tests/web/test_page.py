@@ -10,6 +10,7 @@ import pytest
 
 from scare.cli.app import run
 from scare.web.server import Server
+from tests.calibrator.building import make_calibrator
 from tests.needs import needs
 from tests.npm_packages import npm_package
 from tests.report.browser import find_browser
@@ -54,6 +55,43 @@ def is_fine(visitor: Visitor) -> None:
     axe = npm_package("axe-core", "4.14.0") / "axe.min.js"
     visitor.tab.value(axe.read_text(encoding="utf-8") + "; 1")
     assert visitor.tab.value(SERIOUS) == []
+
+
+@pytest.mark.slow
+def test_who_has_a_calibrator_calibrates_without_the_packages_of_training(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scare.web.server.missing", lambda extra: f"run: pip install '{extra}'")
+    make_calibrator().save(tmp_path / "roof.scare")
+    rows = "".join(f"2026-01-01T{minute // 60:02d}:{minute % 60:02d}:00Z,30,300\n" for minute in range(120))
+    (tmp_path / "later.csv").write_text(f"time,pm25,current\n{rows}", encoding="utf-8")
+    with visiting(server, tmp_path / "profile") as visitor:
+        visitor.sees("#own-model")
+        visitor.tab.choose_files("#own-model", tmp_path / "roof.scare")
+        visitor.sees("#another")
+        is_fine(visitor)
+        assert "pip install 'board'" in visitor.text("#no-board")
+        visitor.tab.choose_files("#another", tmp_path / "later.csv")
+        visitor.sees("[id='save-calibrated/later.csv']")
+        (folder,) = (one.folder for one in server.sessions.list())
+        assert (folder / "calibrated" / "later.csv").exists()
+        visitor.click("#home")
+        visitor.begin("Another")
+        visitor.drop(write_tidy(tmp_path / "box.csv", 300))
+        visitor.click("#go-3")
+        visitor.reads("#no-training", "pip install 'train'")
+        is_fine(visitor)
+        assert visitor.tab.problems == []
+
+
+@pytest.mark.slow
+def test_what_is_no_calibrator_is_refused_as_on_the_command_line(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "roof.scare").write_bytes(b"PK")
+    with visiting(server, tmp_path / "profile") as visitor:
+        visitor.sees("#own-model")
+        visitor.tab.choose_files("#own-model", tmp_path / "roof.scare")
+        visitor.reads("#files-5", "model.scare")
+        assert visitor.tab.value("document.getElementById('another')") is None
 
 
 def test_files_are_looked_at_and_refused_with_the_message_of_the_command_line(

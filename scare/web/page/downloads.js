@@ -14,7 +14,11 @@ export function showDownloads(element, page, facts) {
   page.board ??= page.state.setup.selections.board || facts.boards[0].name;
   page.arithmetic ??= arithmetic(facts.boards.find(({ name }) => name === page.board));
   measure(page, facts);
-  const { jobs, files, later, setup } = page.state;
+  const { jobs, files, later, setup } = page.state, opened = page.job("open");
+  if (!page.trained) {
+    refresh(byId("files-5"), [opened?.state], () => (opened?.state === "running" ? make("p", { role: "status" }, "Reading the calibrator …") : refusal(opened)));
+    return;
+  }
   const jobStates = (kind) => Object.values(jobs).filter((job) => job.name.startsWith(kind)).map((job) => [job.name, job.state, job.messages.at(-1), page.of(job.name)]);
   refresh(byId("files-5"), [jobStates("predict"), jobStates("report"), files, later], () => results(page, facts, files, later, setup));
   refresh(byId("boards"), [jobStates("measure"), page.arithmetic, page.board], () => boards(page, facts));
@@ -28,7 +32,7 @@ const save = (page, file, text) => make("button", { id: `save-${file}`, onclick:
 function results(page, facts, files, later, setup) {
   const sensors = files.filter((name) => page.job(`look:${name}`)?.state === "done" && name !== setup.reference_file);
   return make("div", { className: "card" }, make("h4", {}, "Files"),
-    make("p", { className: "row" }, save(page, "model.scare", "The calibrator (.scare)"), report(page)),
+    make("p", { className: "row" }, save(page, "model.scare", "The calibrator (.scare)"), page.job("train") && report(page)),
     make("h4", {}, "Calibrated readings"),
     make("ul", { className: "plain" }, [...sensors, ...later].map((name) => calibrated(name, page))),
     make("p", { className: "quiet" }, make("label", { htmlFor: "another" }, "Another file from the same sensor: "), make("input", { id: "another", type: "file", accept: accepted(facts), onchange: ({ target }) => calibrateUpload(target.files[0], page) })));
@@ -86,13 +90,15 @@ function boards(page, facts) {
   });
   const kinds = [["fixed", `${ARITHMETIC.fixed} (small and fast)`], ["float32", `${ARITHMETIC.float32} (as in Python)`]];
   return make("div", { className: "card" }, make("h4", {}, "Which board?"),
+    facts.missing.board && make("p", { id: "no-board", className: "hint" }, `What it needs on each board is counted once packages are installed: stop scare open, ${facts.missing.board}, and start it again. Exports work without.`),
     make("p", { className: "row" }, make("label", { htmlFor: "arithmetic" }, "Arithmetic"), select("arithmetic", kinds, page.arithmetic, (value) => { page.arithmetic = value; page.show(); })),
     make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ["board", "memory", "flash", "time per value (estimate)", ""].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, rows))));
 }
 
 // Measure every board once per calibrator and arithmetic.
-function measure(page, { boards }) {
-  const key = `${page.job("train").ended} ${page.arithmetic}`;
+function measure(page, { boards, missing }) {
+  if (!page.trained || missing.board) return;
+  const key = `${page.maker.ended} ${page.arithmetic}`;
   if (page.measuring === key) return;
   page.measuring = key;
   for (const { name } of boards) if (!page.job(`measure:${name}:${page.arithmetic}`)) page.start(`measure:${name}`, { arithmetic: page.arithmetic });
@@ -111,6 +117,7 @@ function targets(page, facts) {
 }
 
 function proof(page, facts) {
+  if (facts.missing.board) return [];
   const job = page.job("verify"), found = page.results("verify")?.[0];
   const outcome = found && (found.passed
     ? make("p", { className: "good", role: "status" }, `Passed: Python, C on this computer and C on ${found.made_with?.board ?? "the virtual board"} compute the same values.`)

@@ -1,5 +1,5 @@
 // The page: sessions, five steps, and the state that the server sends whenever something changes.
-import { ask, enter, events } from "./api.js";
+import { ask, enter, events, upload } from "./api.js";
 import { byId, make } from "./dom.js";
 import { showFiles } from "./files.js";
 import { showParts } from "./split.js";
@@ -74,18 +74,24 @@ class Page {
     waiting = setTimeout(() => this.start("together"), PREVIEW_AFTER);
   }
 
+  // The job that made the calibrator: trained here, or opened from a file.
+  get maker() {
+    return this.job("train") ?? this.job("open");
+  }
+
   get trained() {
-    const job = this.job("train");
-    return Boolean(job && job.state !== "running" && this.results("train")?.[0]);
+    const job = this.maker;
+    return Boolean(job && job.state !== "running" && this.results(job.name)?.[0]);
   }
 
   allows(step) {
-    return step === 1 || (step <= 3 ? Boolean(this.state.config) : this.trained);
+    if (step === 1) return true;
+    return step <= 3 ? Boolean(this.state.config) : this.trained && (step === 5 || Boolean(this.job("train")));
   }
 
   show() {
     if (!this.state) return;
-    if (!this.allows(this.step)) this.step = 1;
+    if (!this.allows(this.step) && !(this.step === 5 && this.job("open"))) this.step = 1;
     const items = STEPS.map((text, index) => {
       const step = index + 1, current = step === this.step;
       const button = make("button", { id: `go-${step}`, disabled: !this.allows(step), onclick: () => this.go(step) }, make("b", {}, String(step)), ` ${text}`);
@@ -171,6 +177,12 @@ function card({ id, title, created }) {
   return make("li", {}, make("a", { href: `#${id}/1` }, title), make("span", { className: "quiet" }, created.slice(0, 10)), remove);
 }
 
+async function openModel(file) {
+  const { id } = await ask("sessions", "POST", { title: file.name.replace(/\.scare$/, "") });
+  await upload(`sessions/${id}/model`, file, () => {});
+  location.hash = `${id}/5`;
+}
+
 async function main() {
   addEventListener("lost", ({ detail }) => {
     listening?.abort();
@@ -186,6 +198,10 @@ async function main() {
     byId("title").value = "";
     location.hash = `${id}/1`;
   });
+  byId("own-model").addEventListener("change", ({ target }) => openModel(target.files[0]).catch((error) => {
+    byId("welcome-problem").textContent = error.message;
+    byId("welcome-problem").hidden = false;
+  }));
   try {
     await enter();
     facts = await ask("sessions");

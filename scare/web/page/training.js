@@ -14,7 +14,7 @@ export function showTraining(element, page, facts) {
   if (!element.firstChild) element.append(...head(3, "Train", "The model learns to turn the readings of your sensor into those of the reference, and keeps the best result."), ...["train-start", "train-now", "train-curve", "train-end", "train-fit", "after-3"].map((id) => make("div", { id })));
   const job = page.job("train"), found = page.results("train")?.[0], { state } = page;
   const running = job?.state === "running", stale = job && !running && job.about.config !== state.config;
-  refresh(byId("train-start"), [running, Boolean(job), stale, state.setup.selections.length], () => startButton(job, running, stale, page));
+  refresh(byId("train-start"), [running, Boolean(job), stale, state.setup.selections.length], () => startButton(job, running, stale, page, facts.missing.train));
   refresh(byId("train-now"), running && [job.progress, job.messages.at(-1), job.about.stopping], () => (running ? now(job, page) : []));
   refresh(byId("train-curve"), job?.curve, () => (job?.curve.length ? curve(job) : []));
   refresh(byId("train-end"), [job?.state, page.of("train")], () => (running ? [] : [refusal(job), lost(job, found), found && end(found, job, page)]));
@@ -22,8 +22,9 @@ export function showTraining(element, page, facts) {
   refresh(byId("after-3"), page.trained, () => next(4, "Next: report", page.trained));
 }
 
-function startButton(job, running, stale, page) {
+function startButton(job, running, stale, page, remedy) {
   if (running) return [];
+  if (remedy) return make("p", { id: "no-training", className: "hint" }, `Training needs packages that are not installed. Stop scare open, ${remedy}, and start it again: your files and choices stay here. Without them this page checks files, and calibrates with a calibrator that you have.`);
   const button = make("button", { id: "train", className: job && !stale ? "" : "main", onclick: () => page.start("train") }, job ? "Train again" : "Start training");
   return [stale && make("p", { className: "hint" }, "The setup has changed since this was trained. Train again to use it."), make("p", {}, button, make("span", { className: "quiet" }, job ? "" : " This takes from half a minute to a few minutes. You may close the page meanwhile."))];
 }
