@@ -34,7 +34,13 @@ def run(config: ConfigPath, as_json: Json = False) -> None:
     from scare.live.config import read_config
     from scare.live.gateway import Gateway
 
-    _serve(Gateway(read_config(config), open_calibrator), as_json)
+    found = read_config(config)
+    if found.co_location is None:
+        _serve(Gateway(found, open_calibrator), as_json)
+        return
+    from scare.cli.progress import assess_live
+
+    _serve(Gateway(found, open_calibrator, assess_live), as_json)
 
 
 @app.command()

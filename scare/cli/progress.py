@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from scare.data.quantities import display_unit
 from scare.data.readings import Channel
 from scare.data.tables import open_table
 from scare.errors import DataError
+from scare.live.config import CoLocationSettings
 from scare.report.targets import class_label, why_no_target
 from scare.scorecard.averages import HOUR
 from scare.scorecard.progress import CoLocationProgress, assess_progress
@@ -56,9 +57,7 @@ def progress(
     conditions = _read_conditions(deployment or (), readings[0].channels)
     found = assess_progress(readings, sets, conditions, reference_uncertainty)
     target = readings[0].reference or Channel("")
-    more = plural(found.go_on_days or 1, "day")
-    advice = f"{'Stop' if found.stop else f'Go on for at least {more}'}: {found.reason}."
-    rows = _summary(found, display_unit(target.unit))
+    advice, rows = _advice(found), _summary(found, display_unit(target.unit))
     if as_json:
         emit({"advice": advice, "summary": rows, **asdict(found)})
     else:
@@ -73,6 +72,20 @@ def progress(
     for target_set in sets:
         if target_set.name not in graded:
             note(f"{target_set.title} was not applied. {why_no_target(target, [target_set])}")
+
+
+def assess_live(files: Sequence[Path], settings: CoLocationSettings) -> dict[str, Any]:
+    """Assess the hours that `scare live` keeps, as a run of this command with --json would."""
+    given = options.columns("time", "", settings.reference, "", settings.reference_file)
+    readings = read_colocation(files, read_config(None, data=given).config.data, lambda text: None)
+    found = assess_progress(readings, choose_sets(settings.targets) if settings.targets else ())
+    unit = readings[0].reference.unit if readings[0].reference else ""
+    return {"advice": _advice(found), "summary": _summary(found, display_unit(unit)), **asdict(found)}
+
+
+def _advice(found: CoLocationProgress) -> str:
+    more = plural(found.go_on_days or 1, "day")
+    return f"{'Stop' if found.stop else f'Go on for at least {more}'}: {found.reason}."
 
 
 def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict[str, np.ndarray]:

@@ -231,6 +231,19 @@ class AlertSettings:
 
 
 @dataclass(frozen=True)
+class CoLocationSettings:
+    """Devices that stand beside the reference now, and the file of the reference, which is read again as it grows.
+
+    `reference` is its column if the file has several, `targets` are sets of targets by which to grade.
+    """
+
+    devices: Annotated[tuple[Text, ...], MinLen(1)]
+    reference_file: Text
+    reference: str = ""
+    targets: str = ""
+
+
+@dataclass(frozen=True)
 class LiveLimits:
     """Limits on devices and queued readings, the seconds between snapshots, and what is made of times."""
 
@@ -256,12 +269,15 @@ class Config:
     files: Files | None = None
     sensor_things: SensorThings | None = None
     alerts: AlertSettings | None = None
+    co_location: CoLocationSettings | None = None
     limits: LiveLimits = LiveLimits()
 
     def __post_init__(self) -> None:
         polls = any(settings.addresses for settings in self.inputs)
         if not (self.mqtt or self.kafka or self.http or polls):
             raise UsageError("no readings can arrive: give [mqtt], [kafka] or [http]")
+        if self.kafka and self.co_location:
+            raise UsageError("[co_location] needs one process that sees all readings; it does not work with [kafka]")
         if self.kafka and (len(self.inputs) != 1 or polls):
             raise UsageError(
                 "[kafka] needs exactly one [[inputs]], without addresses, that says how messages are written"
@@ -348,6 +364,7 @@ def read_config(path: Path | str) -> Config:
         files=resolve(config.files, "folder"),
         sensor_things=resolve(config.sensor_things, "password_file"),
         alerts=resolve(config.alerts, "webhook_file"),
+        co_location=resolve(config.co_location, "reference_file"),
     )
 
 

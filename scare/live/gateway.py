@@ -17,6 +17,7 @@ from scare.extras import require
 from scare.live.alerts import Alerts
 from scare.live.arrivals import Delivery
 from scare.live.blobs import Blobs
+from scare.live.co_location import Assess, CoLocation
 from scare.live.config import Config, Kafka
 from scare.live.day_files import ParquetFiles, as_table
 from scare.live.fleet import choose_route
@@ -39,7 +40,7 @@ REPLAYED_LINES = 1000  # parsed at once
 class Gateway:
     """A running `scare live`: the constructor checks the config and opens files; `start`, then `run` until `stop`."""
 
-    def __init__(self, config: Config, open_calibrator: OpenCalibrator) -> None:
+    def __init__(self, config: Config, open_calibrator: OpenCalibrator, assess: Assess | None = None) -> None:
         self.monitor, self.recent = Monitor(), Recent()
         self.models = ModelFiles(config.models, open_calibrator, self.monitor, config.sites)
         config.check_channels(self.models.channels)
@@ -48,7 +49,8 @@ class Gateway:
                 "[mqtt] needs [[inputs]]; run scare live check, which listens to the broker and prints inputs to paste"
             )
         self.server: Server | None = None
-        self._config, self._open = config, open_calibrator
+        self._config, self._open, self._assess = config, open_calibrator, assess
+        self._co_location: CoLocation | None = None
         self.pipeline: Pipeline | None = None
         self._partitions: Partitions | None = None
         self._mqtt_sink: MqttSink | None = None
@@ -79,7 +81,7 @@ class Gateway:
             opened.callback(self._sensor_things.close)
         if config.alerts:
             steps = {name: model.inputs.step_seconds for name, model in self.models.calibrators.items()}
-            publish = self._mqtt_sink.publish_alert if self._mqtt_sink else None
+            publish = self._mqtt_sink.publish_retained if self._mqtt_sink else None
             file = Path(config.state) / "alerts.json"
             self._alerts = Alerts(config.alerts, steps, self.problems, file, publish)
             opened.callback(self._alerts.close)
@@ -87,12 +89,18 @@ class Gateway:
             self._wire_kafka(config.kafka, readers[0], opened)
         else:
             self._wire_sources(config, readers, opened)
+        if config.co_location and self._assess and self.pipeline:
+            folder = Path(config.state) / "co-location"
+            publish = self._mqtt_sink.publish_retained if self._mqtt_sink else None
+            self._co_location = CoLocation(config.co_location, folder, self._read_of, self._assess, publish)
+            self.pipeline.on_readings = self._co_location.take
+            opened.callback(self._co_location.close)
         if config.http:
             models = self.models.calibrators.items()
             status = LiveStatus(
                 self.pipeline,
                 self.problems,
-                lambda: self.pipeline.remarks() if self.pipeline else [],
+                self._remarks,
                 lambda: self._worker.backlog,
                 self.monitor,
                 self.recent,
@@ -100,6 +108,7 @@ class Gateway:
                 {name: model.inputs.step_seconds for name, model in models},
                 self._alerts.counts if self._alerts else dict,
                 Blobs(config.models, lambda device: choose_route(self.models.routes, device)),
+                lambda: self._co_location.latest if self._co_location else None,
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)
@@ -118,6 +127,15 @@ class Gateway:
             if settings.addresses:
                 self._pollers.append(Poller(settings, reader, self.pipeline, self.monitor))
                 opened.callback(self._pollers[-1].close)
+
+    def _read_of(self, device: str) -> tuple[list[str], float]:
+        """Return the channels that a device's model reads, and its step in seconds."""
+        inputs = self.models.calibrators[choose_route(self.models.routes, device) or ""].inputs
+        return [channel.name for channel in inputs.channels], inputs.step_seconds
+
+    def _remarks(self) -> list[str]:
+        found = self.pipeline.remarks() if self.pipeline else []
+        return [*found, *(self._co_location.remarks() if self._co_location else ())]
 
     def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
         """Make a pipeline for each partition assigned to this process."""
@@ -178,8 +196,9 @@ class Gateway:
             self.server.start()
         for poller in self._pollers:
             poller.start()
-        if self._alerts is not None:
-            self._alerts.start()
+        for thread in (self._alerts, self._co_location):
+            if thread is not None:
+                thread.start()
 
     def run(self) -> None:
         """Work until `stop`; finish and save what arrived by then."""

@@ -66,8 +66,8 @@ class LiveStatus:
 
     `problems` by what they are about (clock, disk, broker), `remarks` about devices that send at another step than
     their model's, `backlog` (readings queued), counts, the newest results, the unit of each model's values and its time
-    step in seconds, how many devices have an alert, by kind, and the model files that devices fetch. POSTed readings go
-    to `pipeline`; without one they are refused.
+    step in seconds, how many devices have an alert, by kind, the model files that devices fetch, and how far the
+    co-location is. POSTed readings go to `pipeline`; without one they are refused.
     """
 
     pipeline: Pipeline | None
@@ -80,6 +80,7 @@ class LiveStatus:
     steps: Mapping[str, float]
     alerts: Callable[[], Mapping[str, int]]
     blobs: Blobs
+    co_location: Callable[[], Mapping[str, Any] | None]
 
 
 class Server:
@@ -228,6 +229,12 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         except DataError as error:
             return error_response(404, str(error))
 
+    async def show_co_location(request: Request) -> Response:
+        found = status.co_location()
+        if found is None:
+            return error_response(404, "[co_location] of the config file names no device beside a reference")
+        return JSONResponse(found)
+
     async def list_blobs(request: Request) -> Response:
         return JSONResponse({"devices": await run_in_threadpool(status.blobs.listed)})
 
@@ -251,6 +258,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             Route("/v1/readings/{adapter}", take_readings, methods=["POST"]),
             Route("/v1/devices", list_devices),
             Route("/v1/devices/{device:path}", show_device),  # a name may have slashes
+            Route("/v1/co-location", show_co_location),
             Route("/v1/blobs", list_blobs),
             Route("/v1/blobs/{device:path}", give_blob),
             Route("/v1/manifests/{device:path}", show_manifest),

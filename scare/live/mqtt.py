@@ -300,8 +300,8 @@ class MqttSink:
     def keep(self, number: int) -> None:
         """No-op: the broker is durable."""
 
-    def publish_alert(self, topic: str, payload: str) -> None:
-        """Publish an alert on a topic below ours, retained by the broker, without waiting for its confirmation."""
+    def publish_retained(self, topic: str, payload: str) -> None:
+        """Publish what is no result on a topic below ours, retained by the broker; its confirmation is not awaited."""
         self._client.publish(f"{self._prefix}/{topic}", payload, QOS, retain=True)
 
     def _send(self, result: Result) -> MQTTMessageInfo:

@@ -350,6 +350,7 @@ class Pipeline:
         self._averager = StepAverager(self._fleet, 1.0 + limits.reorder_steps)
         self._wrong_steps: dict[str, float] = {}  # seconds between readings of devices that are rejected for them
         self._refused: dict[tuple[str, float], str] = {}  # why, of readings rejected since the last acknowledgements
+        self.on_readings: Callable[[Sequence[Reading]], object] = lambda readings: None
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
         self._stop = Event()
@@ -679,6 +680,7 @@ class Pipeline:
         """Calibrate readings and publish the results; sets `_is_published`."""
         was_published = self._is_published
         self._is_published = False  # if a sink raises, nothing is acknowledged
+        self.on_readings(readings)
         batches = split_batches([reading.device for reading in readings])
         results = [result for at in batches for result in self._push([readings[index] for index in at])]
         published = [sink.publish(results) for sink in self._sinks]

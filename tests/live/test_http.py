@@ -32,9 +32,9 @@ READINGS = draw_readings(4, 30)
 
 
 @contextmanager
-def working(config: Config) -> Iterator[Gateway]:
+def working(config: Config, *more: Any) -> Iterator[Gateway]:
     """A gateway at work in a thread."""
-    gateway = Gateway(config, Calibrator.load)
+    gateway = Gateway(config, Calibrator.load, *more)
     thread = Thread(target=gateway.run)
     try:
         gateway.start()
