@@ -222,7 +222,7 @@ def write_aside(path: Path, state: FleetState, position: int) -> int:
     The child only writes. It ends with the number of the error, if there is one.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads: the child needs none
+        warnings.simplefilter("ignore")  # that this process has threads, and perhaps JAX: the child needs neither
         process = os.fork()
     if process:
         return process
