@@ -37,12 +37,12 @@ port = {http}
 [files]
 folder = "calibrated"
 """
-SECTION = Template("""## An hour
+SECTION = Template("""## Over time
 
 `scare live run` on one core, through Mosquitto on the same computer, for $minutes minutes: $devices devices send one
-reading a second, whose times are a minute apart, so the hour holds $days days of each; one in $twice is sent twice, one
-in $late after the next one, and one in $broken_every comes once more and cut off. Results go to MQTT, to Parquet files
-and to the page. Lag is from a box's publish to the arrival of its value.
+reading a second, whose times are a minute apart, which makes $days days of each; one in $twice is sent twice, one in
+$late after the next one, and one in $broken_every comes once more and cut off. Results go to MQTT, to Parquet files and
+to the page. Lag is from a box's publish to the arrival of its value.
 
 | minute | memory, MB | open files | state and journals, MB | lag, median, ms | 99 % | most | readings |
 |---|---|---|---|---|---|---|---|

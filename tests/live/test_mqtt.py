@@ -14,6 +14,8 @@ from urllib.parse import quote, unquote
 from urllib.request import urlopen
 
 import pytest
+from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.enums import CallbackAPIVersion
 
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.provenance import product_version
@@ -157,6 +159,23 @@ def test_what_comes_while_nobody_works_is_kept_by_the_broker(tmp_path: Path, por
         with working(config) as gateway:
             wait_for(lambda: len(box.messages) == 300)
             wait_for(lambda: count(gateway, "calibrated") + count(gateway, "without_value") == 300)
+
+
+def test_a_subscriber_that_does_not_read_holds_nobody_up(tmp_path: Path, port: int) -> None:
+    slow, received = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5), set[float]()
+    slow.on_message = lambda client, data, message: received.add(json.loads(message.payload)["raw"])
+    slow.on_subscribe = lambda *_: received.add(-1.0)
+    slow.connect("127.0.0.1", port)
+    slow.subscribe("scare/box-1/state", 1)
+    wait_for(lambda: (slow.loop(0.01), received)[1])
+    with working(make_config(tmp_path, port)) as gateway, listening(port, "scare/box-1/state") as box:
+        for minute in range(300):
+            reading = {"time": START + 60 * minute, "pm25": 10.0 + minute, "current": 300.0}
+            box.client.publish("readings/box-1", json.dumps(reading), 1)
+        wait_for(lambda: len(box.messages) == count(gateway, "published") == 300)
+    assert received == {-1.0}
+    wait_for(lambda: (slow.loop(0.01), len(received) == 301)[1])
+    slow.disconnect()
 
 
 def test_a_broker_that_goes_away_comes_back(tmp_path: Path) -> None:
