@@ -1,4 +1,4 @@
-"""Live calibration, part by part: speed, latency, devices, overload, kills, an hour's run; makes docs/benchmarks/live.md.
+"""Live calibration, part by part: speed, latency, devices, overload, kills, long runs; makes docs/benchmarks/live.md.
 
     python -m benchmarks.live [--parts fleet,gateway] [--out docs/benchmarks/live.md] [--json]
 
