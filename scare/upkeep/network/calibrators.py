@@ -20,7 +20,7 @@ from scare.windowing.windows import STRICT
 
 
 def as_it_reads(channel: Channel, target: Channel, step_seconds: float) -> Calibrator:
-    """Make a calibrator that returns a channel as it is: what a network without a fleet's calibrator begins from."""
+    """Make a calibrator that returns a channel as it is: the start for a network that has no calibrator of its own."""
     identity = Affine(np.zeros(1), np.ones(1))
     inputs = Inputs((channel,), Scaling("constant", identity, identity), step_seconds, 1, STRICT, DEFAULT_SETTINGS)
     return raw_reading(inputs, target)
@@ -48,6 +48,7 @@ def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
             "covariance": line.covariance.round(6).tolist(),
         },
     }
+    # The fleet's intervals hold the noise of a reading; the box's have its line's uncertainty in addition.
     noise = solution.reliability * (solution.noise[0] + solution.noise[1] * solution.center**2)
     widening = sqrt(1 + solution.uncertainty(box) ** 2 / noise)
     found = set_line(fleet, line.gain, line.intercept, facts, widening)

@@ -19,12 +19,13 @@ from scare.upkeep.network.hours import NetworkHours
 from scare.upkeep.network.relations import Relation, relate
 from scare.words import listed
 
-FAR = 3.5  # deviations by which residuals are larger than those of the fleet's other encounters
+EXCESS_DEVIATIONS = 3.5  # by which residuals must exceed those of the fleet's other encounters to be doubted
 LEAST_SPREAD = 0.15  # of the logarithm of residuals between encounters in one air
-LONG, ENOUGH = 200, 8  # pairs of an encounter, and number of those, that tell the spread of this fleet
+LONG_PAIRS, LONG_COUNT = 200, 8  # this many encounters with this many pairs tell the spread of a fleet
 HOURS_PER_PAIR = 6.0  # hours of air that count as one independent pair
-CLEAR = 3.0  # standard errors by which another instrument must fit better
-ROUNDS = 3  # in which the fleet's noise is judged without what is doubted
+CLEAR_ERRORS = 3.0  # standard errors that are more than chance
+ROUNDS = 3  # in which the fleet's noise is fitted without outliers
+MAD_TO_DEVIATION = 1.4826  # from the median absolute deviation of normal numbers to their standard deviation
 
 
 @dataclass(frozen=True)
@@ -42,19 +43,19 @@ def find_doubts(
     rules = rules or EncounterRules()
     if not relations:
         return [], []
-    far = _far(relations, hours.references)
+    doubted = _have_excess(relations, hours.references)
     pairs = np.array([relation.pairs for relation in relations]) / HOURS_PER_PAIR
-    fit = np.arctanh(np.clip([relation.correlation for relation in relations], -0.999, 0.999))
-    far |= np.tanh(fit + CLEAR * _standard_error(pairs)) < rules.least_correlation
-    # An instrument that has left does not come back unnoticed: the sessions that go on from a doubted one are, too.
+    fisher_z = np.arctanh(np.clip([relation.correlation for relation in relations], -0.999, 0.999))
+    doubted |= np.tanh(fisher_z + CLEAR_ERRORS * _standard_error(pairs)) < rules.least_correlation
+    # A session that goes on from a doubted one is doubted, too: an instrument that has left does not come back by then.
     ends = set()
     for k, relation in enumerate(relations):  # in the order of time
         meeting = relation.encounter
-        far[k] |= (meeting.box, meeting.other, meeting.begin) in ends
-        if far[k]:
+        doubted[k] |= (meeting.box, meeting.other, meeting.begin) in ends
+        if doubted[k]:
             ends.add((meeting.box, meeting.other, meeting.end))
-    kept = [relation for relation, is_far in zip(relations, far, strict=True) if not is_far]
-    left_out = [relation for relation, is_far in zip(relations, far, strict=True) if is_far]
+    kept = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if not is_doubted]
+    left_out = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if is_doubted]
     return kept, _explain(hours, left_out, kept)
 
 
@@ -73,39 +74,41 @@ def contradictions(solution: Solution) -> list[Doubt]:
     return found
 
 
-def _far(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
+def _have_excess(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
     """Return which relations have larger residuals than those of instruments in one air (bool [n])."""
     excess = _excess(relations, references)
     pairs = np.array([relation.pairs for relation in relations])
     middle = float(np.median(excess))
-    long = np.abs(excess - middle)[pairs >= LONG]
-    spread = max(1.4826 * float(np.median(long)) if len(long) >= ENOUGH else 0.0, LEAST_SPREAD)
-    return excess > middle + FAR * np.hypot(spread, 1 / np.sqrt(2 * pairs / HOURS_PER_PAIR))
+    of_long = np.abs(excess - middle)[pairs >= LONG_PAIRS]
+    spread = max(MAD_TO_DEVIATION * float(np.median(of_long)) if len(of_long) >= LONG_COUNT else 0.0, LEAST_SPREAD)
+    chance = 1 / np.sqrt(2 * pairs / HOURS_PER_PAIR)  # standard error of the logarithm of a standard deviation
+    return excess > middle + EXCESS_DEVIATIONS * np.hypot(spread, chance)
 
 
 def _excess(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
     """Return how much larger than usual at its level the residuals of each relation are, as a logarithm [n].
 
-    The residual of two boxes has the noise of both, in the unit of one: the fleet's usual line makes it the truth's.
+    Residuals of two boxes are in the unit of a box and have the noise of both: the fleet's usual line converts them to
+    the unit of the truth, and √2 to the noise of one box.
     """
-    beside = [one for one in relations if one.encounter.other in references] or list(relations)
-    gain = float(np.median([one.slope for one in beside]))
-    intercept = float(np.median([one.other_level - gain * one.box_level for one in beside]))
-    points = []
+    with_reference = [one for one in relations if one.encounter.other in references] or list(relations)
+    gain = float(np.median([one.slope for one in with_reference]))
+    intercept = float(np.median([one.other_level - gain * one.box_level for one in with_reference]))
+    points = []  # index of a relation, level and size of its residuals in the unit of the truth
     for k, one in enumerate(relations):
-        known = one.encounter.other in references
         for level, size in one.noise:
-            points.append(
-                (k, level if known else intercept + gain * level, size if known else gain * size / np.sqrt(2))
-            )
-    of, levels, sizes = (np.array(column) for column in zip(*points, strict=True))
-    squares, usable = np.maximum(sizes.astype(float) ** 2, 1e-12), np.ones(len(of), bool)
+            if one.encounter.other in references:
+                points.append((k, level, size))
+            else:
+                points.append((k, intercept + gain * level, gain * size / np.sqrt(2)))
+    indices, levels, sizes = (np.array(column) for column in zip(*points, strict=True))
+    squares, usable = np.maximum(sizes.astype(float) ** 2, 1e-12), np.ones(len(indices), bool)
     for _ in range(ROUNDS):
-        constant, growing = fit_noise(levels[usable], squares[usable])
-        ratio = np.log(squares / np.maximum(constant + growing * levels**2, 1e-12)) / 2
-        away = np.abs(ratio - np.median(ratio))
-        usable = away <= max(2 * 1.4826 * float(np.median(away)), 2 * LEAST_SPREAD)
-    return np.bincount(of, ratio, minlength=len(relations)) / np.bincount(of, minlength=len(relations))
+        constant, of_square = fit_noise(levels[usable], squares[usable])
+        ratio = np.log(squares / np.maximum(constant + of_square * levels**2, 1e-12)) / 2
+        distance = np.abs(ratio - np.median(ratio))
+        usable = distance <= 2 * max(MAD_TO_DEVIATION * float(np.median(distance)), LEAST_SPREAD)
+    return np.bincount(indices, ratio, minlength=len(relations)) / np.bincount(indices, minlength=len(relations))
 
 
 def _standard_error(pairs: np.ndarray | float) -> np.ndarray | float:
@@ -114,14 +117,15 @@ def _standard_error(pairs: np.ndarray | float) -> np.ndarray | float:
 
 
 def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]) -> list[Doubt]:
+    """Return the likeliest reason for each pair of instruments whose relations were left out."""
     by_box: dict[tuple[str, str], list[Relation]] = defaultdict(list)
     for relation in left_out:
         by_box[relation.encounter.box, relation.encounter.other].append(relation)
     at_site: dict[str, set[str]] = defaultdict(set)
     for relation in left_out:
         at_site[relation.encounter.site].add(relation.encounter.box)
-    fine = {relation.encounter.site for relation in kept}
-    doubts, swapped, places = [], set(), set()
+    trusted_sites = {relation.encounter.site for relation in kept}
+    doubts, swapped, doubted_sites = [], set(), set()
     for (box, other), relations in by_box.items():
         worst = min(relations, key=lambda relation: relation.correlation)
         meeting = worst.encounter
@@ -141,9 +145,9 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
                         " correct the table of stays",
                     )
                 )
-        elif len(at_site[meeting.site]) > 1 and meeting.site not in fine:
-            if meeting.site not in places:
-                places.add(meeting.site)
+        elif len(at_site[meeting.site]) > 1 and meeting.site not in trusted_sites:
+            if meeting.site not in doubted_sites:
+                doubted_sites.add(meeting.site)
                 names = listed(sorted(at_site[meeting.site]))
                 doubts.append(
                     Doubt(
@@ -160,12 +164,13 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
 
 
 def _better_in_its_place(hours: NetworkHours, relation: Relation, kept: Sequence[Relation]) -> str:
-    """Return a box that should be elsewhere but fits clearly better beside the other instrument; ""."""
+    """Return a box that should be elsewhere but fits clearly better beside the other instrument; empty if none does."""
     meeting = relation.encounter
     others = [one.encounter for one in kept if one.encounter.begin < meeting.end and one.encounter.end > meeting.begin]
-    there = {name for one in others if meeting.other in (one.box, one.other) for name in (one.box, one.other)}
-    low, other = hours.between(meeting.other, meeting.begin, meeting.end)
-    window = hours.values[:, low - hours.first : low - hours.first + len(other)].astype(float)
+    present = {name for one in others if meeting.other in (one.box, one.other) for name in (one.box, one.other)}
+    first_hour, other = hours.between(meeting.other, meeting.begin, meeting.end)
+    begin = first_hour - hours.first
+    window = hours.values[:, begin : begin + len(other)].astype(float)  # [instruments, hours]
     known = np.isfinite(window) & np.isfinite(other)
     counts = known.sum(axis=1)
     x, y = np.where(known, window, 0.0), np.where(known, other, 0.0)
@@ -173,15 +178,15 @@ def _better_in_its_place(hours: NetworkHours, relation: Relation, kept: Sequence
         x = np.where(known, x - (x.sum(axis=1) / counts)[:, None], 0.0)
         y = np.where(known, y - (y.sum(axis=1) / counts)[:, None], 0.0)
         correlations = (x * y).sum(axis=1) / np.sqrt(np.square(x).sum(axis=1) * np.square(y).sum(axis=1))
-    out = [k for k, name in enumerate(hours.names) if name in {*hours.references, *there, meeting.other, meeting.box}]
-    correlations[out] = -1.0
+    excluded = {*hours.references, *present, meeting.other, meeting.box}
+    correlations[[k for k, name in enumerate(hours.names) if name in excluded]] = -1.0
     correlations[counts < relation.pairs / 2] = -1.0
     best = int(np.nanargmax(correlations))
     gain = np.arctanh(min(correlations[best], 0.999)) - np.arctanh(np.clip(relation.correlation, -0.999, 0.999))
-    if gain < CLEAR * _standard_error(counts[best] / HOURS_PER_PAIR):
+    if gain < CLEAR_ERRORS * _standard_error(counts[best] / HOURS_PER_PAIR):
         return ""
     found = relate(hours, [replace(meeting, box=hours.names[best])])
-    return hours.names[best] if found and not _far([*kept, *found], hours.references)[-1] else ""
+    return hours.names[best] if found and not _have_excess([*kept, *found], hours.references)[-1] else ""
 
 
 def _day(seconds: float) -> str:

@@ -82,7 +82,11 @@ class Elimination:
         return np.zeros((len(self._codes), SIDE, SIDE))
 
     def factor(self, blocks: np.ndarray) -> np.ndarray:
-        """Eliminate: in place of its diagonal block, each node gets that block's inverse after those before it."""
+        """Eliminate all nodes, and return the factor [blocks, 2, 2], which `solve` and `covariance` take.
+
+        A node's diagonal block is replaced by its inverse at the time when it is eliminated, and its blocks with later
+        nodes by that inverse times themselves.
+        """
         factor = blocks.copy()
         for batch in self.batches:
             inverse = np.linalg.inv(factor[batch.own])
@@ -97,8 +101,8 @@ class Elimination:
 
     def solve(self, factor: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Solve for right sides [nodes, 2] or [nodes, 2, sides]."""
-        flat = right.ndim == SIDE
-        found = (right[..., None] if flat else right).astype(float)
+        is_single = right.ndim == 2  # one right side
+        found = (right[..., None] if is_single else right).astype(float)
         for batch in self.batches:
             if batch.to.shape[1]:
                 change = np.swapaxes(factor[batch.to], -1, -2) @ found[batch.nodes][:, None]
@@ -107,7 +111,7 @@ class Elimination:
             found[batch.nodes] = factor[batch.own] @ found[batch.nodes]
             if batch.to.shape[1]:
                 found[batch.nodes] -= (factor[batch.to] @ found[batch.neighbours]).sum(axis=1)
-        return found[..., 0] if flat else found
+        return found[..., 0] if is_single else found
 
     def covariance(self, factor: np.ndarray) -> np.ndarray:
         """Return the blocks of the inverse for all pairs of nodes that share an equation [blocks, 2, 2]."""
@@ -129,6 +133,10 @@ class Elimination:
         return -float(np.linalg.slogdet(factor[own])[1].sum())
 
     def _make_batches(self, later: dict[int, list[int]]) -> list[Batch]:
+        """Return batches in the order of elimination; `later` has the neighbours of each node as `_minimum_degree`.
+
+        A node's level is one more than the highest of the nodes that must be eliminated before it.
+        """
         level = np.zeros(self.nodes, int)
         for node, neighbours in later.items():  # in the order of elimination
             for neighbour in neighbours:

@@ -26,17 +26,17 @@ class EncounterRules:
     Parameters
     ----------
     metres
-        Two sites that are less far apart are side by side.
+        Instruments at two sites that are less far apart are side by side.
     hours
         The shortest encounter.
     session_days
         A longer encounter is cut into sessions of this length.
     least_correlation
-        Of hourly means, for two instruments to have been in the same air at all.
+        Two instruments whose hourly means correlate less were not in the same air.
     gain_correlation
-        From which on their gains are compared, too, and not only their levels.
+        Two instruments whose hourly means correlate less tell their levels only, not their gains.
     distant_hours
-        Hours of the day (UTC) in which air is alike over kilometres: from, and until before.
+        Hours of the day (UTC) in which air is alike over kilometres: the first, and the one after the last.
     distant_metres
         How far a reference may be from a box that is compared with it from a distance.
     """
@@ -120,30 +120,31 @@ def _join_sites(names: set[str], places: Mapping[str, Place], metres: float) -> 
 
 def _meetings(stays: list[Stay], hours: NetworkHours) -> Iterator[tuple[str, str, float, float, str]]:
     """Yield box, other, begin, end and site of the meetings at one spot, joined where they go on."""
-    present = [
+    visits = [  # begin, end, whether by a reference, stay
         (max(stay.first, hours.begin), min(stay.last, hours.end), stay.device in hours.references, stay)
         for stay in stays
         if stay.last > hours.begin and stay.first < hours.end
     ]
-    cuts = sorted({moment for begin, end, *_ in present for moment in (begin, end)})
+    cuts = sorted({moment for begin, end, *_ in visits for moment in (begin, end)})
     arrivals: dict[float, list[tuple[float, float, bool, Stay]]] = defaultdict(list)
-    for one in present:
-        arrivals[one[0]].append(one)
-    there: list[tuple[float, float, bool, Stay]] = []
-    since: dict[tuple[str, str, str], float] = {}  # begin of the meetings that go on
-    for begin, _ in pairwise(cuts):
-        there = [one for one in there if one[1] > begin] + arrivals[begin]
-        now: set[tuple[str, str, str]] = set()
-        if len(there) > 1:
-            centre = min(there, key=lambda one: (not one[2], one[0] - one[1], one[3].device))[3]
-            now = {
+    for visit in visits:
+        arrivals[visit[0]].append(visit)
+    present: list[tuple[float, float, bool, Stay]] = []
+    since: dict[tuple[str, str, str], float] = {}  # begin of each meeting that goes on: box, other, site
+    for moment, _ in pairwise(cuts):
+        present = [visit for visit in present if visit[1] > moment] + arrivals[moment]
+        meetings: set[tuple[str, str, str]] = set()
+        if len(present) > 1:
+            # All are compared with a reference if there is one, else with the box that stays longest.
+            centre = min(present, key=lambda visit: (not visit[2], visit[0] - visit[1], visit[3].device))[3]
+            meetings = {
                 (stay.device, centre.device, stay.site)
-                for *_, is_reference, stay in there
+                for *_, is_reference, stay in present
                 if stay is not centre and not is_reference
             }
-        for key in [key for key in since if key not in now]:
-            yield (key[0], key[1], since.pop(key), begin, key[2])
-        for key in now:
-            since.setdefault(key, begin)
-    for key, begin in since.items():
-        yield (key[0], key[1], begin, cuts[-1], key[2])
+        for box, other, site in [meeting for meeting in since if meeting not in meetings]:
+            yield box, other, since.pop((box, other, site)), moment, site
+        for meeting in meetings:
+            since.setdefault(meeting, moment)
+    for (box, other, site), begin in since.items():
+        yield box, other, begin, cuts[-1], site

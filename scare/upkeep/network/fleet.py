@@ -30,7 +30,7 @@ class SolvedNetwork:
 def solve_network(
     hours: NetworkHours, sites: Sites, places: Mapping[str, Place], rules: EncounterRules | None = None
 ) -> SolvedNetwork:
-    """Find the encounters of a network, leave out what cannot have been, and solve it."""
+    """Find the encounters of a network, leave out those that cannot have taken place, and solve it."""
     rules = rules or EncounterRules()
     check_places(sites, places)
     encounters = find_encounters(hours, sites, places, rules)

@@ -42,7 +42,7 @@ ASSUMED_COUNT = 4.0
 # 95 % of the squared distances of one or two numbers that agree; an encounter further away counts less and less.
 AGREEING = {1: 3.84, 2: 5.99}
 DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named: one in a thousand by chance
-MOST_ROUNDS, CLOSE = 60, 0.01  # of expectation-maximisation, until no learned deviation changes by this share
+MOST_ROUNDS, SMALLEST_CHANGE = 60, 0.01  # of expectation-maximisation; it ends if all deviations change by less
 REFERENCE_NODE = -1
 
 
@@ -67,14 +67,17 @@ class Line:
 
     def deviation(self, values: np.ndarray | float) -> np.ndarray:
         """Return the standard deviation of the line at these values, without the noise of a reading."""
-        away = np.asarray(values, float) - self.pivot
-        (level, both), (_, gain) = self.covariance
-        return np.sqrt(np.maximum(level + 2 * away * both + away**2 * gain, 0))
+        distance = np.asarray(values, float) - self.pivot
+        (level_variance, level_with_gain), (_, gain_variance) = self.covariance
+        return np.sqrt(np.maximum(level_variance + 2 * distance * level_with_gain + distance**2 * gain_variance, 0))
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the path on which a box's value rests: how far it was carried, beside whom, and how sure that is."""
+    """An encounter on the path from a box to a reference: the instrument nearer to the box, the other, and when.
+
+    `pairs` are hours with readings of both, `kind` is that of the relation.
+    """
 
     instrument: str
     other: str
@@ -102,26 +105,27 @@ class Solution:
     covariances: np.ndarray  # of each node [nodes, 2, 2]
     first_node: Mapping[str, int]
     system: "System"
-    near: "Equations"  # as they are near this solution
-    factor: np.ndarray
+    equations: "Equations"  # linear in the unknowns, at this solution
+    factor: np.ndarray  # of the system, from `Elimination.factor`
 
     def line(self, box: str, time: float | None = None) -> Line:
-        """Return what a box does at a time in seconds; at the end of the readings if none is given."""
+        """Return the line of a box at a time in seconds; at the end of the readings if none is given."""
         if box not in self.first_node:
             raise DataError(f"the network has no box '{box}'")
         time = self.end if time is None else time
         times, first = self.times[box], self.first_node[box]
         ageing = np.diag(np.square(self.deviations[AGEING])) / YEAR  # variance for each second
         after = int(np.searchsorted(times, time))
-        if after in (0, len(times)):
-            node = first + min(after, len(times) - 1)
-            away = abs(time - times[min(after, len(times) - 1)])
-            mean, covariance = self.means[node], self.covariances[node] + away * ageing
+        if after in (0, len(times)):  # outside the box's nodes: the line of the nearest, which ages on
+            nearest = min(after, len(times) - 1)
+            node = first + nearest
+            mean, covariance = self.means[node], self.covariances[node] + abs(time - times[nearest]) * ageing
         else:
             before, node = times[after - 1], first + after
             share = (time - before) / (times[after] - before)
             mean = (1 - share) * self.means[node - 1] + share * self.means[node]
             covariance = (1 - share) * self.covariances[node - 1] + share * self.covariances[node]
+            # Between two nodes a random walk has the variance of a Brownian bridge.
             covariance = covariance + share * (1 - share) * (times[after] - before) * ageing
         gain = float(np.exp(mean[1]))
         scale = np.array([1.0, gain])  # from log gain to gain
@@ -129,7 +133,7 @@ class Solution:
 
     @property
     def reliability(self) -> float:
-        """The share of the variance of a reading's line that is the truth's."""
+        """The share of the variance of calibrated readings that is the truth's; the rest is noise."""
         noise = self.noise[0] + self.noise[1] * (self.center**2 + self.spread**2)
         return float(self.spread**2 / (self.spread**2 + noise))
 
@@ -145,10 +149,10 @@ class Solution:
         return float(np.sqrt(covariance[0, 0] + self.spread**2 * covariance[1, 1]))
 
     def interval(self, box: str, values: np.ndarray, time: float | None = None, sigmas: float = 1.645) -> np.ndarray:
-        """Return half the width of an interval around estimates, 90 % if nothing else is asked for."""
+        """Return half the width of the interval around the estimate of each value; 1.645 sigmas make it one of 90 %."""
         line = self.estimate(box, time)
-        constant, growing = self.noise
-        noise = self.reliability * (constant + growing * np.square(line.calibrate(values)))
+        constant, of_square = self.noise
+        noise = self.reliability * (constant + of_square * np.square(line.calibrate(values)))
         return sigmas * np.sqrt(line.deviation(values) ** 2 + noise)
 
     def effective_pairs(self, box: str) -> float:
@@ -197,18 +201,18 @@ class Equations:
     group: np.ndarray  # index of (group, level or gain) [n]
     unit: np.ndarray  # equations of one unit share a robust weight [n]
 
-    def near(self, means: np.ndarray) -> "Equations":
-        """Return the equations as they are near a solution [nodes, 2], linear in level and log gain."""
+    def linearised(self, means: np.ndarray) -> "Equations":
+        """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain."""
         linked = self.other >= 0
-        logs = np.column_stack([means[self.node, 1], np.where(linked, means[self.other, 1], 0.0)])
+        logs = np.column_stack([means[self.node, 1], np.where(linked, means[self.other, 1], 0.0)])  # log gains [n, 2]
         gains = np.exp(logs)
         first, second, right = self.first.copy(), self.second.copy(), self.right.copy()
-        levels = self.first[:, 0] != 0
-        for row, sign, column in ((first, 1, 0), (second, -1, 1)):
-            row[levels, 1] *= gains[levels, column]
-            # a · d with a = exp(log): its value at the last solution, and its change with log gain
-            linear = row[levels, 1] * (1 - logs[levels, column])
-            right[levels] -= sign * np.where(linked[levels] | (sign > 0), linear, 0.0)
+        levels = self.first[:, 0] != 0  # equations of levels; those of gains are linear already
+        for coefficients, sign, side in ((first, 1, 0), (second, -1, 1)):
+            # exp(log) · d ≈ exp(log0) · d · (log + 1 - log0): the part without log goes to the right side.
+            coefficients[levels, 1] *= gains[levels, side]
+            constant = coefficients[levels, 1] * (1 - logs[levels, side])
+            right[levels] -= sign * np.where(linked[levels] | (sign > 0), constant, 0.0)
         known = self.known * np.where(levels, gains[:, 1] ** 2, 1.0)
         return replace(self, first=first, second=second, right=right, known=known)
 
@@ -256,6 +260,7 @@ class Graph:
             self.node |= {(box, week): count + k for k, week in enumerate(own)}
             self.times[box] = np.array([min((week + 0.5) * WEEK, self.end) for week in own])
             count += len(own)
+        # A type's hub is the node of its mean.
         self.hub = {name: count + k for k, name in enumerate(sorted(set(self.types.values())))}
         self.nodes = count + len(self.hub)
 
@@ -264,15 +269,16 @@ class Graph:
         return self.node.get((name, int(time // WEEK)), REFERENCE_NODE)
 
     def equations(self, groups: Mapping[str, int]) -> Equations:
-        """Return all equations but those that hold the hubs."""
+        """Return all equations but those of the hubs' own means, which `System` adds; `groups` has their indices."""
         rows = [*self._fleet_rows(groups), *self._relation_rows(groups)]
-        columns = list(zip(*rows, strict=True))
+        columns = list(zip(*rows, strict=True))  # in the order of the fields of `Equations`
         ints = [np.array(columns[k], int) for k in (0, 1, 7, 8)]
         floats = [np.array(columns[k], float) for k in (2, 3, 4, 5, 6)]
         return Equations(ints[0], ints[1], *floats, *ints[2:])
 
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        unit = len(self.relations)
+        """Yield the fields of the equations `fleet` and `ageing`, each for level (part 0) and for log gain (part 1)."""
+        unit = len(self.relations)  # the units before are those of relations
         for box in self.boxes:
             first, times = self.first_node[box], self.times[box]
             for part, axis in enumerate(np.eye(2)):
@@ -284,69 +290,68 @@ class Graph:
             unit += len(times)
 
     def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        p = self.pivot
+        """Yield the fields of the equations of each relation: of levels, and of gains if it tells the gain."""
         for unit, relation in enumerate(self.relations):
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
-            known, slope = other == REFERENCE_NODE, relation.slope
-            level = np.array([1.0, relation.box_level - p]), np.array([1.0, relation.other_level - p])
-            gain = np.array([0.0, 1.0])
-            right = relation.other_level - p if known else 0.0
-            yield node, other, *level, right, relation.level_variance, 1.0, group, unit
+            other_distance = relation.other_level - self.pivot
+            levels = np.array([1.0, relation.box_level - self.pivot]), np.array([1.0, other_distance])
+            right = other_distance if other == REFERENCE_NODE else 0.0
+            yield node, other, *levels, right, relation.level_variance, 1.0, group, unit
             if np.isfinite(relation.slope_variance):
-                log_variance = relation.slope_variance / slope**2
-                yield node, other, gain, gain, np.log(slope), log_variance, 1.0, group + 1, unit
+                gain, log_variance = np.array([0.0, 1.0]), relation.slope_variance / relation.slope**2
+                yield node, other, gain, gain, np.log(relation.slope), log_variance, 1.0, group + 1, unit
 
     def path(self, box: str, solution: Solution) -> list[Step]:
         """Return the path of the least added variance from a box's last node to a reference, empty without one.
 
         The search is Dijkstra's (1959).
         """
-        ageing = self._variance_over_spread(np.square(solution.deviations[AGEING]))
+        ageing = self._variance_over_spread(np.square(solution.deviations[AGEING]))  # in a year
+        # By node: the node that an edge leads to, the variance that it adds, and its relation; ageing has none.
         edges: dict[int, list[tuple[int, float, Relation | None]]] = defaultdict(list)
         for name in self.boxes:
-            for k, gap in enumerate(np.diff(self.times[name]) / YEAR):
-                one = self.first_node[name] + k
-                edges[one].append((one + 1, gap * ageing, None))
-                edges[one + 1].append((one, gap * ageing, None))
+            for node, years in enumerate(np.diff(self.times[name]) / YEAR, self.first_node[name]):
+                edges[node].append((node + 1, years * ageing, None))
+                edges[node + 1].append((node, years * ageing, None))
         for relation, weight in zip(self.relations, solution.weights, strict=True):
             if weight >= DOUBTFUL_WEIGHT:
                 meeting = relation.encounter
                 i, j = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
                 # Infinite if the encounter does not tell the gain: such a path is taken only if there is no other.
                 gain = relation.slope_variance / relation.slope**2 if np.isfinite(relation.slope_variance) else 1.0
-                own = np.square(solution.deviations[relation.kind])
-                added = self._variance_over_spread(own + np.array([relation.level_variance, gain]))
+                learned = np.square(solution.deviations[relation.kind])
+                added = self._variance_over_spread(learned + np.array([relation.level_variance, gain]))
                 edges[i].append((j, added, relation))
                 if j != REFERENCE_NODE:
                     edges[j].append((i, added, relation))
         start = solution.last_node(box)
-        best, heap = {start: 0.0}, [(0.0, start)]
-        came: dict[int, tuple[int, Relation | None]] = {}
+        least, heap = {start: 0.0}, [(0.0, start)]  # least variance from the start to a node
+        reached_from: dict[int, tuple[int, Relation | None]] = {}
         while heap:
-            far, node = heappop(heap)
+            variance, node = heappop(heap)
             if node == REFERENCE_NODE:
                 break
-            for other, added, used in edges[node] if far <= best[node] else ():
-                if far + added < best.get(other, np.inf):
-                    best[other], came[other] = far + added, (node, used)
-                    heappush(heap, (far + added, other))
+            for other, added, used in edges[node] if variance <= least[node] else ():
+                if variance + added < least.get(other, np.inf):
+                    least[other], reached_from[other] = variance + added, (node, used)
+                    heappush(heap, (variance + added, other))
         steps: list[Step] = []
         node = REFERENCE_NODE
-        while node in came:
-            node, taken = came[node]
-            if taken:
-                meeting = taken.encounter
+        while node in reached_from:
+            node, used = reached_from[node]
+            if used:
+                meeting = used.encounter
                 ends = (meeting.box, meeting.other)
                 from_to = ends if self._is_node_of(node, meeting.box) else ends[::-1]
-                steps.append(Step(*from_to, meeting.middle, taken.pairs, taken.kind))
+                steps.append(Step(*from_to, meeting.middle, used.pairs, used.kind))
         return steps[::-1]
 
     def _is_node_of(self, node: int, box: str) -> bool:
         return self.first_node[box] <= node < self.first_node[box] + len(self.times[box])
 
     def _variance_over_spread(self, level_and_gain: np.ndarray) -> float:
-        """Return a variance over the usual spread of values."""
+        """Return the mean variance of a line over usual values, from the variances of level and gain."""
         return float(level_and_gain[0] + self.spread**2 * level_and_gain[1])
 
 
@@ -367,6 +372,7 @@ class System:
                 "too many boxes met too many others for the network to be solved as a whole; solve it by district, or"
                 " raise 'hours' in the rules, so that short encounters do not count"
             ) from error
+        # Where the blocks of each equation are: (node, node), and of a linked one those with its other node.
         rows, linked, at = self.rows, self.linked, self.elimination.position
         self._own, self._others = at(rows.node, rows.node), at(rows.other[linked], rows.other[linked])
         self._across, self._back = at(rows.node[linked], rows.other[linked]), at(rows.other[linked], rows.node[linked])
@@ -380,20 +386,20 @@ class System:
         """Return the factor of the system with these variances [equations]."""
         linked = self.linked
         blocks = self.elimination.zeros()
-        precise = (1 / variances)[:, None, None]
+        precision = (1 / variances)[:, None, None]
         first, second = rows.first, rows.second[linked]
-        np.add.at(blocks, self._own, precise * first[:, :, None] * first[:, None, :])
-        np.add.at(blocks, self._others, precise[linked] * second[:, :, None] * second[:, None, :])
-        across = -precise[linked] * first[linked][:, :, None] * second[:, None, :]
+        np.add.at(blocks, self._own, precision * first[:, :, None] * first[:, None, :])
+        np.add.at(blocks, self._others, precision[linked] * second[:, :, None] * second[:, None, :])
+        across = -precision[linked] * first[linked][:, :, None] * second[:, None, :]
         np.add.at(blocks, self._across, across)
         np.add.at(blocks, self._back, np.swapaxes(across, 1, 2))
         hubs = list(self.graph.hub.values())
-        # Almost nothing is assumed of a type's mean: what boxes differ by, ten times over.
+        # Almost nothing is assumed of a type's mean: its deviation is ten times that of boxes of a type.
         blocks[self.elimination.position(hubs, hubs)] += np.diag(1 / (100 * self.assumed()[0]))
         return self.elimination.factor(blocks)
 
     def solve(self, factor: np.ndarray, rows: Equations, variances: np.ndarray) -> np.ndarray:
-        """Return the unknowns [nodes, 2]."""
+        """Return level and log gain of each node [nodes, 2]."""
         linked = self.linked
         right = np.zeros((self.graph.nodes, 2))
         scaled = (rows.right / variances)[:, None]
@@ -404,7 +410,10 @@ class System:
         return self.elimination.solve(factor, right)
 
     def residuals(self, rows: Equations, means: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-        """Return the expected squared error of each equation, given everything."""
+        """Return the expected squared error of each equation, as the solution is not certain itself.
+
+        `means` are the solution [nodes, 2], `inverse` its covariances [blocks, 2, 2].
+        """
         linked = self.linked
         first, second = rows.first, rows.second[linked]
         errors = rows.right - (first * means[rows.node]).sum(axis=1)
@@ -434,30 +443,30 @@ def solve(
     system = System(graph)
     rows = system.rows
     groups, units = 2 * len(system.groups), int(rows.unit.max()) + 1
-    learned = system.assumed().ravel()
+    learned = system.assumed().ravel()  # variances [groups]
     assumed = learned.copy()
     weights = np.ones(units)
     means = np.tile(system.usual, (graph.nodes, 1))
     agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
     for _ in range(MOST_ROUNDS):
-        near = rows.near(means)
+        linear = rows.linearised(means)
         added = learned[rows.group] * rows.scale
-        expected = near.known + added
+        expected = linear.known + added
         variances = expected / weights[rows.unit]
-        factor = system.factor(near, variances)
-        means = system.solve(factor, near, variances)
+        factor = system.factor(linear, variances)
+        means = system.solve(factor, linear, variances)
         inverse = system.elimination.covariance(factor)
-        squares = system.residuals(near, means, inverse)
+        squares = system.residuals(linear, means, inverse)
         distances = np.bincount(rows.unit, squares / expected, minlength=units)
-        # A part of each error is due to the learned variance; the rest is the relation's own.
+        # Expected square of that part of each error which is due to the learned variance, not to the known one.
         share = added / expected
-        parts = share**2 * weights[rows.unit] * squares + share * near.known
+        parts = share**2 * weights[rows.unit] * squares + share * linear.known
         sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
         before, learned = learned, sums / (np.bincount(rows.group, minlength=groups) + ASSUMED_COUNT)
         weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
-        if np.abs(np.sqrt(learned / before) - 1).max() < CLOSE:
+        if np.abs(np.sqrt(learned / before) - 1).max() < SMALLEST_CHANGE:
             break
-    own = system.elimination.position(range(graph.nodes), range(graph.nodes))
+    diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
     deviations = np.sqrt(learned).reshape(-1, 2)
     return Solution(
         pivot=graph.pivot,
@@ -472,33 +481,34 @@ def solve(
         noise=_noise(relations, hours.references),
         times=graph.times,
         means=means,
-        covariances=inverse[own],
+        covariances=inverse[diagonal],
         first_node=graph.first_node,
         system=system,
-        near=near,
+        equations=linear,
         factor=factor,
     )
 
 
 def _noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
-    """Return the variance of a reading beside a reference, as `Solution.noise`."""
-    beside = [relation for relation in relations if relation.encounter.other in references]
-    near = [relation for relation in beside if relation.kind != DISTANT] or beside
-    points = [(level, size**2) for relation in near for level, size in relation.noise]
+    """Return the variance of a reading as `Solution.noise`, from relations with references; distant ones count last."""
+    with_reference = [relation for relation in relations if relation.encounter.other in references]
+    used = [relation for relation in with_reference if relation.kind != DISTANT] or with_reference
+    points = [(level, size**2) for relation in used for level, size in relation.noise]
     levels, squares = (np.array(column, float) for column in zip(*points, strict=True))
     return fit_noise(levels, squares)
 
 
 def fit_noise(levels: np.ndarray, squares: np.ndarray) -> tuple[float, float]:
-    """Fit squares = constant + growing · level² with both at least zero, by relative errors.
+    """Fit squares = constant + of_square · level² by relative errors; return both numbers, which are not negative.
 
     >>> fit_noise(np.array([1.0, 2.0, 3.0]), np.array([1.5, 3.0, 5.5]))
     (1.0, 0.5)
     """
     scaled = np.column_stack([np.ones(len(levels)), levels**2]) / np.maximum(squares, 1e-12)[:, None]
-    both, *_ = np.linalg.lstsq(scaled, np.ones(len(levels)), rcond=None)
-    if both.min() >= 0:
-        return float(both[0]), float(both[1])
+    (constant, of_square), *_ = np.linalg.lstsq(scaled, np.ones(len(levels)), rcond=None)
+    if min(constant, of_square) >= 0:
+        return float(constant), float(of_square)
+    # One would be negative: it is zero, and the other is fitted alone.
     alone = scaled.sum(axis=0) / np.square(scaled).sum(axis=0)
     errors = np.square(1 - alone * scaled).sum(axis=0)
     return (float(alone[0]), 0.0) if errors[0] <= errors[1] else (0.0, float(alone[1]))

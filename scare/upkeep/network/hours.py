@@ -51,15 +51,18 @@ class NetworkHours:
         return [name for name in self.names if name not in self.references]
 
     def between(self, name: str, begin: float, end: float) -> tuple[int, np.ndarray]:
-        """Return the first whole hour from `begin` on, and the instrument's means until `end`."""
-        last = self.first + self.values.shape[1]
-        low = int(np.clip(np.ceil(begin / HOUR), self.first, last))
-        high = int(np.clip(np.floor(end / HOUR), low, last))
+        """Return the number of the first whole hour after `begin`, and the instrument's means from then until `end`."""
+        stop = self.first + self.values.shape[1]
+        low = int(np.clip(np.ceil(begin / HOUR), self.first, stop))
+        high = int(np.clip(np.floor(end / HOUR), low, stop))
         return low, self.values[self.row[name], low - self.first : high - self.first]
 
 
 def hourly(tables: Iterable[tuple[str, pl.DataFrame]], column: str, references: Iterable[str] = ()) -> NetworkHours:
-    """Average tables of instruments (name, frame with `time` and `column`) by the hour; equal names are joined."""
+    """Average tables of instruments (name, frame with `time` and `column`) by the hour.
+
+    Tables of the same name are joined; where two have a mean of the same hour, the first counts.
+    """
     parts = []
     for name, frame in tables:
         known = frame.select(pl.col(TIME).dt.epoch("us") // 3_600_000_000, pl.col(column).cast(pl.Float64)).filter(

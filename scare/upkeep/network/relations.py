@@ -21,6 +21,7 @@ LONG = 5 * LAGS  # hours of encounters that tell it without bias
 LEAST_PAIRS = 12
 LEAST_CORRELATION = 0.3  # below, a slope has no meaning; keeps it finite
 NOISE_QUANTILE, NORMAL_QUANTILE = 0.9, 1.645  # noise is judged by the residual that nine of ten stay below
+MAD_TO_DEVIATION = 1.4826  # from the median absolute deviation of normal numbers to their standard deviation
 BESIDE, DISTANT = "beside", "distant"  # kinds of relations
 
 
@@ -52,7 +53,10 @@ class Relation:
 
 @dataclass(frozen=True)
 class _Fit:
-    """A relation with variances as if its pairs were independent, and the products of its scores by lag [2, lags]."""
+    """A relation with variances as if its pairs were independent, and `products` that tell how dependent they are.
+
+    `products` [2, lags] are sums of score times score some hours earlier; scores are of level and of slope.
+    """
 
     relation: Relation
     products: np.ndarray
@@ -69,12 +73,12 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
     if not fits:
         return []
     long = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
-    level, slope = _inflation(np.sum([fit.products for fit in long], axis=0))
+    of_level, of_slope = _inflation(np.sum([fit.products for fit in long], axis=0))
     return [
         replace(
             fit.relation,
-            level_variance=level * fit.relation.level_variance,
-            slope_variance=slope * fit.relation.slope_variance,
+            level_variance=of_level * fit.relation.level_variance,
+            slope_variance=of_slope * fit.relation.slope_variance,
         )
         for fit in fits
     ]
@@ -83,7 +87,7 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
 def _fit(
     encounter: Encounter, box: np.ndarray, other: np.ndarray, is_reference: bool, rules: EncounterRules
 ) -> _Fit | None:
-    """Fit a line to hourly means on one clock [hours], NaN where missing."""
+    """Fit a line to hourly means on one clock [hours], NaN where missing; None if they tell none."""
     known = np.isfinite(box) & np.isfinite(other)
     if known.sum() < LEAST_PAIRS:
         return None
@@ -94,16 +98,17 @@ def _fit(
     if used.sum() < LEAST_PAIRS or not np.isfinite(slope):
         return None  # one of the two is constant
     residuals = y - mean_y - slope * (x - mean_x)
-    # The slope's score is taken along the better known of the two, a reference.
+    # A score is what a pair adds to the equation of level or slope; the slope's is taken along the better known of
+    # the two, a reference.
     along = (y - mean_y) if is_reference else 0.5 * (slope * (x - mean_x) + y - mean_y)
     scores = np.zeros((2, len(box)))
     scores[:, known] = weights * residuals, weights * along * residuals
     total, spread = weights.sum(), weights @ (along * (x - mean_x))
     # Two numbers were fitted; and a pair moves the line by the biweight's derivative, which is less than its weight.
     derivative = (5 * weights - 4 * np.sqrt(weights)).sum()
-    small = used.sum() / max(used.sum() - 2, 1) * (total / max(derivative, total / 2)) ** 2
+    correction = used.sum() / max(used.sum() - 2, 1) * (total / max(derivative, total / 2)) ** 2
     level_square, slope_square = np.square(scores).sum(axis=1)
-    clear = correlation >= rules.gain_correlation and spread > 0
+    tells_gain = correlation >= rules.gain_correlation and spread > 0
     relation = Relation(
         encounter,
         int(used.sum()),
@@ -111,8 +116,8 @@ def _fit(
         mean_x,
         mean_y,
         slope,
-        level_variance=float(small * level_square / total**2),
-        slope_variance=float(small * slope_square / spread**2) if clear else np.inf,
+        level_variance=float(correction * level_square / total**2),
+        slope_variance=float(correction * slope_square / spread**2) if tells_gain else np.inf,
         noise=_noise(y[used], np.abs(residuals[used])),
     )
     products = [[row[lag:] @ row[: len(row) - lag] for lag in range(min(LAGS, len(row) - 1) + 1)] for row in scores]
@@ -120,16 +125,19 @@ def _fit(
 
 
 def _inflation(products: np.ndarray) -> np.ndarray:
-    """Return how many times larger a variance is than that of independent pairs, from products by lag [2, lags]."""
+    """Return how many times larger the variances of level and slope are than with independent pairs [2].
+
+    `products` are those of `_Fit` [2, lags], summed over encounters.
+    """
     correlations = products[:, 1:] / products[:, :1]
-    falling = 1 - np.arange(1, LAGS + 1) / (LAGS + 1)
+    bartlett = 1 - np.arange(1, LAGS + 1) / (LAGS + 1)  # weights of lags (Newey and West 1987)
     # From the first lag without resemblance on, what is left is chance.
     kept = np.logical_and.accumulate(correlations > 0, axis=1)
-    return 1 + 2 * (falling * correlations * kept).sum(axis=1)
+    return 1 + 2 * (bartlett * correlations * kept).sum(axis=1)
 
 
 def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, is_reference: bool) -> tuple[float, float, float, float]:
-    """Return both weighted means, the slope and the correlation."""
+    """Return both weighted means, the slope (NaN if x or y is constant) and the correlation."""
     total = weights.sum()
     mean_x, mean_y = float(weights @ x / total), float(weights @ y / total)
     squares_x, squares_y = weights @ (x - mean_x) ** 2, weights @ (y - mean_y) ** 2
@@ -137,14 +145,17 @@ def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, is_reference: bool)
     if min(squares_x, squares_y) <= 1e-12 * (1 + max(squares_x, squares_y)):
         return mean_x, mean_y, np.nan, 0.0
     correlation = float(products / np.sqrt(squares_x * squares_y))
-    axis = float(np.sqrt(squares_y / squares_x))
+    slope = float(np.sqrt(squares_y / squares_x))  # of the standardised major axis
     if is_reference:  # all error is the box's: its regression on the reference, turned round
-        axis /= max(correlation, LEAST_CORRELATION)
-    return mean_x, mean_y, axis, correlation
+        slope /= max(correlation, LEAST_CORRELATION)
+    return mean_x, mean_y, slope, correlation
 
 
 def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
-    """Return weights [n], zero for faults; they begin from quantiles, which a tenth of faults cannot move."""
+    """Return Tukey's weights [n], zero for faults.
+
+    They are iterated from a line through quantiles, which a tenth of faults cannot move.
+    """
     low_x, mid_x, high_x = np.quantile(x, (0.1, 0.5, 0.9))
     low_y, mid_y, high_y = np.quantile(y, (0.1, 0.5, 0.9))
     if high_x <= low_x or high_y <= low_y:
@@ -153,7 +164,7 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
     weights = np.ones(len(x))
     for _ in range(ROUNDS):
         residuals = np.abs(y - mean_y - slope * (x - mean_x))
-        scale = 1.4826 * float(np.median(residuals))
+        scale = MAD_TO_DEVIATION * float(np.median(residuals))
         if scale <= 0:  # most pairs lie on the line
             return (residuals <= 1e-9 * (1 + np.abs(y))).astype(float)
         before, weights = weights, np.square(np.clip(1 - (residuals / (BIWEIGHT * scale)) ** 2, 0, None))

@@ -36,8 +36,8 @@ class Planner:
         self.solution, self.days = solution, days
         self._last = np.array([solution.last_node(box) for box in solution.boxes])
         self._covariances = solution.covariances[self._last].copy()
-        self._added: list[tuple[np.ndarray, np.ndarray]] = []  # covariance of all nodes with each added encounter
-        # Variances of level and log gain, beside a box and beside a reference.
+        self._added: list[tuple[np.ndarray, np.ndarray]] = []  # of each encounter in the plan, from `with_encounter`
+        # Variances of level and log gain after an encounter with a box and with a reference.
         self.noise = [_noise_of_an_encounter(solution, beside_reference, days) for beside_reference in (False, True)]
 
     def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
@@ -48,23 +48,25 @@ class Planner:
         return self.solution.reliability * np.sqrt(squares)
 
     def with_encounter(self, box: str, other: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the boxes' covariances after an encounter, and what `add` needs to make it part of the plan."""
+        """Return the boxes' covariances [boxes, 2, 2] after an encounter, and the two arrays that `add` needs for it.
+
+        The encounter measures the difference of box and other. The arrays are the covariance of all nodes with that
+        difference [nodes, 2, 2], and the inverse of its variance with noise [2, 2].
+        """
         solution = self.solution
         node, partner = solution.last_node(box), REFERENCE_NODE
         if other in solution.first_node:
             partner = solution.last_node(other)
-        direct = np.zeros((solution.system.graph.nodes, 2, 2))
-        direct[node] += np.eye(2)
+        difference = np.zeros((solution.system.graph.nodes, 2, 2))  # its coefficients
+        difference[node] += np.eye(2)
         if partner != REFERENCE_NODE:
-            direct[partner] -= np.eye(2)
-        across = solution.system.elimination.solve(
-            solution.factor, direct
-        )  # covariance of all nodes with the difference
+            difference[partner] -= np.eye(2)
+        across = solution.system.elimination.solve(solution.factor, difference)
         for known, inverse in self._added:
-            overlap = np.einsum("nij,nik->jk", direct, known)
+            overlap = np.einsum("nij,nik->jk", difference, known)
             across = across - known @ (inverse @ overlap.T)
-        own = np.einsum("nij,nik->jk", direct, across)
-        inverse = np.linalg.inv(own + np.diag(self.noise[partner == REFERENCE_NODE]))
+        variance = np.einsum("nij,nik->jk", difference, across)
+        inverse = np.linalg.inv(variance + np.diag(self.noise[partner == REFERENCE_NODE]))
         last = across[self._last]
         return self._covariances - last @ inverse @ np.swapaxes(last, 1, 2), across, inverse
 
@@ -82,7 +84,7 @@ def plan_trips(
     trips = []
     for _ in range(count):
         now = planner.uncertainties()
-        order = np.argsort(-now, kind="stable")
+        order = np.argsort(-now, kind="stable")  # the most uncertain box first
         worst = [solution.boxes[k] for k in order[:WORST]]
         best = [solution.boxes[k] for k in order[::-1] if solution.boxes[k] not in stay][:BEST]
         options = []
@@ -94,17 +96,17 @@ def plan_trips(
                     options.append((float(after.max()), float(after.mean()), box, other, after, found))
         if not options:
             break
-        top, _, box, other, after, found = min(options, key=lambda option: option[:2])
+        worst_after, _, box, other, after, found = min(options, key=lambda option: option[:2])
         index = solution.boxes.index(box)
-        trips.append(Trip(box, other, days, float(now[index]), float(after[index]), float(now.max()), top))
+        trips.append(Trip(box, other, days, float(now[index]), float(after[index]), float(now.max()), worst_after))
         planner.add(*found)
     return trips
 
 
 def _noise_of_an_encounter(solution: Solution, beside_reference: bool, days: float) -> np.ndarray:
-    """Return the variances of level and log gain that an encounter of so many days leaves, as past ones had them.
+    """Return the variances of level and log gain that an encounter of so many days leaves, judged by past encounters.
 
-    Without a past one of its kind: two boxes have twice the noise of one beside a reference.
+    If no past one was of its kind, the others are used: two boxes have twice the variance of a box and a reference.
     """
     references = solution.system.graph.references
     own = [one for one in solution.relations if (one.encounter.other in references) == beside_reference]
@@ -114,4 +116,5 @@ def _noise_of_an_encounter(solution: Solution, beside_reference: bool, days: flo
         pairs_in_days = one.pairs / 24
         rates.append((one.level_variance * pairs_in_days, one.slope_variance / one.slope**2 * pairs_in_days))
     usual = factor * np.median(rates, axis=0) / days
+    # Infinite if no past encounter told the gain; a large finite variance keeps the inverse defined.
     return np.square(solution.deviations.get(BESIDE, (0.0, 0.0))) + np.minimum(usual, 1e6)

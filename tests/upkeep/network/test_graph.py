@@ -45,7 +45,7 @@ def test_gains_are_found_over_two_hops() -> None:
 def test_the_solution_is_dense_weighted_least_squares() -> None:
     """Rebuilt as one dense matrix, from the equations near the solution and their variances."""
     solution = chain().solution
-    system, near = solution.system, solution.near
+    system, near = solution.system, solution.equations
     learned = np.array([solution.deviations[name] for name in system.groups]).ravel() ** 2
     # One more round with equal weights, so that all variances are known here.
     variances = near.known + learned[near.group] * near.scale
