@@ -2,10 +2,10 @@
 
     results → Alerts (when each device was heard, its drift state) → Alert → webhook, MQTT
 
-An alert has hysteresis. A device is silent after `silent_steps` steps without a reading, and heard again after `BACK`
-readings without such a pause; it drifts from `re-collocate` until `fine`. While the gateway itself has a problem
-(broker, disk, clock, lag) nobody is silent: the time does not count. What has begun is kept in a file, so that a
-restart sends nothing again.
+An alert has hysteresis. A device is silent after `silent_steps` steps without a reading, and heard again after
+`READINGS_TO_RECOVER` readings without such a pause; it drifts from `re-collocate` until `fine`. While the gateway
+itself has a problem (broker, disk, clock, lag) nobody is silent: the time does not count. What has begun is kept in a
+file, so that a restart sends nothing again.
 """
 
 import json
@@ -31,18 +31,21 @@ from scare.words import duration
 LOG = logging.getLogger(__name__)
 SILENT, DRIFT = "silent", "drift"
 BEGUN, OVER = "begun", "over"
-BACK = 3  # readings after which a silent device counts as heard again
+READINGS_TO_RECOVER = 3  # after them a silent device counts as heard again
 SHORTEST_SILENCE = 180.0  # seconds
-CHECK_SECONDS = 5.0  # between two looks at who is silent
-MOST = 20  # alerts of one look that are sent one by one; more become one
-WAITING = 1000  # alerts kept for a webhook that does not answer; older ones are dropped
-TIMEOUT_SECONDS, LONGEST_WAIT = 10.0, 300.0
-Publish = Callable[[str, str], object]  # of a topic below the prefix, and a payload
+CHECK_SECONDS = 5.0  # between two checks of who is silent
+MOST_AT_ONCE = 20  # alerts of one check that are sent one by one; more are summarised
+MOST_WAITING = 1000  # alerts kept for a webhook that does not answer; older ones are dropped
+TIMEOUT_SECONDS, LONGEST_WAIT = 10.0, 300.0  # of a request to the webhook, and between two attempts
+Publish = Callable[[str, str], object]  # takes a topic below the prefix, and a payload
 
 
 @dataclass(frozen=True)
 class Alert:
-    """What has begun or is over, of which device (empty: of several) and since when (seconds since 1970)."""
+    """A device is silent or drifts (`about`), and that has begun or is over (`state`) at `time` (seconds since 1970).
+
+    `device` and `model` are empty if the alert is about several devices.
+    """
 
     about: str
     state: str
@@ -79,10 +82,10 @@ class Alerts:
         self._publish = publish if settings.publish else None
         self._webhook = settings.address()
         self._devices: dict[str, _Device] = {}
-        self._active: dict[str, dict[str, float]] = _read(file)  # what has begun, by device and when
+        self._active: dict[str, dict[str, float]] = _read(file)  # by device: what has begun, and when
         self._lock, self._stopping = Lock(), Event()
-        self._waiting: deque[Alert] = deque(maxlen=WAITING)
-        self._wait, self._next_post = 0.0, 0.0
+        self._waiting: deque[Alert] = deque(maxlen=MOST_WAITING)
+        self._wait, self._next_post = 0.0, 0.0  # seconds until the webhook is tried again, and that time (monotonic)
         self._thread = Thread(target=self._work, name="alerts", daemon=True)
 
     def publish(self, results: Sequence[Result]) -> bool:
@@ -99,7 +102,7 @@ class Alerts:
         """No-op: what has begun is written when it begins."""
 
     def expect(self, devices: Mapping[str, str]) -> None:
-        """Wait for devices (model by device) that reported to an earlier process, from now on."""
+        """Expect devices (model by device) that reported to an earlier process: their silence counts from now on."""
         with self._lock:
             for device, model in devices.items():
                 self._devices.setdefault(device, _Device(model, monotonic()))
@@ -110,8 +113,8 @@ class Alerts:
             return {about: sum(about in active for active in self._active.values()) for about in (SILENT, DRIFT)}
 
     def check(self, now: float) -> list[Alert]:
-        """Return what has begun or is over at a time of the monotonic clock, and write down what is active."""
-        if self._problems():
+        """Return the new alerts at a time of the monotonic clock, and write to the file what is active."""
+        if self._problems():  # nobody is silent: the time of the problem does not count
             with self._lock:
                 for device in self._devices.values():
                     device.heard = max(device.heard, now)
@@ -135,7 +138,7 @@ class Alerts:
             device.since_silent = 0
         if SILENT not in active and quiet > limit:
             yield self._begin(name, device, SILENT, f"{name} has not reported for {duration(round(quiet))}.")
-        elif SILENT in active and device.since_silent >= BACK:
+        elif SILENT in active and device.since_silent >= READINGS_TO_RECOVER:
             yield self._end(name, device, SILENT, f"{name} reports again.")
         if DRIFT not in active and device.drift == DriftState.RECOLLOCATE:
             yield self._begin(name, device, DRIFT, f"{name} drifts: put it beside a reference again.")
@@ -153,7 +156,7 @@ class Alerts:
         return Alert(about, OVER, name, device.model, time(), sentence)
 
     def start(self) -> None:
-        """Start looking."""
+        """Start the thread that checks and sends."""
         self._thread.start()
 
     def close(self) -> None:
@@ -167,7 +170,7 @@ class Alerts:
             self.send(self.check(monotonic()))
 
     def send(self, alerts: Sequence[Alert]) -> None:
-        """Publish alerts, and POST those that wait; what the webhook does not take is sent again later."""
+        """Publish alerts over MQTT, and POST those that wait for the webhook; what it does not take goes on waiting."""
         for alert in alerts:
             LOG.warning("%s", alert.sentence)
             if self._publish:
@@ -175,7 +178,7 @@ class Alerts:
                 self._publish(f"alerts/{topic_level(alert.device)}/{alert.about}", payload)
         if not self._webhook:
             return
-        self._waiting.extend(alerts if len(alerts) <= MOST else summarise(alerts))
+        self._waiting.extend(alerts if len(alerts) <= MOST_AT_ONCE else summarise(alerts))
         while self._waiting and monotonic() >= self._next_post and not self._stopping.is_set():
             if reason := self._post(self._waiting[0]):
                 self._wait = min(max(2 * self._wait, CHECK_SECONDS), LONGEST_WAIT)
@@ -210,7 +213,7 @@ def fill(template: str, plain: Mapping[str, Any]) -> str:
 
 
 def summarise(alerts: Sequence[Alert]) -> list[Alert]:
-    """Join many alerts, one for each kind, so that a broken network is not a thousand messages."""
+    """Join many alerts to one for each kind, so that a broken network is not a thousand messages."""
     kinds: dict[tuple[str, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.about, alert.state), []).append(alert)

@@ -22,7 +22,7 @@ from scare.windowing.inputs import Inputs
 from scare.windowing.live_windows import LiveWindows
 
 DEFAULT = "*"
-GAPS = 8  # times between readings by which a device's step is judged
+GAPS = 8  # number of times between readings by which a device's step is judged
 BLOCK = 512  # rows calibrated at once: few enough to stay in a core's cache
 
 

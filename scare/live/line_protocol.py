@@ -15,12 +15,16 @@ FIELDS = re.compile(r'(?:"(?:\\.|[^\\"])*"|\\.|[^\\ "])+')
 PIECE = re.compile(r'(?:"(?:\\.|[^\\"])*"|\\.|[^\\,"])+')  # between commas
 PAIR = re.compile(r'((?:\\.|[^\\="])+)=(.*)', re.DOTALL)
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?")
-UNITS = {1e17: 1e9, 1e14: 1e6, 1e11: 1e3}  # timestamps from here on are in ns, µs, ms; others in seconds
+# Units in a second, by the least timestamp that is in that unit: ns, µs, ms. Smaller ones are in seconds.
+UNITS_PER_SECOND = {1e17: 1e9, 1e14: 1e6, 1e11: 1e3}
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line: its text before and after the place where fields are added, tags, numeric fields and time in seconds."""
+    """A line: its text before (`head`) and after (`tail`) the place where fields are added, and what it says.
+
+    `numbers` are its numeric fields; `time` is in seconds, None if the line has no timestamp.
+    """
 
     head: str
     tail: str
@@ -30,7 +34,7 @@ class Line:
     time: float | None
 
     def with_fields(self, fields: Mapping[str, float | int]) -> str:
-        """Return the line with more fields at the end of its own; a whole number is written as an integer."""
+        """Return the text of the line with more fields after its own; an `int` is written as an integer."""
         more = (f"{_escape(key)}={_write(number)}" for key, number in fields.items())
         return ",".join([self.head, *more]) + self.tail
 
@@ -44,19 +48,20 @@ def parse_line(text: str) -> Line:
     >>> line.with_fields({"calibrated": 9.25, "flags": 0})
     'air\\ quality,box=roof pm25=12.5,rh=40i,calibrated=9.25,flags=0i 1767225600000000000'
     """
-    first = MEASUREMENT.match(text)
-    fields = FIELDS.match(text, first.end() + 1) if first else None
-    if first is None or fields is None or text[first.end()] != " ":
+    series = MEASUREMENT.match(text)  # measurement and tags
+    fields = FIELDS.match(text, series.end() + 1) if series else None
+    if series is None or fields is None or text[series.end()] != " ":
         raise RejectedError(f"not a line of Influx's line protocol: {excerpt(text)}")
     tail = text[fields.end() :]
-    measurement, *tags = PIECE.findall(first[0])
+    measurement, *tag_pieces = PIECE.findall(series[0])
     pairs = dict(_pair(piece, text) for piece in PIECE.findall(fields[0]))
     numbers = {key: float(value.rstrip("iu")) for key, value in pairs.items() if NUMBER.fullmatch(value)}
-    named = {key: _unescape(value) for key, value in (_pair(piece, text) for piece in tags)}
-    return Line(text[: fields.end()], tail, _unescape(measurement), named, numbers, _time(tail.strip(), text))
+    tags = {key: _unescape(value) for key, value in (_pair(piece, text) for piece in tag_pieces)}
+    return Line(text[: fields.end()], tail, _unescape(measurement), tags, numbers, _time(tail.strip(), text))
 
 
 def _pair(piece: str, line: str) -> tuple[str, str]:
+    """Return key and value of `key=value`; the value keeps its quotes and backslashes."""
     match = PAIR.fullmatch(piece)
     if match is None:
         raise RejectedError(f"no key and value in {excerpt(piece)} of {excerpt(line)}")
@@ -64,13 +69,13 @@ def _pair(piece: str, line: str) -> tuple[str, str]:
 
 
 def _time(text: str, line: str) -> float | None:
-    """Return a timestamp in seconds, None without one."""
+    """Return a timestamp in seconds; None if the text is empty."""
     if not text:
         return None
     if not re.fullmatch(r"-?\d{1,19}", text):
         raise RejectedError(f"{excerpt(text)} is not a timestamp, in {excerpt(line)}")
     number = int(text)
-    return number / next((unit for least, unit in UNITS.items() if number >= least), 1.0)
+    return number / next((units for least, units in UNITS_PER_SECOND.items() if number >= least), 1.0)
 
 
 def _unescape(text: str) -> str:

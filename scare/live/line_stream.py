@@ -26,13 +26,13 @@ Rejections = list[tuple[int, str]]  # number of a line within its batch, and why
 
 
 class Form(Protocol):
-    """How lines are written: `read` returns what a line says by key, `write` the line with more numbers."""
+    """How lines are written: `read` parses a line, `write` returns the parsed line with a result added."""
 
     def read(self, text: str) -> tuple[Any, dict[str, Any]]:
-        """Return the parsed line and its content, which has the time (if any) under `time_key`."""
+        """Return the parsed line, for `write`, and its values by key; the time, if any, is under `time_key`."""
 
     def write(self, parsed: Any, result: Mapping[str, float | int | None]) -> str:
-        """Return the line with a result; None is no number."""
+        """Return a parsed line as text with the numbers of a result; None stands for a number that is missing."""
 
 
 class Json:
@@ -57,10 +57,10 @@ class Influx:
         self._time_key = time_key
 
     def read(self, text: str) -> tuple[Any, dict[str, Any]]:
-        """Parse a line."""
+        """Parse a line; its values are tags, numeric fields and the timestamp."""
         line = parse_line(text)
-        stated = {} if line.time is None else {self._time_key: line.time}
-        return line, {**line.tags, **line.numbers, **stated}
+        time = {} if line.time is None else {self._time_key: line.time}
+        return line, {**line.tags, **line.numbers, **time}
 
     def write(self, parsed: Line, result: Mapping[str, float | int | None]) -> str:
         """Add the result's numbers as fields; a field without a number is left out."""
@@ -70,8 +70,9 @@ class Influx:
 class LineStream:
     """Calibrates the lines of many devices, each with its own history.
 
-    `fields` maps a channel to the key of a line; without an entry they have the same name. A line names its device
-    under `device_key`, unless `device` is given: then all lines are of that one. Keys of the result get `prefix`.
+    `fields` maps a channel to its key in a line; a channel without an entry has its own name as key. A line names its
+    device under `device_key`, unless `device` is given: then all lines are of that device. Keys of the result begin
+    with `prefix`.
     """
 
     def __init__(
@@ -92,8 +93,11 @@ class LineStream:
         self.counts = {"lines": 0, "calibrated": 0, "without_value": 0, "not_readings": 0}
 
     def process(self, lines: Sequence[str], now: float) -> tuple[list[str], Rejections]:
-        """Return an output line for each line, which arrived `now`, and why some lines are no readings."""
-        out, rejections = list(lines), Rejections()
+        """Return an output line for each line, and the reason for each line that is not a reading.
+
+        `now` is when the lines arrived, in seconds; it is the time of a line without one.
+        """
+        out, rejections = list(lines), Rejections()  # a line that is not a reading goes out as it came
         parsed: dict[int, Any] = {}
         readings: dict[int, Reading] = {}
         for number, line in enumerate(lines):
@@ -115,7 +119,7 @@ class LineStream:
         return out, rejections
 
     def _read(self, line: str, now: float) -> tuple[Any, Reading]:
-        """Parse a line to what its form needs to write it again, and its reading."""
+        """Return the parsed line, which its form needs to write it again, and its reading."""
         parsed, content = self._form.read(line)
         if self._device:
             content = {**content, self._device_key: self._device}
@@ -124,29 +128,29 @@ class LineStream:
                 f"no '{self._device_key}' in the line; name the device's key by --device-key, or the device by --device"
             )
         reading = self._reader.read_content(content, "", now)
-        assert reading is not None  # only single numbers are not wanted
+        assert reading is not None  # None is for a message with a single number that no channel reads
         if reading.device not in self._fleet and len(self._fleet) >= MAX_DEVICES:
             raise RejectedError(f"{reading.device}: there are {MAX_DEVICES:,} devices already")
         return parsed, reading
 
     def _calibrate(self, readings: Sequence[Reading]) -> list[dict[str, float | int | None]]:
-        """Calibrate at most one reading of each device."""
+        """Calibrate at most one reading of each device, and return the result of each by key."""
         rows = np.array([[reading.values[name] for name in self._names] for reading in readings])
         times = np.array([reading.time for reading in readings])
         calibrated = self._fleet.push([reading.device for reading in readings], times, rows)
         self.counts["calibrated"] += (with_value := int(np.isfinite(calibrated[0]).sum()))
         self.counts["without_value"] += len(readings) - with_value
         results = zip(*(column.tolist() for column in calibrated), strict=True)
-        return [self._name(value, low, high, flags) for value, low, high, flags in results]
+        return [self._by_key(value, low, high, flags) for value, low, high, flags in results]
 
-    def _name(self, value: float, low: float, high: float, flags: int) -> dict[str, float | int | None]:
+    def _by_key(self, value: float, low: float, high: float, flags: int) -> dict[str, float | int | None]:
         numbers = {"calibrated": value, "low": low, "high": high}
-        known = {key: round(number, 6) if isfinite(number) else None for key, number in numbers.items()}
-        return {f"{self._prefix}{key}": number for key, number in {**known, "flags": flags}.items()}
+        rounded = {key: round(number, 6) if isfinite(number) else None for key, number in numbers.items()}
+        return {f"{self._prefix}{key}": number for key, number in {**rounded, "flags": flags}.items()}
 
     def save(self, path: Path) -> None:
         """Write everything that is remembered of the devices into a file, complete or not at all."""
-        write_snapshot(path, self._fleet.state(), 0)
+        write_snapshot(path, self._fleet.state(), 0)  # 0: there is no journal
 
     def restore(self, path: Path) -> int:
         """Go on from a file that `save` wrote, and return how many devices it has."""

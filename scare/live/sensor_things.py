@@ -26,12 +26,13 @@ from scare.live.pipeline import Monitor, Result, finite
 TIMEOUT_SECONDS, RETRY_SECONDS = 20.0, 5.0
 MEASUREMENT = "http://www.opengis.net/def/observationType/OGC-OM/2.0/OM_Measurement"
 POLLUTANTS = "http://dd.eionet.europa.eu/vocabulary/aq/pollutant/"  # of the European Environment Agency
+# In that vocabulary; other quantities get a URN of our own.
 POLLUTANT_CODES = {"PM10": 5, "PM2.5": 6001, "NO2": 8, "NO": 38, "O3": 7, "CO": 10, "SO2": 1}
 ABOUT_THE_SENSOR = "a low-cost sensor, calibrated by scare"
 
 
 class AnswerError(Exception):
-    """The server took a request, and says that it is wrong."""
+    """The server answered that a request is wrong, so it is not sent again."""
 
 
 class SensorThingsSink:
@@ -120,7 +121,7 @@ class SensorThingsSink:
         }
 
     def _feature(self, name: str) -> dict[str, Any]:
-        """Return the place of an observation: by its id once it is known."""
+        """Return a reference to the FeatureOfInterest of this name, which is made if the server has none."""
         if name not in self._features:
             feature = {
                 "name": name,
@@ -130,11 +131,11 @@ class SensorThingsSink:
             }
             path = self._find("FeaturesOfInterest", name) or self._post("/FeaturesOfInterest", feature)
             self._features[name] = _id_of(path or "")
-        known = self._features[name]
-        return {"@iot.id": int(known) if known.isdecimal() else known.strip("'")}
+        identity = self._features[name]
+        return {"@iot.id": int(identity) if identity.isdecimal() else identity.strip("'")}
 
     def _find_datastream(self, device: str, model: str) -> str:
-        """Return the path of a Datastream, which is made if there is none, and its Thing with it."""
+        """Return the path of a device's Datastream; it is made, with its Thing, if the server has none."""
         name = f"{device}: {model}"
         if found := self._find("Datastreams", name):
             return found
@@ -180,7 +181,7 @@ class SensorThingsSink:
         return f"/{entities}({identity})" if isinstance(identity, int) else f"/{entities}({quote(repr(str(identity)))})"
 
     def _post(self, path: str, entity: Mapping[str, Any]) -> str | None:
-        """Create an entity and return its path; None if there is nothing at `path` any more."""
+        """Create an entity and return its path; None if the entity that `path` leads through was deleted."""
         status, location, _ = self._request("POST", path, json.dumps(entity, ensure_ascii=False).encode())
         if status == 404:
             return None
@@ -190,7 +191,7 @@ class SensorThingsSink:
         return f"/{match[1]}"
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, str, dict[str, Any]]:
-        """Send a request; returns status, Location and content. An `OSError` means that it is to be sent again."""
+        """Send a request and return status, Location and content; it may be sent again after an `OSError`."""
         if self._connection is None:
             kind = HTTPSConnection if self._root.scheme == "https" else HTTPConnection
             self._connection = kind(self._root.hostname or "", self._root.port, timeout=TIMEOUT_SECONDS)
