@@ -49,7 +49,7 @@ class Breakpoints:
 
 @dataclass(frozen=True)
 class AirIndex:
-    """An index with its categories and the breakpoints of its pollutants."""
+    """An index with its categories and the breakpoints of its pollutants; see the header of `air_index.toml`."""
 
     title: str
     as_of: date
@@ -83,7 +83,7 @@ def air_indices() -> Mapping[str, AirIndex]:
 
 
 def find_index(name: str, target: Channel) -> "IndexOf":
-    """The index of this name for what a calibrator measures; an error says what it is not for."""
+    """Return the index of this name for a calibrator's target; raises a UsageError if it is not for that quantity."""
     if name not in air_indices():
         raise UsageError(f"no index is called '{name}'{suggestion(name, air_indices())}")
     index, found = air_indices()[name], find_quantity(target.name)
@@ -106,7 +106,7 @@ class IndexOf:
     gain: float
 
     def value(self, concentration: float) -> int | None:
-        """The index of a concentration in the breakpoints' unit; None for an index of categories only, or beyond it.
+        """Return the index of a concentration in the breakpoints' unit; None for NaN, or if it has categories only.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
         >>> [pm25.value(one) for one in (0.0, 9.0, 35.4, 55.5, 125.4, 900.0)]
@@ -116,27 +116,28 @@ class IndexOf:
             return None
         place = self.place(concentration)
         low_index = self.index.values[place]
-        last = place == len(self.points.begins) - 1
+        # A category ends one below the next; only the last includes its end.
         high_index = self.index.values[place + 1] - (0 if place == len(self.index.categories) - 1 else 1)
         low = self.points.begins[place]
-        high = self.points.end or np.inf if last else self.points.begins[place + 1] - self.points.step
+        is_last = place == len(self.points.begins) - 1
+        high = self.points.end or np.inf if is_last else self.points.begins[place + 1] - self.points.step
         share = min(1.0, max(0.0, (self._truncate(concentration) - low) / (high - low)))
         return floor(low_index + share * (high_index - low_index) + 0.5)
 
     def place(self, concentration: float) -> int:
-        """The number of the category of a concentration."""
+        """Return the number of the category of a concentration, from 0."""
         truncated = self._truncate(concentration)
         return max(0, int(np.searchsorted(self.points.begins, truncated, side="right")) - 1)
 
     def probabilities(self, value: float, low: float, high: float, level: float) -> list[float]:
-        """The probability of each category, from an interval that contains the truth in a share `level` of cases.
+        """Return each category's probability, from an interval that contains the truth in a share `level` of cases.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
         >>> [round(one, 2) for one in pm25.probabilities(9.1, 5.0, 13.2, 0.9)[:3]]
         [0.5, 0.5, 0.0]
         """
         z = _half_width(level)
-        below, above = max(1e-9, (value - low) / z), max(1e-9, (high - value) / z)
+        below, above = max(1e-9, (value - low) / z), max(1e-9, (high - value) / z)  # standard deviations on either side
 
         def share_under(edge: float) -> float:
             return 0.5 * (1 + erf((edge - value) / (below if edge < value else above) / sqrt(2)))
@@ -145,7 +146,9 @@ class IndexOf:
         return [share_under(end) - share_under(begin) for begin, end in pairwise(edges)]
 
     def average(self, hours: np.ndarray, level: float = UNUSED_LEVEL) -> np.ndarray:
-        """Average hourly means of value, low and high [hours, 3], the newest last, NaN for none; NaN for too few.
+        """Average hourly means of value, low and high [hours, 3], the newest last, NaN for an hour without data.
+
+        NaN if too few hours have data. The values decide on the weights of hours; low and high get the same weights.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
         >>> pm25.average(np.array([[10.0, 8.0, 14.0]] * 11 + [[20.0, 16.0, 28.0]])).round(3)
@@ -165,9 +168,9 @@ class IndexOf:
         return (weights[:, None] * recent[known]).sum(axis=0) / weights.sum()
 
     def read(self, hours: np.ndarray, level: float) -> IndexReading | None:
-        """Read the index off hourly means of value, low and high [hours, 3], the newest last; None for too few.
+        """Read the index off hourly means of value, low and high [hours, 3], the newest last.
 
-        The interval contains the truth in a share `level` of cases.
+        None if too few hours have data. The interval contains the truth in a share `level` of cases.
         """
         value, low, high = self.average(self.gain * hours, level).tolist()
         if not isfinite(value):
@@ -180,7 +183,7 @@ class IndexOf:
 
     @property
     def hours(self) -> int:
-        """How many hours its average takes."""
+        """The number of hours that an average is made of."""
         return HOURS[self.points.averaging]
 
     def _truncate(self, concentration: float) -> float:
@@ -189,7 +192,7 @@ class IndexOf:
 
 
 def _half_width(level: float) -> float:
-    """The standard deviations on either side of the mean that hold a share of a normal distribution."""
+    """Return how many standard deviations on either side of the mean contain a share `level` of normal numbers."""
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
@@ -198,23 +201,24 @@ class HourlyIndex:
     """Hourly means of calibrated rows and their intervals, added up as rows come, and the index of each hour."""
 
     of: IndexOf
-    level: float
+    level: float  # of the intervals
     step_seconds: float
-    sums: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)  # by device and hour: sums and count
+    # By device and hour since 1970: sums of value, low and high, and the number of rows [4].
+    sums: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
 
     def add(self, rows: pl.DataFrame) -> None:
         """Add rows with device, time, calibrated, low and high; rows without a value count as missing."""
         hour = (pl.col(TIME).dt.epoch("s") // int(HOUR)).alias("hour")
         known = rows.filter(pl.col(CALIBRATED).is_not_null())
         sums = known.group_by(DEVICE, hour).agg(*(pl.col(name).fill_null(np.nan).sum() for name in COLUMNS), pl.len())
-        for device, number, *parts in sums.iter_rows():
-            own = self.sums.setdefault(device, {})
-            own[number] = own.get(number, np.zeros(4)) + np.array(parts, float)
+        for device, number, *new in sums.iter_rows():
+            hours = self.sums.setdefault(device, {})
+            hours[number] = hours.get(number, np.zeros(4)) + np.array(new, float)
 
     def table(self, every: int = 1) -> pl.DataFrame:
-        """A row for each device and hour with an average: concentration, interval, index, category, probabilities.
+        """Return a row for each device and hour with an average: concentration, interval, index and probabilities.
 
-        Of hours since 1970, only multiples of `every`.
+        Of the hours since 1970, only multiples of `every` are in it.
         """
         names = [f"p_{name.replace(' ', '_')}" for name in self.of.index.categories[: len(self.of.points.begins)]]
         numbers = ("concentration", LOW, HIGH)
@@ -230,7 +234,8 @@ class HourlyIndex:
         )
 
     def _rows(self, every: int) -> Iterator[tuple[object, ...]]:
-        expected = max(1.0, HOUR / self.step_seconds)
+        """Yield the cells of the table's rows."""
+        expected = max(1.0, HOUR / self.step_seconds)  # rows in an hour
         names = self.of.index.categories[: len(self.of.points.begins)]
         for device, hours in sorted(self.sums.items()):
             first, last = min(hours), max(hours)

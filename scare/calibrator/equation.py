@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
 
 MOST_TERMS = 8  # more channels make no equation that a person would type
-MOST_DEVICES = 10  # whose own equations are listed
+MOST_DEVICES = 10  # a calibrator of more devices has no list of their equations
 COLUMNS = "BCDEFGHI"  # of a spreadsheet: A is the time
 NEW_DEVICE = ""  # a name that no device has
 DIGITS = 5  # significant, of a printed number
@@ -68,7 +68,7 @@ class Equation:
         return found
 
     def _terms(self, names: Iterable[str]) -> list[tuple[float, str]]:
-        """Each slope with the name of its channel, and the intercept unless it is zero."""
+        """Return each slope with the name of its channel, and the intercept with an empty one unless it is zero."""
         return [*zip(self.slopes, names, strict=False), *([(self.intercept, "")] if self.intercept else [])]
 
 
@@ -94,6 +94,7 @@ def equations(calibrator: "Calibrator") -> dict[str, Equation]:
         for device in known
     }
     own = {device: equation for device, equation in own.items() if str(equation) != str(fleet)}
+    # The fleet's equation says nothing about a new device if it is that of one device, or if a new one must settle.
     return own if own and (len(known) == 1 or scaling.settle) else {**own, NEW_DEVICE: fleet}
 
 
@@ -113,8 +114,9 @@ def _equation(calibrator: "Calibrator", weights: np.ndarray, affine: Affine, eff
     intercept = float(target.center[0] + target.scale[0] * (bias[0] + effect.offset) - slopes @ affine.center)
     points: tuple[tuple[float, float], ...] = ()
     if len(weights) == 1:
-        usual = float(affine.center[0]), float(affine.center[0] + 2 * affine.scale[0])
-        points = tuple((reading, float(slopes[0]) * reading + intercept) for reading in usual)
+        # Any two points would do; these are readings that a person knows.
+        readings = float(affine.center[0]), float(affine.center[0] + 2 * affine.scale[0])
+        points = tuple((reading, float(slopes[0]) * reading + intercept) for reading in readings)
     return Equation(calibrator.target, inputs.channels, tuple(slopes.tolist()), intercept, points)
 
 

@@ -22,7 +22,7 @@ TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)
 LEAST_ROWS = 30
 OFTEN = 0.1  # share of the rows
 # A code is at least this far from the next value, as a share of the range of training, and appears this often.
-FAR, LEAST_REPEATS = 0.2, 3
+LEAST_GAP, LEAST_REPEATS = 0.2, 3
 
 
 def explain_mix_ups(inputs: Inputs, values: np.ndarray) -> list[str]:
@@ -85,18 +85,22 @@ def find_codes_beyond(inputs: Inputs, at: int, values: np.ndarray) -> list[float
     if inputs.training_range is None or len(distinct) < LEAST_ROWS:
         return []
     low, high = (limits[at] for limits in _extremes(inputs))
-    far = FAR * (high - low)
-    often = max(LEAST_REPEATS, len(values) / 1000)
+    least_gap = LEAST_GAP * (high - low)
+    least_repeats = max(LEAST_REPEATS, len(values) / 1000)
     # Index of an end, its distance from the next value, and whether it is beyond training.
     ends = (
         (0, distinct[1] - distinct[0], distinct[0] < low),
         (-1, distinct[-1] - distinct[-2], distinct[-1] > high),
     )
-    return [float(distinct[end]) for end, gap, is_beyond in ends if is_beyond and gap > far and counts[end] >= often]
+    return [
+        float(distinct[end])
+        for end, gap, is_beyond in ends
+        if is_beyond and gap > least_gap and counts[end] >= least_repeats
+    ]
 
 
 def _extremes(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest value of each channel in training, in its unit: two of [channels]."""
+    """Return the lowest and the highest value of each channel in training, in its unit: two arrays [channels]."""
     assert inputs.training_range is not None
     scaled = np.array(inputs.training_range.low), np.array(inputs.training_range.high)
     return inputs.scaling.fleet.invert(scaled[0]), inputs.scaling.fleet.invert(scaled[1])
@@ -110,6 +114,7 @@ def _distance(inputs: Inputs) -> Callable[[int, np.ndarray], float]:
     """
     assert inputs.training_range is not None
     whitening = np.array(inputs.training_range.whitening)
+    # The inverse of whiteningᵀ whitening is the covariance of scaled rows in training.
     spread = np.sqrt(np.diag(np.linalg.inv(whitening.T @ whitening))) * inputs.scaling.fleet.scale
     mean = inputs.scaling.fleet.invert(np.array(inputs.training_range.mean))
 
@@ -121,15 +126,15 @@ def _distance(inputs: Inputs) -> Callable[[int, np.ndarray], float]:
 
 
 def _guesses(inputs: Inputs, at: int, values: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
-    """Yield the values as they would be without each mistake, and the mistake."""
+    """Yield, for each possible mistake, the values as they would be without it, and its description."""
     channel = inputs.channels[at]
     unit = channel.unit or guess_unit(channel.name)
     quantity = find_quantity(channel.name)
     for other in units():
-        way = conversion(other, unit, quantity.molar_mass if quantity else None) if unit else None
-        if way and (way.gain, way.offset) != (1.0, 0.0):
+        rule = conversion(other, unit, quantity.molar_mass if quantity else None) if unit else None
+        if rule and (rule.gain, rule.offset) != (1.0, 0.0):
             yield (
-                way.gain * values + way.offset,
+                rule.gain * values + rule.offset,
                 f"seems to be in {display_unit(other)} instead of {display_unit(unit)}",
             )
     for factor in TOO_LARGE:

@@ -13,32 +13,33 @@ BEFORE, AFTER = 4, 4  # hours of a mean: four before the current one; it and thr
 LEAST_OF_MEAN, LEAST_SHARE = 6, 0.75  # hours of a mean, and share of the hours and of the means, that must be there
 LONGEST_GAP = 7  # hours
 RECENT = 3  # hours, one of which must be there
-SURROGATE = 0.85, 4.5  # slope and intercept [ppb] of an eight-hour mean over an hour's, where two weeks are not there
+SURROGATE = 0.85, 4.5  # slope and intercept [ppb] of the mean over the newest hour, where two weeks are not known
 REACH = 4  # hours on either side from which a missing one is filled
 HOURS = TWO_WEEKS + RECENT - 1
-RANK = 1e-12  # squared singular values below this share of the largest count as zero
+SMALLEST_SQUARE = 1e-12  # squared singular values below this share of the largest count as zero
 
 
 def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
-    """Return NowCast, low and high [3] of hourly means [hours, 3] in ppb, the newest last, NaN for none.
+    """Return NowCast, low and high [3] of hourly means of value, low and high [hours, 3] in ppb, the newest last.
 
-    `z` are the standard deviations of the interval's half-width. NaN if the last three hours are missing.
+    Hours without data are NaN; so is the result if the last three hours are. `z` is the half-width of the interval in
+    standard deviations.
     """
     known = np.flatnonzero(np.isfinite(hours[-RECENT:, 0]))
     if not len(known):
         return np.full(3, np.nan)
-    end = len(hours) - len(hours[-RECENT:]) + int(known[-1]) + 1
+    end = len(hours) - len(hours[-RECENT:]) + int(known[-1]) + 1  # after the newest hour with data
     recent = hours[max(0, end - TWO_WEEKS) : end]
-    value, error = _foretell(recent[:, 0])
-    near = recent[-BEFORE - AFTER :]
-    distances = np.abs(near[:, 1:] - near[:, :1])
+    value, error = _predict(recent[:, 0])
+    last_eight = recent[-BEFORE - AFTER :]
+    distances = np.abs(last_eight[:, 1:] - last_eight[:, :1])  # of low and of high from the value [8, 2]
     distances = distances[np.isfinite(distances).all(axis=1)]
     below, above = distances.mean(axis=0) if len(distances) else (np.nan, np.nan)
     return np.array([value, max(0.0, value - np.hypot(below, z * error)), value + np.hypot(above, z * error)])
 
 
-def _foretell(hours: np.ndarray) -> tuple[float, float]:
-    """Return the current eight-hour mean and its standard error of prediction, unknown (0) for the surrogate."""
+def _predict(hours: np.ndarray) -> tuple[float, float]:
+    """Predict the current eight-hour mean from hourly values [hours], and its standard error (0 for the surrogate)."""
     known = np.isfinite(hours)
     slope, intercept = SURROGATE
     surrogate = slope * float(hours[-1]) + intercept, 0.0
@@ -51,35 +52,43 @@ def _foretell(hours: np.ndarray) -> tuple[float, float]:
     usable = np.isfinite(means)
     if usable.mean() < LEAST_SHARE:
         return surrogate
-    centre, level = rows[usable].mean(axis=0), means[usable].mean()
-    apart, wanted = rows[usable] - centre, means[usable] - level
-    squares, axes = np.linalg.eigh(apart.T @ apart)
-    basis = axes[:, squares > RANK * squares[-1]] / np.sqrt(squares[squares > RANK * squares[-1]])
-    scores, newest = apart @ basis, (rows[-1] - centre) @ basis
-    weights = scores.T @ wanted
-    left = wanted - scores @ weights
-    variance = left @ left / (usable.sum() - FOUR_DAYS - 1)
+    mean_row, mean = rows[usable].mean(axis=0), means[usable].mean()
+    predictors, targets = rows[usable] - mean_row, means[usable] - mean
+    squares, axes = np.linalg.eigh(predictors.T @ predictors)
+    kept = squares > SMALLEST_SQUARE * squares[-1]
+    basis = axes[:, kept] / np.sqrt(squares[kept])  # makes the scores orthonormal
+    scores, newest = predictors @ basis, (rows[-1] - mean_row) @ basis
+    weights = scores.T @ targets
+    residuals = targets - scores @ weights
+    variance = residuals @ residuals / (usable.sum() - FOUR_DAYS - 1)
     leverage = 1 / usable.sum() + newest @ newest
-    return max(0.0, float(level + newest @ weights)), float(np.sqrt(variance * (1 + leverage)))
+    return max(0.0, float(mean + newest @ weights)), float(np.sqrt(variance * (1 + leverage)))
 
 
 def _means(hours: np.ndarray) -> np.ndarray:
-    """Return the mean of the eight hours around each [n]; NaN if some of them are not in it, or too few are known."""
+    """Return the mean of the eight hours around each hour [hours].
+
+    NaN if the eight reach beyond `hours`, or if too few of them are known.
+    """
     eight, known = np.ones(BEFORE + AFTER), np.isfinite(hours)
     counts, sums = (np.convolve(one, eight, "valid") for one in (known.astype(float), np.where(known, hours, 0.0)))
     means = np.full(len(hours), np.nan)
+    # Counts are whole numbers but for rounding.
     means[BEFORE : BEFORE + len(sums)] = np.where(counts > LEAST_OF_MEAN - 0.5, sums / np.maximum(counts, 1.0), np.nan)
     return means
 
 
 def _longest_gap(known: np.ndarray) -> int:
-    """Return the most missing hours in a row."""
+    """Return the length of the longest run of missing hours; `known` is bool [hours]."""
     edges = np.flatnonzero(np.concatenate(([True], known, [True])))
     return int(np.diff(edges).max()) - 1
 
 
 def _fill(hours: np.ndarray) -> np.ndarray:
-    """Replace missing hours by the weighted mean of those around them; the weight halves with every hour away."""
+    """Replace missing hours by the weighted mean of known ones nearby; the weight halves with each hour of distance.
+
+    The reach grows until there are two.
+    """
     filled, known = hours.copy(), np.isfinite(hours)
     for place in np.flatnonzero(~known).tolist():
         reach = REACH

@@ -107,9 +107,9 @@ def name_version(name: str, sha256: str) -> str:
 
 
 def describe_table(products: Mapping[str, tuple[str, "Calibrator"]]) -> dict[str, str]:
-    """Metadata of a table of results, as Parquet stores it: `products` are version and calibrator by device.
+    """Return the metadata of a table of results, for Parquet; `products` are version and calibrator by device.
 
-    A table in which one product calibrates every device has it under the device "*".
+    If one product calibrates every device, it is under the device "*".
     """
     described = {
         device: {

@@ -11,8 +11,8 @@ import numpy as np
 from scare.data.readings import Readings
 from scare.windowing.inputs import Inputs
 
-KEPT, MOST = 16, 4096  # rows of a device, of all devices
-FEWEST = 5  # different rows that must be found again, each of them equal
+ROWS_OF_DEVICE, ROWS_OF_ALL = 16, 4096  # most rows that are kept
+LEAST_ROWS = 5  # different rows that must be found again, each of them equal
 
 
 def keep_rows(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
@@ -23,14 +23,16 @@ def keep_rows(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
         own = [box for box in readings if box.device == device]
         rows = np.concatenate([np.column_stack([box.times, inputs.select(box)]) for box in own])
         rows = rows[np.isfinite(rows).all(axis=1)]
-        spread = np.linspace(0, len(rows) - 1, min(len(rows), KEPT, max(FEWEST, MOST // len(devices))))
-        rows = rows[np.rint(spread).astype(int)]
+        count = min(len(rows), ROWS_OF_DEVICE, max(LEAST_ROWS, ROWS_OF_ALL // len(devices)))
+        rows = rows[np.rint(np.linspace(0, len(rows) - 1, count)).astype(int)]
         kept.append(np.column_stack([np.full(len(rows), number), rows]))
     return np.concatenate(kept)
 
 
 def recognise(known: np.ndarray, times: np.ndarray, values: np.ndarray) -> int | None:
     """Find the number of the device whose rows these readings [n, channels] repeat; None without a unique match.
+
+    `known` are rows of `keep_rows`.
 
     >>> times, values = 60.0 * np.arange(5), np.arange(5.0)[:, None]
     >>> known = np.column_stack([np.full(5, 3), times, values])
@@ -46,6 +48,6 @@ def recognise(known: np.ndarray, times: np.ndarray, values: np.ndarray) -> int |
     found = []
     for number in np.unique(devices[same_time]).astype(int).tolist():
         own = same_time & (devices == number)
-        if equal[own].all() and len(np.unique(known_values[own], axis=0)) >= FEWEST:
+        if equal[own].all() and len(np.unique(known_values[own], axis=0)) >= LEAST_ROWS:
             found.append(number)
     return found[0] if len(found) == 1 else None

@@ -38,7 +38,7 @@ class Verdict:
     text: str
 
     def as_dict(self) -> dict[str, str]:
-        """For JSON."""
+        """Return the plain values, for JSON."""
         return asdict(self)
 
 

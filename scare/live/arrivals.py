@@ -22,7 +22,7 @@ from scare.live.fleet import Fleet
 from scare.live.messages import Reading
 
 MAX_AHEAD_SECONDS = 300.0  # how far a device's clock may be ahead of ours
-JUDGED = 50  # newest readings from which the clock is judged
+JUDGED = 50  # number of newest readings from which the clock is judged
 Acknowledge = Callable[[], object]
 
 
@@ -138,24 +138,24 @@ class ClockGuard:
 
     def __init__(self, capacity: int, trusts: bool = False) -> None:
         self._capacity, self._trusts = capacity, trusts
-        self._newest: deque[float] = deque(maxlen=JUDGED)  # seconds by which readings that state a time are ahead
+        self._seconds_ahead: deque[float] = deque(maxlen=JUDGED)  # of the newest readings that state a time
         self.kept_back: list[Delivery] = []
 
     @property
     def seconds_behind(self) -> float:
         """By how much most of the newest readings are ahead of this clock; 0 if they are not."""
-        ahead = sorted(self._newest)
+        ahead = sorted(self._seconds_ahead)
         median = ahead[(len(ahead) - 1) // 2] if ahead else 0.0
         return median if median > MAX_AHEAD_SECONDS else 0.0
 
     def is_ahead(self, reading: Reading, now: float) -> bool:
-        """Whether a reading's time cannot be right if `now` is."""
+        """Whether a reading's time is too far in the future, if this computer's clock (`now`, in seconds) is right."""
         return not self._trusts and reading.time > now + MAX_AHEAD_SECONDS
 
     def sort_out(self, deliveries: Sequence[Delivery], now: float) -> list[Delivery]:
-        """Return the deliveries to work on, those kept back until now included; the others are kept back."""
+        """Return the deliveries to process, among them those kept back so far; keep the others back."""
         for delivery in deliveries:
-            self._newest.extend(reading.time - now for reading in delivery.readings if reading.states_time)
+            self._seconds_ahead.extend(reading.time - now for reading in delivery.readings if reading.states_time)
         candidates = [*self.kept_back, *deliveries]
         self.kept_back = []
         if not self.seconds_behind or self._trusts:
@@ -198,11 +198,11 @@ class ReadingSorter:
 
     def add(self, reading: Reading, now: float) -> list[Reading]:
         """Add a reading that arrived `now`; return the readings whose turn it is."""
-        row = (reading.time, now, reading)
+        entry = (reading.time, now, reading)
         if reading.device in self._waiting:
-            insort(self._waiting[reading.device], row, key=lambda entry: entry[0])
+            insort(self._waiting[reading.device], entry, key=lambda waiting: waiting[0])
         else:
-            self._waiting[reading.device] = [row]
+            self._waiting[reading.device] = [entry]
         return list(self._release(reading.device))
 
     def release_due(self, now: float) -> list[Reading]:
@@ -241,8 +241,8 @@ class StepAverager:
     """Averages readings that come more often than the step of their device's calibrator, as `data.alignment` does.
 
     A mean over (t - step, t] has the time t. It is due when a later reading comes, or when the interval began `steps`
-    steps ago. Readings of other devices pass at once; the last gaps between a device's readings (`Fleet.gaps`) tell
-    which it is.
+    steps ago. Readings of a device that does not send more often than the step pass at once; the last gaps between its
+    readings (`Fleet.gaps`) tell.
     """
 
     def __init__(self, fleet: Fleet, steps: float) -> None:
@@ -265,7 +265,7 @@ class StepAverager:
         device = reading.device
         gaps = self._fleet.gaps(device)  # the shortest first
         step = self._fleet.calibrator(device).inputs.step_seconds
-        if not gaps or gaps[len(gaps) // 2] >= FINER * step:
+        if not gaps or gaps[len(gaps) // 2] >= FINER * step:  # the median gap
             return [*self._close(device), reading]
         end = ceil(reading.time / step) * step
         is_open = device in self._open
@@ -297,7 +297,7 @@ class StepAverager:
         names = [channel.name for channel in inputs.channels]
         rows = np.array([[reading.values.get(name, nan) for name in names] for reading in readings])
         usable, _ = usable_values(rows, inputs.channels)
-        # Of a device that sends when something changes, the longer gaps say how much to expect.
+        # The upper quartile of the gaps, because a device that sends when something changes has short ones, too.
         expected = expected_values(inputs.step_seconds, gaps[3 * len(gaps) // 4]) if gaps else 1
         enough = np.isfinite(usable).sum(axis=0) >= COMPLETENESS * max(expected, 1)
         sums = np.nansum(usable, axis=0) / np.maximum(np.isfinite(usable).sum(axis=0), 1)

@@ -381,7 +381,7 @@ def _history_key(inputs: Inputs) -> str:
 
 
 def _group_by_name(names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Return the indices at which each name occurs."""
+    """Return the indices [n] at which each name occurs."""
     places: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         places.setdefault(name, []).append(index)

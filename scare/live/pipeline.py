@@ -213,7 +213,7 @@ class ModelFiles:
         self.sites = read_sites(sites) if sites else Sites()
         self._versions = {name: _file_version(model.file) for name, model in models.items()}
         self.calibrators = {name: self._load(name) for name in models}
-        # the product version and the processing level of each
+        # Product version and processing level, by model.
         self.products = {name: self._describe(name, calibrator) for name, calibrator in self.calibrators.items()}
         self.indices = {
             name: index for name, calibrator in self.calibrators.items() if (index := self._index(name, calibrator))
@@ -313,8 +313,9 @@ class ModelFiles:
         step = self.calibrators[name].inputs.step_seconds if name else seconds
         if name is None or FINER * step <= seconds <= COARSER * step:
             return ""
-        does = self.rejects_finer(name) if seconds < step else self.rejects_coarser(name)
-        fate = "rejected" if does else f"averaged to {duration(step)}" if seconds < step else "calibrated as they are"
+        is_rejected = self.rejects_finer(name) if seconds < step else self.rejects_coarser(name)
+        accepted = f"averaged to {duration(step)}" if seconds < step else "calibrated as they are"
+        fate = "rejected" if is_rejected else accepted
         return f"{device} sends every {duration(round(seconds, 1))}: its readings are {fate} ('{name}')."
 
     def _check_channels(self, calibrator: Calibrator) -> Calibrator:
@@ -349,7 +350,8 @@ class Pipeline:
         self._sorter = ReadingSorter(self._last_time, limits.reorder_steps)
         self._averager = StepAverager(self._fleet, 1.0 + limits.reorder_steps)
         self._wrong_steps: dict[str, float] = {}  # seconds between readings of devices that are rejected for them
-        self._refused: dict[tuple[str, float], str] = {}  # why, of readings rejected since the last acknowledgements
+        # By device and time: why a reading was rejected, since deliveries were last acknowledged.
+        self._refused: dict[tuple[str, float], str] = {}
         self.on_readings: Callable[[Sequence[Reading]], object] = lambda readings: None
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
@@ -703,17 +705,17 @@ class Pipeline:
         for reading, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):
             model = fleet.model(reading.device)
             site = self._models.sites.at(reading.device, reading.time)
-            origin = self._models.products[model]
-            hourly = self._models.indices.get(model)
-            index = hourly.add(reading.device, reading.time, value, low, high) if hourly else None
-            raw = row[0].item()
+            version_and_level = self._models.products[model]
+            of_model = self._models.indices.get(model)
+            index = of_model.add(reading.device, reading.time, value, low, high) if of_model else None
+            calibrated_row = (row[0].item(), value, low, high, flags)  # channel 0 is the raw reading of the target
             yield Result(
-                reading.device, reading.time, raw, value, low, high, flags, model, watch, site, *origin, index=index
+                reading.device, reading.time, *calibrated_row, model, watch, site, *version_and_level, index=index
             )
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first few of some names, and how many more there are.
+    """Return the first `NAMED` names, and how many more there are.
 
     >>> _some(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'

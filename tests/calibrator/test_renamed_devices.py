@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare import Calibrator, Readings
-from scare.calibrator.renamed_devices import FEWEST, KEPT, MOST, keep_rows, recognise
+from scare.calibrator.renamed_devices import LEAST_ROWS, ROWS_OF_ALL, ROWS_OF_DEVICE, keep_rows, recognise
 from scare.errors import DataError
 from tests.calibrator.building import make_calibrator
 from tests.training.small_fits import make_readings
@@ -43,7 +43,7 @@ def test_the_parts_of_a_device_are_one_device() -> None:
     one, other = box("a", 1), box("b", 2)
     parts = [one.rows(one.times < one.times[100]), other, one.rows(one.times >= one.times[100])]
     known = keep_rows(INPUTS, parts)
-    assert np.bincount(known[:, 0].astype(int)).tolist() == [KEPT, KEPT]
+    assert np.bincount(known[:, 0].astype(int)).tolist() == [ROWS_OF_DEVICE, ROWS_OF_DEVICE]
     np.testing.assert_array_equal(known[known[:, 0] == 0], keep_rows(INPUTS, [one]))
 
 
@@ -59,7 +59,7 @@ def test_other_times_few_rows_and_readings_that_repeat_are_not_recognised() -> N
     one = box("a", 1)
     known = keep_rows(INPUTS, [one])
     assert recognise(known, one.times + 30.0, one.values) is None
-    few = one.times < known[FEWEST - 1, 1]
+    few = one.times < known[LEAST_ROWS - 1, 1]
     assert recognise(known, one.times[few], one.values[few]) is None
     dry = make_readings(np.zeros_like(one.values), one.values[:, 0], "a", channels=CHANNELS)
     assert found(keep_rows(INPUTS, [dry]), dry) is None
@@ -70,7 +70,7 @@ def test_two_names_of_one_device_are_not_told_apart() -> None:
 
 
 def test_a_large_fleet_keeps_fewer_rows_of_each() -> None:
-    assert len(keep_rows(INPUTS, [box(str(number), number, 30) for number in range(600)])) == 600 * (MOST // 600)
+    assert len(keep_rows(INPUTS, [box(str(number), number, 30) for number in range(600)])) == 600 * (ROWS_OF_ALL // 600)
 
 
 def test_a_file_keeps_them_and_rows_that_do_not_fit_are_refused(tmp_path: Path) -> None:
