@@ -212,10 +212,11 @@ class Firmware:
 
 def build(exported: CExport, board: Board, compiler: Compiler | None = None) -> Firmware:
     """Build the smallest program that uses a model (main.c), so that its size is about the model's."""
-    own = compiler or ZIG
-    flags = (*(board.flags if own.is_zig else ()), *FREESTANDING)
-    runtime = compile_each(exported.runtime, flags, [exported.runtime_headers], own)
-    return link([exported.source, HERE / "main.c", *runtime], board, exported.includes, exported.defines, compiler=own)
+    compiler = compiler or ZIG
+    flags = (*(board.flags if compiler.is_zig else ()), *FREESTANDING)
+    runtime = compile_each(exported.runtime, flags, [exported.runtime_headers], compiler)
+    sources = [exported.source, HERE / "main.c", *runtime]
+    return link(sources, board, exported.includes, exported.defines, compiler=compiler)
 
 
 def link(
@@ -231,14 +232,14 @@ def link(
     script = HERE / "link.ld"
     linking = [f"-Wl,-T,{script}", "-Wl,--gc-sections", "-Wl,-e,Reset_Handler"]
     linking += [f"-Wl,-u,{name}" for name in keep]
-    own = compiler or ZIG
-    more = [HERE / "start.c"]
-    if own.is_zig:
+    compiler = compiler or ZIG
+    all_sources = [*sources, HERE / "start.c"]
+    if compiler.is_zig:
         flags = (*board.flags, *flags)
-    else:
-        more.append(HERE / "memory.c")
+    else:  # -nostdlib leaves out memcpy and the like
+        all_sources.append(HERE / "memory.c")
     all_flags = (*flags, *FREESTANDING, *linking)
-    return Firmware(compile_once([*sources, *more], "firmware.elf", all_flags, includes, [script], own), board)
+    return Firmware(compile_once(all_sources, "firmware.elf", all_flags, includes, [script], compiler), board)
 
 
 class BuildError(RuntimeError):
@@ -273,8 +274,8 @@ def compile_once(
 ) -> Path:
     """Like `compile_c`, to a cached file `name`; the content of `other` files is part of the cache key."""
     headers = [header for folder in includes for header in sorted(folder.rglob("*.h"))]
-    own = () if compiler.is_zig else (*compiler.command, *compiler.flags, compiler.version)
-    digest = hashlib.sha256(repr((STANDARD, (*flags, *own))).encode())
+    of_compiler = () if compiler.is_zig else (*compiler.command, *compiler.flags, compiler.version)
+    digest = hashlib.sha256(repr((STANDARD, (*flags, *of_compiler))).encode())
     for path in (*sources, *headers, *other):
         digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
     out = cache_folder() / digest.hexdigest()[:32] / name
@@ -302,7 +303,7 @@ def library_name(stem: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Folder of cached builds: SCARE_CACHE or the system's cache folder; if it is not writable, a temporary one."""
+    """Return the folder of cached builds: SCARE_CACHE, else the system's; a temporary one if that is not writable."""
     home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
     usual = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
     folder = Path(os.environ.get("SCARE_CACHE") or usual)

@@ -74,7 +74,8 @@ CHUNK = 256  # windows computed at once
 TOOLS = ("ziglang", "unicorn")  # compiler and emulator, whose versions a certificate states
 # Flags that boards and NumPy both set.
 COMPARED_FLAGS = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.UNSETTLED | Flag.RESTART | Flag.OUTSIDE
-MEAN_OF_SD, MEAN_OF_TARGET = 0.1, 0.002  # bars on the mean of fixed point minus float32, as shares of two deviations
+# Limits on the mean of fixed point minus float32, as shares of its standard deviation and of the target's.
+MEAN_OF_SD, MEAN_OF_TARGET = 0.1, 0.002
 LIMIT_ROUNDING = 1e-5  # relative distance to a limit of OUTSIDE within which float32 may decide either way
 STATUSES = {OK: "ok", HISTORY: "history", MISSING: "missing", RANGE: "range", EARLY: "early", NOT_FINITE: "not_finite"}
 
@@ -273,8 +274,8 @@ class ParityCheck:
         reasons += self._bit_differences("Python", equal["host_python"]) if exact else self._distances(tolerance)
         comparable = self._comparable
         results = self.python.outputs.astype(float)
-        near = comparable & tolerance.met(results, self.differences)
-        strictly_near = comparable & tolerance.strict(results, self.differences)
+        within = comparable & tolerance.met(results, self.differences)
+        strictly_within = comparable & tolerance.strict(results, self.differences)
         absolute = _finite_max(self.differences[comparable & np.isin(self.kinds, USUAL)])
         largest = {
             "share": _finite_max(tolerance.shares(results, self.differences)[comparable]),
@@ -300,7 +301,7 @@ class ParityCheck:
             tokens,
             1 - int(mismatches.sum()) / tokens if tokens else 1.0,
             largest,
-            0 if exact else int((near & ~strictly_near).sum()),
+            0 if exact else int((within & ~strictly_within).sum()),
             tolerance.rounding,
             tuple(listed),
             tuple(reasons),
@@ -327,13 +328,15 @@ class ParityCheck:
                 f"codes of {count:,} of {tokens:,} tokens differ from Python's, more than one in {TOKENS:,};"
                 f" {self._first(np.flatnonzero(mismatches.any(axis=1)))}"
             )
-        near = tolerance.met(self.python.outputs.astype(float), self.differences)
-        far = np.flatnonzero(self._comparable & ~near)
-        if len(far):
-            yield f"{len(far):,} windows are farther from Python than {FLOAT32_TOLERANCE:g} allows; {self._first(far)}"
-        other = np.flatnonzero(np.isfinite(self.host.outputs) != np.isfinite(self.python.outputs))
-        if len(other):
-            yield f"{len(other):,} windows give a number in Python or in C, but not in both; {self._first(other)}"
+        within = tolerance.met(self.python.outputs.astype(float), self.differences)
+        off = np.flatnonzero(self._comparable & ~within)
+        if len(off):
+            yield f"{len(off):,} windows are farther from Python than {FLOAT32_TOLERANCE:g} allows; {self._first(off)}"
+        one_sided = np.flatnonzero(np.isfinite(self.host.outputs) != np.isfinite(self.python.outputs))
+        if len(one_sided):
+            yield (
+                f"{len(one_sided):,} windows give a number in Python or in C, but not in both; {self._first(one_sided)}"
+            )
 
     def _first(self, indices: np.ndarray) -> str:
         """End a report with the first of the windows that it is about."""
@@ -498,7 +501,7 @@ class _Verifier:
                 yield f"host and {name} give different intervals"
 
     def _flags_at(self, readings: Sequence[StreamRow], factor: float) -> np.ndarray:
-        """NumPy's flags [n] with the limits of OUTSIDE multiplied by a factor; zeros without a training range."""
+        """Return NumPy's flags [n] if limits of OUTSIDE are multiplied by a factor; zeros without a training range."""
         training_range = self.inputs.training_range
         if training_range is None:
             return np.zeros(len(readings), np.uint32)
@@ -541,7 +544,7 @@ class _Verifier:
         return np.concatenate(windows), np.concatenate(flags), np.array(centers)
 
     def _status(self, flag: Flag, row: np.ndarray) -> int:
-        """Status that `scare_calibrate` must return where NumPy sets this flag, unless the result is not finite."""
+        """Return the status that `scare_calibrate` must return where NumPy sets this flag, if the result is finite."""
         if flag & Flag.EARLY:
             return EARLY
         if flag & Flag.MISSING:
@@ -576,11 +579,11 @@ class _Verifier:
     def _first_channel(self, center: float) -> InputChannel:
         """Return how channel 0 is scaled, given its center after it moved (NaN: it did not move)."""
         channel = self.model.descriptor.channels[0]
-        near = float(np.float32(center))
-        return channel if np.isnan(center) else channel._replace(center=near, rest=center - near)
+        rounded = float(np.float32(center))
+        return channel if np.isnan(center) else channel._replace(center=rounded, rest=center - rounded)
 
     def _value(self, window: np.ndarray, choice: Choice, channel: InputChannel, newest: float) -> np.float32:
-        """Calibrated value of a window [1, …], rounded as in scare.c; `newest` is the newest reading of channel 0.
+        """Calibrate a window [1, …], with the rounding of scare.c; `newest` is the newest reading of channel 0.
 
         Lower bound, slope beyond the clamp, unit and floor follow `scare_calibrate`; NaN where it is not finite.
         """

@@ -138,12 +138,12 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
 
 
 def window_bytes(facts: Any) -> int:
-    """Size of a model's window in bytes."""
+    """Return the size of a model's window in bytes."""
     return int(facts.channels * (stride(facts) * 2 if facts.stride else facts.window * 4))
 
 
 def stride(facts: Any) -> int:
-    """Half-words from one channel of a fixed-point model's window to the next; older exports say 1."""
+    """Return the half-words from one channel of a fixed-point window to the next; older exports say 1 for `window`."""
     return int(facts.window if facts.stride == 1 else facts.stride)
 
 

@@ -28,14 +28,14 @@ class Instruction:
 
 
 class Processor(Protocol):
-    """What differs between families. `idle_code` stands for a `run` that sets its result to 0."""
+    """What differs between families: numbers of registers in Unicorn, and code."""
 
     program_counter: int
     stack_pointer: int
-    return_address: int  # the register
-    result: int
-    odd: int  # added to the addresses of code
-    idle_code: bytes
+    return_address: int
+    result: int  # the register of a function's result
+    odd: int  # bit that is set in addresses of code
+    idle_code: bytes  # of a `run` that sets its result to 0
 
     def engine(self) -> Any:
         """Make the emulator."""
@@ -78,8 +78,8 @@ class Arm:
     def place_arguments(self, arguments: Sequence[int | float]) -> tuple[dict[int, int], list[int]]:
         """Pass four words in registers and the rest on the stack."""
         is_float = [isinstance(argument, float) and self.hard_float for argument in arguments]
-        words = [word_of(argument) for argument, apart in zip(arguments, is_float, strict=True) if not apart]
-        floats = [word_of(argument) for argument, apart in zip(arguments, is_float, strict=True) if apart]
+        pairs = list(zip(map(word_of, arguments), is_float, strict=True))
+        words, floats = ([word for word, of_float in pairs if of_float == wanted] for wanted in (False, True))
         in_registers = {self.first_float + index: word for index, word in enumerate(floats)}
         return in_registers | {self.result + index: word for index, word in enumerate(words[:4])}, words[4:]
 

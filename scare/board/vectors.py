@@ -125,38 +125,38 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
-    # In steps. A difference of 32-bit clocks is signed, so no wait may exceed 2³¹ - 1 ms.
-    farthest = ((1 << 31) - 1) // descriptor.step_ms
-    gap, back = min(descriptor.checked + descriptor.hold + 3, farthest), -min(window + 2, farthest)
+    # Waits are in steps. A difference of 32-bit clocks is signed, so none may exceed 2³¹ - 1 ms.
+    longest = ((1 << 31) - 1) // descriptor.step_ms
+    gap, back = min(descriptor.checked + descriptor.hold + 3, longest), -min(window + 2, longest)
     bad = random.choice(WAITS, BAD, p=SHARES)
     ends = [(column, end) for column, channel in enumerate(descriptor.channels) for end in _range_ends(channel)]
     after_restart = clean + len(ends)
     settling = max(0, descriptor.settle - clean + CLEAN // 2)
-    before = np.full(settling, min(descriptor.hold + 2, farthest))
+    before = np.full(settling, min(descriptor.hold + 2, longest))
     waits = np.concatenate([before, np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
-    clean += settling
-    times += (1 << 32) - times[clean + BAD // 2]  # in the middle of the bad readings the clock wraps around
-    level = np.zeros(len(descriptor.channels))
+    first_bad = settling + clean
+    times += (1 << 32) - times[first_bad + BAD // 2]  # in the middle of the bad readings the clock wraps around
+    level = np.zeros(len(descriptor.channels))  # scaled mean of each channel
     level[[channel.channel for channel in descriptor.moving]] = UNLIKE_FLEET
-    usual = [
+    columns = [
         (channel.center + (random.normal(size=len(times)) + mean) / channel.inverse)
         .clip(*channel.valid)
         .astype(np.float32)
         for channel, mean in zip(descriptor.channels, level.tolist(), strict=True)
     ]
-    rows = np.stack(usual, axis=1)
-    spoilt = [
+    rows = np.stack(columns, axis=1)  # [readings, channels]
+    unusable = [
         (column, number)
         for column, channel in enumerate(descriptor.channels)
         for number in _bad_readings(descriptor, channel)
     ]
-    for row, which in enumerate(random.permutation(len(spoilt))[: BAD // SPOILT]):
-        column, number = spoilt[which]
-        rows[clean + SPOILT * row, column] = number
-    for row, (column, end) in enumerate(ends):
+    for turn, which in enumerate(random.permutation(len(unusable))[: BAD // SPOILT]):
+        column, number = unusable[which]
+        rows[first_bad + SPOILT * turn, column] = number
+    for place, (column, end) in enumerate(ends):  # in the last rows
         if abs(end) < LARGEST / 2:  # else the channel has no limit there
-            rows[row - len(ends), column] = end
+            rows[place - len(ends), column] = end
     restart = len(times) - after_restart
     return [StreamRow(int(times[i]), rows[i], i == restart) for i in range(len(times))]
 
@@ -179,9 +179,9 @@ def _valid_ends(calibrator: Calibrator) -> Iterator[np.ndarray]:
 
 
 def _range_ends(channel: InputChannel) -> np.ndarray:
-    """Readings at, just beyond and far beyond the limits of the training range, and at the ends of the valid range.
+    """Return readings [k] at, just beyond and far beyond the training range, and at the ends of the valid range.
 
-    In physical units, ascending.
+    They are in physical units, ascending.
     """
     limits = channel.center + channel.rest + np.array(channel.trained) / channel.inverse
     beyond = np.multiply.outer(BEYOND, [-1, 1]) * (limits[1] - limits[0])
@@ -189,7 +189,7 @@ def _range_ends(channel: InputChannel) -> np.ndarray:
 
 
 def _bad_readings(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:
-    """Readings that give no value: NaN, infinity, sentinels, and the numbers just outside the valid range."""
+    """Return readings [k] that give no value: NaN, infinity, sentinels, and numbers just outside the valid range."""
     low, high = map(np.float32, channel.valid)
     outside = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
     return np.array([np.nan, np.inf, -np.inf, *descriptor.absent, *outside], np.float32)

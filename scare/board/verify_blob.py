@@ -130,13 +130,13 @@ class _Models:
     def results(
         self, windows: np.ndarray, readings: list[StreamRow], advance: Callable[[], object]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The bits of all results on this computer and on the board: one row for each window and reading."""
+        """Return the bits of all results on this computer and on the board, each as `_bits` does."""
         self.runs = self.board.run(windows, advance)
         of_host = self.host.run(windows)[0]
         return _bits(of_host, self.host, readings), _bits(self.runs.outputs, self.board, readings)
 
     def cost(self) -> Cost:
-        """What it costs on the board."""
+        """Return what the model costs on the board."""
         pushes = self.board.push()
         deeper = max(0, int(self.runs.stack_bytes.max()) - pushes.run_stack_bytes)
         flash = self.board.firmware.image.flash_bytes
@@ -144,7 +144,10 @@ class _Models:
 
 
 def _bits(outputs: np.ndarray, model: StreamModel, readings: list[StreamRow]) -> np.ndarray:
-    """Results [n] and the answers to m readings as words [n + m, 5], in which every NaN is the same."""
+    """Return results [n] and the answers to m readings as words [n + m, 5], in which every NaN is the same.
+
+    An answer is status, flags, value, low and high; a result fills its row.
+    """
     answers: StreamAnswers = push_all(model, readings)
     numbers = (answers.values, answers.low, answers.high)
     of_readings = np.stack([answers.statuses, answers.flags, *map(_words, numbers)], axis=1)

@@ -180,9 +180,9 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
         )
     if len(ties) > max(1, max_code_mismatches(expected.tokens)):
         reasons.append(f"{len(ties):,} windows have other codes or branches, more than one in {TOKENS:,} tokens")
-    near = np.where(excused, 0.0, differences)
-    shares = near / np.maximum(expected.tolerances, np.finfo(float).tiny)
-    largest, share = (float(numbers.max(initial=0.0)) for numbers in (near, shares))
+    counted = np.where(excused, 0.0, differences)
+    shares = counted / np.maximum(expected.tolerances, np.finfo(float).tiny)
+    largest, share = (float(numbers.max(initial=0.0)) for numbers in (counted, shares))
     return Comparison(model, runtime, len(results), largest, share, tuple(map(int, ties)), tuple(reasons))
 
 

@@ -171,7 +171,7 @@ class VirtualModel:
         return self.machine.read(window, window_bytes(self.facts)), self.machine.read(scratch, self.facts.scratch_bytes)
 
     def _memory(self) -> tuple[int, int]:
-        """Addresses of the window and of scratch memory."""
+        """Return the addresses of the window and of scratch memory."""
         _, window, _, scratch = self.machine.words(self._calibration, CALIBRATION_WORDS)
         return window, scratch
 
@@ -247,21 +247,21 @@ class Machine:
         """Call a function by name or address; ints and floats are passed as C passes them."""
         import unicorn
 
-        engine, at = self._engine, self.processor
+        engine, registers, odd = self._engine, self.processor, self.processor.odd
         address = self.symbols[function] if isinstance(function, str) else function
         top = self.symbols["stack_top"]
         pointer = self._pass_arguments(arguments, top)
-        engine.reg_write(at.stack_pointer, pointer)
-        engine.reg_write(at.return_address, OUTSIDE | at.odd)
+        engine.reg_write(registers.stack_pointer, pointer)
+        engine.reg_write(registers.return_address, OUTSIDE | odd)
         self._edges["count"] = 0
         self._record.origin, self._record.origin_size, self._record.lowest = 0, 0, pointer
         self._record.left = MOST_BLOCKS
         self._fault = ""
         try:
-            engine.emu_start(address | at.odd, OUTSIDE)
+            engine.emu_start(address | odd, OUTSIDE)
         except unicorn.UcError as error:
             raise MachineError(self._explain(self._fault or str(error))) from error
-        if engine.reg_read(at.program_counter) != OUTSIDE:
+        if engine.reg_read(registers.program_counter) != OUTSIDE:
             raise MachineError(self._explain("it did not return"))
         return self._trace(pointer)
 
@@ -287,8 +287,8 @@ class Machine:
         return self.processor.decode(self.read(address, size), address)
 
     def function_at(self, address: int) -> str:
-        """Name of the function at an address."""
-        places = ((name, place & ~1, self.sizes[name]) for name, place in self.symbols.items())
+        """Return the name of the function at an address."""
+        places = ((name, place & ~1, self.sizes[name]) for name, place in self.symbols.items())  # & ~1: see `odd`
         return next((name for name, place, size in places if place <= address < place + size), "no function")
 
     def _load(self, image: Image) -> None:
@@ -320,7 +320,7 @@ class Machine:
             if uclib.uc_hook_add(self._engine._uch, ctypes.byref(handle), kind, target, data, *places):
                 raise MachineError("the emulator does not accept hooks")
 
-        add(unicorn.UC_HOOK_BLOCK, "enter_block", 1, 0)
+        add(unicorn.UC_HOOK_BLOCK, "enter_block", 1, 0)  # an empty range means everywhere
         for begin, end in code:
             for instruction in self.decode(begin, end - begin):
                 if instruction.lowers_stack:
@@ -381,7 +381,7 @@ class Cycles(NamedTuple):
     high: float
 
     def plus(self, other: Cycles, times: int = 1) -> Cycles:
-        """self + times × other."""
+        """Return self + times × other."""
         return Cycles(*(own + times * more for own, more in zip(self, other, strict=True)))
 
 
@@ -411,8 +411,8 @@ def cost(instruction: Instruction, before: Instruction | None) -> Cycles:
     if LOAD.match(instruction.name):
         return NEXT_LOAD if before and LOAD.match(before.name) else FIRST_LOAD
     found = next((cycles for pattern, cycles in COSTS if re.match(pattern, instruction.name)), ONE)
-    waits = before and FLOAT.match(before.name) and FLOAT.match(instruction.name) and before.writes & instruction.reads
-    return found.plus(STALL) if waits else found
+    both_float = before and FLOAT.match(before.name) and FLOAT.match(instruction.name)
+    return found.plus(STALL) if before and both_float and before.writes & instruction.reads else found
 
 
 class CycleModel:
@@ -436,9 +436,9 @@ class CycleModel:
         """
         key = (origin, origin_size, block, size)
         if key not in self._known:
-            falls = origin_size > 0 and origin + origin_size == block
-            before = self._machine.decode(origin, origin_size)[-1] if falls else None
-            total = Cycles(0, 0, 0) if falls or origin_size == 0 else REFILL
+            falls_through = origin_size > 0 and origin + origin_size == block
+            before = self._machine.decode(origin, origin_size)[-1] if falls_through else None
+            total = Cycles(0, 0, 0) if falls_through or origin_size == 0 else REFILL
             for instruction in self._machine.decode(block, size):
                 total = total.plus(cost(instruction, before))
                 before = instruction

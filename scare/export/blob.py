@@ -33,7 +33,7 @@ Part = tuple[int, int]  # bytes from the start of the file; number of elements
 
 @dataclass
 class _Writer:
-    """Parts one after the other, after a head that is written last; equal parts once."""
+    """Writes parts one after the other, equal ones once, behind a head that is filled in at the end."""
 
     content: bytearray = field(default_factory=lambda: bytearray(HEAD_BYTES))
     known: dict[bytes, int] = field(default_factory=dict)
@@ -106,11 +106,11 @@ class _Plan:
 
     def __init__(self, model: CModel, writer: _Writer) -> None:
         self.model, self.writer = model, writer
-        self.kernels: list[str] = []
-        self.periods, self.decided = (0, 0), 0
+        self.kernels: list[str] = []  # functions that are called; a kernel's number is its index
+        self.periods, self.decided = (0, 0), 0  # of the choice of a branch; pointer to the decision's result
         calls: tuple[CCall | Branch, ...] = model.program.calls
         before = [call for call in calls if isinstance(call, CCall)]
-        parts: list[Sequence[CCall]] = [before, (), (), ()]
+        parts: list[Sequence[CCall]] = [before, (), (), ()]  # before a branch, its decision, simple and deep branch
         match [call for call in calls if isinstance(call, Branch)]:
             case []:
                 pass
@@ -123,14 +123,14 @@ class _Plan:
         self.parts = [[word for call in part for word in self._words(call)] for part in parts]
 
     def pointer(self, value: CValue) -> int:
-        """The word that points to a value."""
+        """Return the word that points to a value."""
         place = self.model.layout.places[value.name]
         if place.offset % WORD:
             raise NotApplicableError(f"{value.name} does not begin on a word boundary, as a blob needs")
         return place.offset | (WINDOW if place.in_window else SCRATCH)
 
     def _words(self, call: CCall) -> list[int]:
-        """The kernel's number in this file, then a word for each argument."""
+        """Return the words of a call: the kernel's number in this file, then a word for each argument."""
         if call.function not in self.kernels:
             self.kernels.append(call.function)
         kinds = blob_kernels()[call.function].kinds
@@ -150,7 +150,7 @@ class _Plan:
 
 
 def inputs_checksum(model: CModel) -> int:
-    """A checksum of the channels in order and of the target, by which firmware refuses a file for other readings."""
+    """Return a checksum of channels and target, by which firmware refuses a file for other readings."""
     return crc32("\n".join([*model.labels, model.target]).encode())
 
 
@@ -166,14 +166,14 @@ def is_signed_by(content: bytes, public: bytes) -> bool:
 
 
 def unsigned(content: bytes) -> bytes:
-    """The file without its signature."""
+    """Return the file with zeros in place of its signature."""
     return content[:-SIGNATURE_BYTES] + bytes(SIGNATURE_BYTES)
 
 
 def check_blob(content: bytes, name: str) -> None:
-    """Raise `DataError` unless the file is whole."""
-    sound = len(content) >= HEAD_BYTES + TAIL_BYTES and content[:4] == MARK
-    if not sound or struct.unpack_from("<I", content, 4)[0] != len(content) - TAIL_BYTES:
+    """Raise `DataError` unless the file is complete and its checksum is right."""
+    has_head = len(content) >= HEAD_BYTES + TAIL_BYTES and content[:4] == MARK
+    if not has_head or struct.unpack_from("<I", content, 4)[0] != len(content) - TAIL_BYTES:
         raise DataError(f"{name} is not a blob of scare, or it is cut short; export it again")
     if crc32(content[:-TAIL_BYTES]) != struct.unpack_from("<I", content, len(content) - TAIL_BYTES)[0]:
         raise DataError(f"{name} is damaged: its checksum is wrong; export it again")

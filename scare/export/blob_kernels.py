@@ -23,13 +23,14 @@ from scare.kernels.c_extents import SIZES, TABLES, Code, Extents, Op, compile_fo
 
 HEADER = "scare_blob_kernels.h"
 PREFIX = "scare_"
-# Kinds of parameters, one byte each: a word, or a pointer with the logarithm of its numbers' size.
+# Kinds of parameters, one byte each. A word is a size, any 32 bits, a signed integer or a float.
 SIZE, WORD, SIGNED, REAL = range(4)
+# A pointer has these bits (OUTPUT: to the output; OVER: the output may lie on it), and log2 of its numbers' bytes.
 POINTER, OUTPUT, OVER = 0x80, 0x40, 0x20
 REACHES, HOLDS, END = 0x80, 0x90, 0xFF  # after a formula: a pointer reaches that far, or it is true; after the last one
 KINDS = {"uint32_t": SIZE, "int32_t": SIGNED, "float": REAL}
 RANGES = {SIZE: SIZES, WORD: range(1 << 32), SIGNED: range(-(1 << 31), 1 << 31), REAL: range(1)}
-MOST = 1 << 62  # magnitude that no formula reaches
+MAGNITUDE_LIMIT = 1 << 62  # no formula reaches it, so none exceeds 64 bits
 ARGUMENTS = {SIZE: "a[{}]", WORD: "a[{}]", SIGNED: "(int32_t)a[{}]", REAL: "real(a[{}])"}
 TEXT = """\
 /* Every kernel as scare_blob.c calls and checks it. Made by `python -m scare.export.blob_kernels`: do not edit. */
@@ -89,7 +90,7 @@ class BlobKernel:
 
 @cache
 def blob_kernels() -> Mapping[str, BlobKernel]:
-    """Every kernel by the name of its C function."""
+    """Return every kernel by the name of its C function."""
     return {
         function: make_kernel(function, parameters, _extents(function))
         for function, parameters in sorted(declared_functions().items())
@@ -97,6 +98,7 @@ def blob_kernels() -> Mapping[str, BlobKernel]:
 
 
 def _extents(function: str) -> Extents:
+    """Look up how far the pointers of a C function reach; the error says where to add that."""
     name = function.removeprefix(PREFIX)
     if name not in C_EXTENTS:
         raise NotApplicableError(
@@ -116,15 +118,17 @@ def make_kernel(function: str, parameters: tuple[Parameter, ...], extents: Exten
     formulas = [compile_formula(formula, names) for formula in (*extents.pointers.values(), *extents.where)]
     rules = tuple(map(Rule, formulas, [*pointers, *[None] * len(extents.where)]))
     for index, rule in enumerate(rules):
-        if largest_magnitude(rule.code, ranges) >= MOST:
+        if largest_magnitude(rule.code, ranges) >= MAGNITUDE_LIMIT:
             raise ValueError(f"{function}: a formula of C_EXTENTS may exceed 64 bits")
         tables = {code[1] for code in rule.code if code[0] in TABLES.values()}
+        # `kind & 3` is log2 of the bytes of a table's number: formulas read bytes and half-words only.
         if not tables <= set(pointers[:index]) or any(kinds[table] & 3 > 1 for table in tables):
             raise ValueError(f"{function}: a formula of C_EXTENTS reads a table that no formula before it has checked")
     return BlobKernel(function, parameters, kinds, rules)
 
 
 def _kind(parameter: Parameter, extents: Extents) -> int:
+    """Return the byte that says what a parameter is."""
     if parameter.is_pointer:
         size = BYTES[parameter.kind].bit_length() - 1
         return POINTER | OUTPUT * parameter.is_output | OVER * (parameter.name in extents.over) | size

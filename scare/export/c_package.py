@@ -204,7 +204,7 @@ def library_target(about: str, examples: tuple[str, ...], library: Library) -> T
 
 
 def _rust_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
-    """Placeholders of the templates for Rust: sizes, and the statuses and flags of scare.h as constants."""
+    """Return the placeholders of the templates for Rust: sizes, and statuses and flags of scare.h as constants."""
     flags = re.findall(r"SCARE_FLAG_(\w+) = 1 << (\d+)", runtime_sources()["scare.h"])
     reasons = list(enumerate(statuses().items()))[1:]
     ends = (f"    [{np.float32(low)!s}, {np.float32(high)!s}]," for low, high in compiled.reading_ranges)

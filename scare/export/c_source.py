@@ -178,7 +178,7 @@ class CModel:
 
     @property
     def state_bytes(self) -> int:
-        """`sizeof(scare)` on a 32-bit board."""
+        """`sizeof(scare)` on a 32-bit board: 14 words, and four more if it settles."""
         return WORD * (14 + 4 * self.settles)
 
     @property
@@ -216,9 +216,10 @@ class CModel:
         moving = len(self.descriptor.moving) * self.settles  # they store readings until they have settled
         widths = [WORD] * moving + [BYTES[self.program.kind]] * (self.program.channels - moving)
         kept = min(self.program.window, EXACT_ROWS)
-        whole = sum(self.program.window * width for width in widths)
+        exact = sum(self.program.window * width for width in widths)
+        # Older rows are a byte each; each channel has a lowest number and a step for them.
         short = sum(kept * width + self.program.window - kept + 2 * WORD for width in widths)
-        return BLOB_HEAD + self.real_bytes + 2 * WORD * moving + (min(whole, short) if rounded else whole) + WORD
+        return BLOB_HEAD + self.real_bytes + 2 * WORD * moving + (min(exact, short) if rounded else exact) + WORD
 
     @cached_property
     def identity(self) -> int:
@@ -332,10 +333,10 @@ def print_number(number: float | np.generic) -> str:
     if isinstance(number, int | np.integer):
         return "INT32_MIN" if number == -(2**31) else f"{number}{'u' if isinstance(number, np.uint32) else ''}"
     with np.errstate(over="ignore"):
-        near = float(np.float32(number))
-    if not np.isfinite(near):
+        rounded = float(np.float32(number))
+    if not np.isfinite(rounded):
         raise DataError(f"a number of the model is {number}; only finite ones can be exported")
-    return re.sub(r"\.?0*p", "p", near.hex()) + "f"
+    return re.sub(r"\.?0*p", "p", rounded.hex()) + "f"
 
 
 def distinct_names(texts: Iterable[str], taken: set[str]) -> list[str]:

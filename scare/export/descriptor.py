@@ -273,14 +273,14 @@ def _input_channel(channel: Channel, center: float, scale: float, quantum: float
 
     Readings that are not clamped must fit an int16_t window, which therefore narrows their valid range.
     """
-    near = _to_float32(center, f"the center of {channel.name}")
+    rounded = _to_float32(center, f"the center of {channel.name}")
     inverse = _to_float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
         raise DataError(f"the scale of {channel.name} does not fit into 32 bits")
     reach = FULL / quantum * scale if quantum and not clamped else inf
     low = _inward(max(channel.low, center - reach, -LARGEST), inf)
     valid = Range(low, _inward(min(channel.high, center + reach, LARGEST), -inf))
-    return InputChannel(valid, near, float(np.float32(center - near)), inverse, quantum)
+    return InputChannel(valid, rounded, float(np.float32(center - rounded)), inverse, quantum)
 
 
 def _with_training_range(

@@ -18,7 +18,7 @@ from scare.errors import DataError, UsageError
 
 PRIME = 2**255 - 19
 ORDER = 2**252 + 27742317777372353535851937790883648493
-D = -121665 * pow(121666, -1, PRIME) % PRIME
+D = -121665 * pow(121666, -1, PRIME) % PRIME  # of the curve -x² + y² = 1 + D x² y²
 ROOT_OF_MINUS_1 = pow(2, (PRIME - 1) // 4, PRIME)
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 Point = tuple[int, int, int, int]  # (x / z, y / z), z, and x y / z
@@ -34,7 +34,7 @@ def new_key() -> bytes:
 
 
 def public_key(key: bytes) -> bytes:
-    """The public key of a private one."""
+    """Return the public key of a private key."""
     return _encode(_times(_secret(key)[0], BASE))
 
 
@@ -61,7 +61,7 @@ def verify(signature: bytes, public: bytes, message: bytes) -> bool:
 
 
 def to_pem(key: bytes, kind: bytes) -> str:
-    """The text of a key file; `kind` is PRIVATE or PUBLIC.
+    """Return the text of a key file; `kind` is PRIVATE or PUBLIC.
 
     >>> print(to_pem(bytes(32), PUBLIC), end="")
     -----BEGIN PUBLIC KEY-----
@@ -107,7 +107,7 @@ def read_public_key(path: Path) -> bytes:
 
 
 def _read_key(path: Path) -> tuple[bytes, bytes]:
-    """Kind and key of a file."""
+    """Return the kind (PRIVATE or PUBLIC) and the key of a file."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii").split("\n")]
         content = base64.b64decode(
@@ -124,11 +124,12 @@ def _read_key(path: Path) -> tuple[bytes, bytes]:
 
 
 def _hash(*parts: bytes) -> int:
+    """Return SHA-512 of the parts as a factor: modulo the curve's order."""
     return int.from_bytes(sha512(b"".join(parts)).digest(), "little") % ORDER
 
 
 def _secret(key: bytes) -> tuple[int, bytes]:
-    """The factor of a private key, and the prefix for its nonces."""
+    """Return the factor of a private key, and the prefix for its nonces (section 5.1.5, which fixes five bits)."""
     digest = sha512(key).digest()
     return int.from_bytes(digest[:32], "little") & ~(1 << 255) & ~7 | 1 << 254, digest[32:]
 
@@ -142,6 +143,7 @@ def _add(a: Point, b: Point) -> Point:
 
 
 def _times(factor: int, point: Point) -> Point:
+    """Multiply a point by a factor, by doubling and adding."""
     result = ZERO
     while factor:
         result = _add(result, point) if factor & 1 else result
@@ -150,16 +152,18 @@ def _times(factor: int, point: Point) -> Point:
 
 
 def _encode(point: Point) -> bytes:
+    """Encode a point: y, and in the highest bit whether x is odd (section 5.1.2)."""
     inverse = pow(point[2], -1, PRIME)
     x, y = point[0] * inverse % PRIME, point[1] * inverse % PRIME
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
 def _decode(content: bytes) -> Point | None:
-    """The point of its encoding; None if there is none (section 5.1.3)."""
-    both = int.from_bytes(content, "little")
-    y, odd = both & ~(1 << 255), both >> 255
+    """Decode a point; None if there is none with this encoding (section 5.1.3)."""
+    number = int.from_bytes(content, "little")
+    y, odd = number & ~(1 << 255), number >> 255
     u, v = (y * y - 1) % PRIME, (D * y * y + 1) % PRIME
+    # x = √(u / v), which may have to be multiplied by √-1.
     x = u * pow(v, 3, PRIME) * pow(u * pow(v, 7, PRIME), (PRIME - 5) // 8, PRIME) % PRIME
     if v * x * x % PRIME == -u % PRIME:
         x = x * ROOT_OF_MINUS_1 % PRIME

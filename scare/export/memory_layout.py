@@ -94,13 +94,13 @@ def least_bytes(blocks: Sequence[Block]) -> int:
 
     def alive(index: int) -> int:
         """Count the bytes alive at a call, without those that its output may share with its inputs."""
-        now = {block.name: block for block in blocks if block.first <= index <= block.last}
+        living = {block.name: block for block in blocks if block.first <= index <= block.last}
         shared = (
-            max((min(block.size, now[name].size - start) for name, start in block.over.items()), default=0)
-            for block in now.values()
+            max((min(block.size, living[name].size - start) for name, start in block.over.items()), default=0)
+            for block in living.values()
             if block.first == index
         )
-        return sum(block.size for block in now.values()) - sum(shared)
+        return sum(block.size for block in living.values()) - sum(shared)
 
     return max((alive(block.first) for block in blocks), default=0)
 
@@ -129,7 +129,7 @@ def _owner(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
 
 
 def _reusable_inputs(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
-    """Blocks whose memory the output of a call may reuse, with its offset in them: inputs that are not read again.
+    """Return the inputs of a call whose memory its output may reuse, and its offset in them: they are not read again.
 
     The output must be new at this call, and each input must be read by it only once.
     """

@@ -149,7 +149,7 @@ def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
 
 
 def _unscaled_limits(descriptor: Descriptor) -> dict[str, Any]:
-    """Training limits, with those of results in the target's unit, because `run` returns values in it."""
+    """Return the training limits; those of results are in the target's unit, because `run` returns values in it."""
     scale, center, training = descriptor.target_scale, descriptor.target_center, descriptor.training
     if not training.whitening:
         return {}
@@ -161,7 +161,7 @@ def _indent(lines: list[str]) -> list[str]:
 
 
 def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
-    """Placeholders of the MicroPython templates."""
+    """Return the placeholders of the MicroPython templates."""
     labels, target = [to_ascii(label) for label in compiled.labels], compiled.calibrator.target
     meanings = list(statuses().items())[: len(scare_live.MEANINGS)]
     ends, settle = compiled.reading_ranges, compiled.descriptor.settle
@@ -194,7 +194,10 @@ def _package_json(compiled: Compiled) -> str:
 
 
 def _store_bytes(plan: Plan, descriptor: Descriptor) -> int:
-    """Bytes that `scare_store.store` makes: head, checksum, doubles, a byte for each checked row, window, readings."""
+    """Return how many bytes `scare_store.store` makes.
+
+    They are head, checksum, doubles, a byte for each checked row, the window, and readings of channels that move.
+    """
     moving = len(descriptor.moving)
     doubles = 1 + 3 * plan.channels + 2 * moving
     return scare_store.HEAD + 4 + 8 * doubles + descriptor.checked + 4 * plan.window * (plan.channels + moving)

@@ -329,24 +329,24 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
     Stored are those that would otherwise be computed more often than they have elements. Goes from the result back to
     the input, because how often a tensor is computed depends on its readers.
     """
-    # Elements that each reader of a tensor takes in total, by the tensor's id.
+    # How many elements each reader of a tensor takes in total, by the tensor's id.
     reads = defaultdict[int, list[int]](list)
     stored, arrays = set[int](), set[int]()
     reads[id(result)].append(1)
     for tensor in reversed(in_order(result)):
-        mine = reads[id(tensor)]
+        by_reader = reads[id(tensor)]
         if tensor.operation in (INPUT, CONSTANT):
             continue
         if tensor.operation in (*CALLS, "concatenate"):
             arrays.add(id(tensor))
-        once = len(mine) == 1 and mine[0] <= size(tensor)
-        if id(tensor) in arrays or not (once or tensor.operation in VIEWS):
+        is_read_once = len(by_reader) == 1 and by_reader[0] <= size(tensor)
+        if id(tensor) in arrays or not (is_read_once or tensor.operation in VIEWS):
             stored.add(id(tensor))
         if tensor.operation in CALLS:
             arrays |= {id(unshaped(part)) for part in tensor.inputs}
         if tensor.operation == "reshape" and split_axes(tensor.shape, unshaped(tensor).shape) is None:
             arrays.add(id(unshaped(tensor)))
-        for times in [size(tensor)] if id(tensor) in stored else mine:
+        for times in [size(tensor)] if id(tensor) in stored else by_reader:
             for part, factor in zip(tensor.inputs, _reads_per_element(tensor), strict=True):
                 reads[id(part)].append(times * factor)
     return stored, arrays

@@ -193,7 +193,7 @@ def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 
 def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, str]:
-    """SHA-256 of the files that `scare verify` runs, and of the golden vectors, by path relative to `scare.json`."""
+    """Return SHA-256 of the files that `scare verify` runs and of golden vectors, by path relative to `scare.json`."""
     folders = {PurePosixPath(artefact.model).parent}
     if artefact.runtime:
         folders.add(PurePosixPath(artefact.runtime))

@@ -32,21 +32,21 @@ def make_self_test(plan: Plan, quanta: Sequence[float]) -> SelfTest:
 
 def seeded_window(seed: int, plan: Plan, quanta: Sequence[float]) -> np.ndarray:
     """Make the scaled window [window, channels] of a seed: a random walk that keeps returning to zero."""
-    numbers, at = np.empty((plan.window, plan.channels), np.float32), 0
+    numbers, walk = np.empty((plan.window, plan.channels), np.float32), 0
     for row in range(plan.window):
         for channel in range(plan.channels):
-            seed = (seed * 1664525 + 1013904223) % 2**32
-            at += (seed >> 16) - 32768 - int(at / DECAY)
-            if quanta:  # as integers, of which every division rounds towards zero
-                steps = int(int(at / 256) * int(quanta[channel]) / 256)
+            seed = (seed * 1664525 + 1013904223) % 2**32  # a linear congruential generator (Numerical Recipes)
+            walk += (seed >> 16) - 32768 - int(walk / DECAY)
+            if quanta:  # walk · quantum / UNIT in integers, as in C: every division rounds towards zero
+                steps = int(int(walk / 256) * int(quanta[channel]) / 256)
                 numbers[row, channel] = np.float32(np.clip(steps, -FULL, FULL)) / np.float32(quanta[channel])
             else:
-                numbers[row, channel] = at / UNIT
+                numbers[row, channel] = walk / UNIT
     return numbers
 
 
 def _stable_results(plan: Plan, quanta: Sequence[float], rounding: float) -> Iterator[tuple[int, float]]:
-    """Seeds with their results, without those that are not finite or depend on rounding, such as ties of a hash."""
+    """Yield seeds with their results, without those that are not finite or depend on rounding, such as hash ties."""
     precise_plan = plan if quanta else plan.astype(np.float64)
     for seed in range(1, MOST_SEEDS):
         window = seeded_window(seed, plan, quanta)[None]

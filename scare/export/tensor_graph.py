@@ -79,12 +79,12 @@ def batch_alike(product: Tensor) -> Tensor:
     """Compute a and b of a product a bᵀ as one batch if they differ only in constants; leave other tensors."""
     if product.operation != "matmul" or product.inputs[1].operation != "permute":
         return product
-    first, turned = product.inputs
-    both = _Batch().combine((first, turned.inputs[0]))
-    if both is None or both.shape != (2, *first.shape):
+    a, transposed = product.inputs
+    batch = _Batch().combine((a, transposed.inputs[0]))
+    if batch is None or batch.shape != (2, *a.shape):
         return product
-    one, other = (Tensor(MEMBER, (both,), first.shape, {"at": at}) for at in (0, 1))
-    return replace(product, inputs=(one, replace(turned, inputs=(other,))))
+    first, second = (Tensor(MEMBER, (batch,), a.shape, {"at": at}) for at in (0, 1))
+    return replace(product, inputs=(first, replace(transposed, inputs=(second,))))
 
 
 @dataclass(frozen=True)

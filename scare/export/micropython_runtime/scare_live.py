@@ -67,9 +67,9 @@ class Stream:
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
         self._slow = float(len(self.channels))  # mean of the squared distances to training
-        most = PAST_ROWS * self.spike_share
+        spike_factor = PAST_ROWS * self.spike_share
         # Of each channel: last reading, largest change that is no spike, rows until it counts as stuck.
-        self._past = [[nan, most / channel[4], 0] for channel in self.channels]
+        self._past = [[nan, spike_factor / channel[4], 0] for channel in self.channels]
 
     def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
         """Calibrate a reading: value (NaN unless the status is `OK`) and status; arguments as in `calibrate`."""
@@ -88,7 +88,7 @@ class Stream:
         return value, low, high, self._flags | REASONS[status], status
 
     def _push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
-        """Take a reading into the window and calibrate it: value and status; sets bits of `_flags`."""
+        """Take a reading into the window, calibrate it and set bits of `_flags`; return value and status."""
         if len(reading) != len(self.channels):
             raise ValueError("a reading has one number for each channel")
         if self._timed and self._goes_back(now_ms):
@@ -198,9 +198,9 @@ class Stream:
         """
         distance, at, outside = 0.0, 0, False  # at: where a row of `whitening` begins
         for line, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
-            total, cut = self.whitening[at], min(max(row[line], low), high)
-            outside = outside or cut != row[line]
-            row[line] = cut
+            total, clipped = self.whitening[at], min(max(row[line], low), high)
+            outside = outside or clipped != row[line]
+            row[line] = clipped
             for index in range(line + 1):
                 total += self.whitening[at + 1 + index] * row[index]
             distance += total * total
@@ -211,15 +211,15 @@ class Stream:
     def _look_back(self, numbers: "array[float]") -> None:
         """Flag a channel that has not changed for long (stuck) or changed much more than usual (spike).
 
-        The largest change that is no spike, `most`, is a decaying mean of changes times the factor of a spike.
+        The largest change that is no spike is a decaying mean of changes times the factor of a spike.
         """
         for number, past, floor in zip(numbers, self._past, self.spike_floors):  # noqa: B905
-            last, most, left = past
+            last, largest, left = past
             change = abs(number - last)
             left = self.stuck_rows if change != 0.0 else left - 1
-            self._flags |= (STUCK if left <= 0 else 0) | (SPIKE if change > most else 0)
-            used = change if change < most else most
-            past[:] = number, floor + most * (1.0 - 1.0 / PAST_ROWS) + used * self.spike_share, left
+            self._flags |= (STUCK if left <= 0 else 0) | (SPIKE if change > largest else 0)
+            used = change if change < largest else largest
+            past[:] = number, floor + largest * (1.0 - 1.0 / PAST_ROWS) + used * self.spike_share, left
 
     def _surround(self, value: float) -> "tuple[float, float]":
         """Look up the prediction interval of a value."""

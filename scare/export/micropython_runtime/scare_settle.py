@@ -23,6 +23,7 @@ class SettlingStream(Stream):
 
     def __init__(self, past: bool = False) -> None:
         """With `past`, stuck readings and spikes are flagged too."""
+        # Readings so far, and of each moving channel a sum in two parts, later its center.
         self.settled, self.pairs = 0, [(0.0, 0.0)] * len(self.moving)
         self._flags = 0
         super().__init__(past)
@@ -44,6 +45,7 @@ class SettlingStream(Stream):
             self._remember(rows, self._readings[len(self._readings) - len(self.moving) :])
 
     def _take(self, numbers: "array[float]") -> float:
+        """Like `Stream._take`; first adds the reading to the sums, which become centers with the last of them."""
         if self.settled < self.settle:
             reading = array("f", [numbers[channel] for channel, _, _ in self.moving])
             for index, (channel, _, _) in enumerate(self.moving):
@@ -71,9 +73,10 @@ class SettlingStream(Stream):
         self._rows = stored
 
     def _move(self) -> None:
-        """Turn sums into centers, and scale the rows of the window again with them."""
+        """Turn sums into centers (center + weight · sum, all in two parts), and scale the window's rows with them."""
         for index, (channel, weight, rest) in enumerate(self.moving):
             _, _, center, center_rest, _, _, _, _, _ = self.channels[channel]
+            # Readings were summed as differences to `center`; those to the exact center are `center_rest` less.
             high, low = add(self.pairs[index], -center_rest * self.settle)
             moved = add((center, center_rest), high * weight)
             self.pairs[index] = add(moved, high * rest + low * weight)
@@ -86,6 +89,7 @@ class SettlingStream(Stream):
                 self._rows[len(self.channels) * row + channel] = min(max(scaled, low), high)
 
     def _use_centers(self) -> None:
+        """Put `pairs`, which are centers now, in place of the centers of moving channels."""
         channels = list(self.channels)
         for (channel, _, _), pair in zip(self.moving, self.pairs):  # noqa: B905 (MicroPython's zip is never strict)
             channels[channel] = channels[channel][:2] + tuple(pair) + channels[channel][4:]  # type: ignore[assignment]
@@ -93,8 +97,8 @@ class SettlingStream(Stream):
 
 
 def add(pair: "tuple[float, float]", number: float) -> "tuple[float, float]":
-    """Add a number to a sum in two parts: the second one keeps what the first cuts off."""
+    """Add a number to a sum in two parts: the second one keeps what rounding cuts off the first."""
     high, low = pair
     total = high + number
-    other = total - high
-    return total, low + ((high - (total - other)) + (number - other))
+    added = total - high  # the number, as far as the total has it
+    return total, low + ((high - (total - added)) + (number - added))

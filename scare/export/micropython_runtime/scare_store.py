@@ -20,8 +20,9 @@ def store(stream: Stream, clock_ms: int) -> bytes:
 
     `clock_ms` is now, on a clock that counts on while the board is off and does not wrap. `calibrate` takes the same.
     """
-    ahead = (clock_ms - stream._last_ms) & CLOCK
-    last_ms = clock_ms - (ahead if ahead <= CLOCK // 2 else ahead - CLOCK - 1)
+    # The time of the last reading on the longer clock, from the difference of 32-bit clocks, which is signed.
+    since = (clock_ms - stream._last_ms) & CLOCK
+    last_ms = clock_ms - (since if since <= CLOCK // 2 else since - CLOCK - 1)
     settled, pairs, readings = _settling(stream)
     flags = TIMED * stream._timed + FILLED * stream._filled + DEEP * stream._deep
     head = [stream.identity, last_ms & CLOCK, last_ms >> 32, flags, stream._age, stream._unbroken, stream._next]
@@ -70,7 +71,7 @@ def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
 
 
 def _settling(stream: Stream) -> "tuple[int, list[tuple[float, float]], array[float]]":
-    """How far a new device has settled, its sums or centers, its readings; 0 and nothing for every other device."""
+    """Return how far a new device has settled, its sums or centers, and its readings; 0 and nothing for any other."""
     return getattr(stream, "settled", 0), getattr(stream, "pairs", []), getattr(stream, "_readings", array("f"))
 
 
