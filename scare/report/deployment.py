@@ -58,7 +58,7 @@ class Deployment:
 
 
 def kind_of(name: str) -> str:
-    """How a fact is typed into a form: text, number, date or list.
+    """Return how a fact is typed into a form: text, number, date or list.
 
     >>> kind_of("latitude"), kind_of("begin"), kind_of("photos"), kind_of("place")
     ('number', 'date', 'list', 'text')

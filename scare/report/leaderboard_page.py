@@ -109,6 +109,7 @@ def _mean(ratios: Sequence[float]) -> float:
 
 
 def _lead(board: Leaderboard) -> str:
+    """Return the first paragraph: how much was scored, and what a ratio is."""
     sets = {task.facts.set for task in board.tasks}
     rows = sum(task.rows for task in board.tasks)
     return f"{plural(len(board.tasks), 'task')} of {plural(len(sets), 'set')}, {rows:,} rows. {ABOUT}"

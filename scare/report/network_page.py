@@ -11,11 +11,13 @@ from scare import __version__
 from scare.data.quantities import display_unit
 from scare.report.blocks import Block, Note, ReportTable, number, render
 from scare.report.page import style
+from scare.upkeep.network.graph import DOUBTFUL_WEIGHT
 
 WIDTH, MARGIN = 640.0, 36.0
 LEAST_DEGREES = 0.002  # of latitude: a network at one site gets a map, too
-FAR = 1.25  # times the fleet's median uncertainty, up or down: another colour
-GOOD, USUAL, BAD = "#6a994e", "#e9c46a", "#d1495b"
+COLOUR_RATIO = 1.25  # an uncertainty this many times the fleet's median, or less by as much, has another colour
+LOW_COLOUR, USUAL_COLOUR, HIGH_COLOUR = "#6a994e", "#e9c46a", "#d1495b"
+BESIDE = 7  # px between two marks that would lie on each other
 MOST_LABELS = 60  # marks on a map that are still named
 NO_PATH = "no path to a reference: the fleet's mean"
 
@@ -115,25 +117,25 @@ def _row(box: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, float, float, float]], float]:
-    """Return marks, lines between the ends of encounters that count, and the height of the map."""
+    """Return marks, a line (x, y, x, y) for each pair with an encounter that counts, and the height of the map [px]."""
     shown = [one for one in (*network["references"], *network["boxes"]) if one["latitude"] is not None]
     if not shown:
         return [], [], 0.0
-    norths, easts = ([one[name] for one in shown] for name in ("latitude", "longitude"))
-    narrow = cos(radians(sum(norths) / len(norths)))
-    tall = max(max(norths) - min(norths), LEAST_DEGREES)
-    wide = max((max(easts) - min(easts)) * narrow, LEAST_DEGREES)
-    scale = (WIDTH - 2 * MARGIN) / max(wide, tall)
+    latitudes, longitudes = ([one[name] for one in shown] for name in ("latitude", "longitude"))
+    shrinkage = cos(radians(sum(latitudes) / len(latitudes)))  # of a degree of longitude, compared with latitude
+    tall = max(max(latitudes) - min(latitudes), LEAST_DEGREES)
+    wide = max((max(longitudes) - min(longitudes)) * shrinkage, LEAST_DEGREES)
+    scale = (WIDTH - 2 * MARGIN) / max(wide, tall)  # px in a degree of latitude
     height = tall * scale + 2 * MARGIN
-    middle = (max(easts) + min(easts)) / 2
+    middle = (max(longitudes) + min(longitudes)) / 2
 
     places = {}
-    crowds: dict[tuple[float, float], int] = {}
+    marks_at: dict[tuple[float, float], int] = {}  # number of marks at a place, less one
     for one in shown:
-        x = WIDTH / 2 + (one["longitude"] - middle) * narrow * scale
-        y = MARGIN + (max(norths) - one["latitude"]) * scale
-        crowd = crowds[round(x), round(y)] = crowds.get((round(x), round(y)), -1) + 1
-        places[one.get("device", one.get("name"))] = (x + 7 * crowd, y)  # side by side, one next to the other
+        x = WIDTH / 2 + (one["longitude"] - middle) * shrinkage * scale
+        y = MARGIN + (max(latitudes) - one["latitude"]) * scale
+        before = marks_at[round(x), round(y)] = marks_at.get((round(x), round(y)), -1) + 1
+        places[one.get("device", one.get("name"))] = (x + BESIDE * before, y)
     ordered = sorted(box["uncertainty"] for box in network["boxes"])
     usual = ordered[len(ordered) // 2] if ordered else 1.0
     marks = [
@@ -144,7 +146,8 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
     for box in network["boxes"]:
         if box["device"] in places:
             relative = box["uncertainty"] / usual if usual else 1.0
-            colour = GOOD if relative < 1 / FAR else USUAL if relative <= FAR else BAD
+            near_usual = USUAL_COLOUR if relative <= COLOUR_RATIO else HIGH_COLOUR
+            colour = LOW_COLOUR if relative < 1 / COLOUR_RATIO else near_usual
             words = (
                 f"{box['device']}: ±{number(box['uncertainty'])}, {describe_age(box['age_days'])}, {describe_path(box)}"
             )
@@ -152,6 +155,6 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
     pairs = {
         (one["box"], one["other"])
         for one in network["encounters"]
-        if one["weight"] >= 0.2 and one["box"] in places and one["other"] in places
+        if one["weight"] >= DOUBTFUL_WEIGHT and one["box"] in places and one["other"] in places
     }
     return marks, [(*places[a], *places[b]) for a, b in sorted(pairs)], height

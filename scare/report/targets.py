@@ -49,7 +49,7 @@ def precision(run: Run) -> list[Block | Drawing]:
 
 
 def targets(run: Run) -> list[Block | Drawing]:
-    """All sets of targets that apply, each with its tables and notes; or why there is none."""
+    """Show all sets of targets that apply, each with its tables and notes; or say why there is none."""
     blocks: list[Block | Drawing] = []
     lines = [describe_targets(one) for one in run.card.assessments]
     common = [line for line in lines[0] if len(lines) > 1 and all(line in own for own in lines)] if lines else []
@@ -103,7 +103,7 @@ def bounds_table(one: Assessment) -> ReportTable:
 
 
 def _single_device_measures(one: Assessment) -> list[str]:
-    """The measures of a single device that some class bounds."""
+    """Return the measures of a single device that some class bounds."""
     return [name for name in one.measures if name not in OF_SEVERAL]
 
 
@@ -112,7 +112,7 @@ def _averages(one: Assessment) -> str:
 
 
 def class_label(reached: str, one: Assessment) -> str:
-    """The class that was reached; of a set with a single one, whether all is within its bounds."""
+    """Name the class that was reached; of a set with a single class, say whether all is within its bounds."""
     if len(one.classes) > 1:
         return "no class" if reached == BELOW_ALL else reached
     return "outside" if reached == BELOW_ALL else "within"
@@ -185,7 +185,7 @@ def _about_uncertainty(one: Assessment) -> list[str]:
 
 
 def _second_hand(one: Assessment, before: str = "") -> str:
-    """The mark beside numbers that were not read in the document itself; after `before`, the reason, too."""
+    """Return the mark beside numbers that were not read in the document itself, with the reason if after `before`."""
     if not one.second_hand:
         return ""
     return f"{before}second-hand, {one.second_hand}" if before else " (second-hand)"

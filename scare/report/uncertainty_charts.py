@@ -78,13 +78,13 @@ def ticks(end: float, start: float = 0.0) -> list[float]:
 
 
 def uncertainty_drawings(one: Assessment) -> list[Drawing]:
-    """Both drawings of an assessment by expanded uncertainty; none for other sets, or without a device."""
+    """Return both drawings of an assessment by expanded uncertainty; none for other sets, or without a device."""
     drawn = [device for device in one.devices if device.curve is not None][:SHOWN]
     return [_curve_drawing(one, drawn), _target_diagram(one, drawn)] if drawn and one.limit else []
 
 
 def _curve_drawing(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
-    """Relative expanded uncertainty over the reference, with the limits of the classes."""
+    """Draw the relative expanded uncertainty over the reference, with the limits of the classes."""
     assert one.limit is not None
     bounds, top = _classes_in_sight(one, devices)
     end = max(device.curve.x[-1] for device in devices if device.curve)
@@ -117,10 +117,10 @@ def _curve_drawing(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
     for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
         curve = device.curve
         assert curve is not None
-        inside = [place(x, share) for x, share in zip(curve.x, curve.uncertainty, strict=True) if share <= top]
-        if inside:
-            drawing.curve(inside, dash)
-            ends[letter] = inside[-1]
+        visible = [place(x, share) for x, share in zip(curve.x, curve.uncertainty, strict=True) if share <= top]
+        if visible:
+            drawing.curve(visible, dash)
+            ends[letter] = visible[-1]
         if len(devices) == 1:  # the intervals of several would cover each other
             for edge in (curve.low, curve.high):
                 pairs = zip(curve.x, edge, strict=False)
@@ -130,7 +130,7 @@ def _curve_drawing(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
 
 
 def _target_diagram(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
-    """Relative bias against the relative random part, a circle for each class, a dot at the limit."""
+    """Draw the relative bias against the relative random part, with a circle for each class and a dot at the limit."""
     bounds, top = _classes_in_sight(one, devices)
     scale = (HEIGHT - MARGIN) / 2 / top
     drawing = Drawing(
@@ -166,12 +166,12 @@ def _target_diagram(one: Assessment, devices: Sequence[TargetResult]) -> Drawing
 
 
 def _class_limits(one: Assessment) -> dict[str, float]:
-    """The largest expanded uncertainty of each class."""
+    """Return the largest expanded uncertainty of each class."""
     return {name: bounds["uncertainty"][1] for name, bounds in one.classes.items() if "uncertainty" in bounds}
 
 
 def _classes_in_sight(one: Assessment, devices: Sequence[TargetResult]) -> tuple[dict[str, float], float]:
-    """The limits of the classes up to the first that holds all devices, and the end of the axes."""
+    """Return the limits of the classes up to the first that holds all devices, and the end of the axes, as shares."""
     limits = _class_limits(one)
     largest = max(device.values.get("uncertainty") or 0.0 for device in devices)
     shown: dict[str, float] = {}
@@ -183,7 +183,7 @@ def _classes_in_sight(one: Assessment, devices: Sequence[TargetResult]) -> tuple
 
 
 def _at_limit(curve: Curve, limit: float) -> tuple[float, float]:
-    """Random part and bias at the point of the curve that is nearest to the limit value."""
+    """Return random part and bias at the point of the curve that is nearest to the limit value."""
     index = min(range(len(curve.x)), key=lambda place: abs(curve.x[place] - limit))
     return curve.random[index], curve.bias[index]
 

@@ -29,7 +29,7 @@ def dew_point(temperature: np.ndarray, humidity: np.ndarray) -> np.ndarray:
 
 
 def weather_drawings(run: Run) -> list[Drawing]:
-    """A drawing for each of temperature, humidity and dew point that the run holds."""
+    """Return a drawing for each of temperature, humidity and dew point that the run holds."""
     scored = pool([one.scored for one in run.series], "all")
     if not len(scored) or not np.isfinite(scored.reference).any():
         return []
@@ -46,15 +46,17 @@ def weather_drawings(run: Run) -> list[Drawing]:
 
 
 def _draw(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawing | None:
+    """Draw the ratio [rows] over a condition's values [rows], in bins; None if too few rows have both."""
     known = np.isfinite(values) & np.isfinite(ratio)
     if known.sum() < FEW_ROWS or np.ptp(values[known]) == 0:
         return None
     edges = round_edges(*np.percentile(values[known], CENTRAL).tolist())
-    place_of = np.clip(np.searchsorted(edges, values[known], side="right") - 1, 0, len(edges) - 2)
+    bin_of_row = np.clip(np.searchsorted(edges, values[known], side="right") - 1, 0, len(edges) - 2)
     first, last = float(edges[0]), float(edges[-1])
-    bins = [ratio[known][place_of == index] for index in range(len(edges) - 1)]
-    quartiles = [np.percentile(own, [25, 50, 75]).tolist() if len(own) >= FEW_ROWS else None for own in bins]
-    top = max([LEAST_TOP, *(one[1] * HEADROOM for one in quartiles if one)])
+    bins = [ratio[known][bin_of_row == index] for index in range(len(edges) - 1)]
+    # Of each bin the quartiles, the second of which is the median; None for too few rows.
+    quartiles = [np.percentile(rows, [25, 50, 75]).tolist() if len(rows) >= FEW_ROWS else None for rows in bins]
+    top = max([LEAST_TOP, *(quartile[1] * HEADROOM for quartile in quartiles if quartile)])
 
     def place(x: float, share: float) -> tuple[float, float]:
         across = MARGIN + (WIDTH - 2 * MARGIN) * (x - first) / (last - first)

@@ -316,13 +316,13 @@ class _Grader:
 
 @dataclass(frozen=True)
 class _Measurer:
-    """How measures are computed from a sample, or from all of its resamples at once; `end` is that of the curve."""
+    """How measures are computed from a sample, or from all of its resamples at once."""
 
     grader: _Grader
-    ratio: float
-    by_level: bool
-    u_between: float
-    end: float
+    ratio: float  # of the variances of errors in a Deming regression
+    by_level: bool  # whether the spread depends on the reference
+    u_between: float  # u(bs,s)
+    end: float  # of the curve, in the unit of the target
 
     def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
         """Compute each measure, one value a sample, and the curve; of resamples only the interval of the curve."""
@@ -344,7 +344,7 @@ class _Measurer:
 
 
 def _curve(grid: np.ndarray, relative: np.ndarray, random: np.ndarray, bias: np.ndarray) -> Curve:
-    """Make the curve of a sample [k], or the interval of resamples [draws, k]."""
+    """Make the curve of a sample from its points [k], or the interval of the curve from resamples [draws, k]."""
     if relative.ndim == 1:
         return Curve(*(tuple(numbers.tolist()) for numbers in (grid, relative, random, bias)))
     low, high = np.nanpercentile(relative, LEVEL, axis=0).tolist()

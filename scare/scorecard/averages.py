@@ -66,7 +66,7 @@ class Averaging:
         return _means(times, columns, HOUR * self.hours, step_seconds, self.completeness)
 
     def capture(self, series: DeviceSeries) -> float | None:
-        """The share of the periods from first to last row that have an average of calibrated values; None if unknown.
+        """Return the share of whole periods between first and last row that have an average; None if unknown.
 
         A row that was used in training counts, too: this is about the device, not about its accuracy.
         """
@@ -74,15 +74,14 @@ class Averaging:
             return None
         period, known = HOUR * self.hours, np.isfinite(series.calibrated)
         numbers, _ = self.average(series.times[known], series.calibrated[None, known], series.step_seconds)
-        periods = (series.times[-1] + series.step_seconds) // period - -(-series.times[0] // period)
-        inside = (numbers * period >= series.times[0]) & (
-            (numbers + 1) * period <= series.times[-1] + series.step_seconds
-        )
-        return float(inside.sum() / periods) if periods > 0 else None
+        begin, end = series.times[0], series.times[-1] + series.step_seconds
+        periods = end // period - -(-begin // period)  # the second is rounded up
+        is_whole = (numbers * period >= begin) & ((numbers + 1) * period <= end)
+        return float(is_whole.sum() / periods) if periods > 0 else None
 
 
 def uptime(series: DeviceSeries) -> float | None:
-    """The share of the readings expected from first to last row that the device delivered; None for a single row."""
+    """Return the share of the readings expected from first to last row that arrived; None for a single row."""
     if not series.step_seconds:
         return None
     expected = (series.times[-1] - series.times[0]) / series.step_seconds + 1
@@ -100,7 +99,10 @@ def common_periods(averages: Sequence[Averages]) -> np.ndarray:
 def _means(
     times: np.ndarray, columns: np.ndarray, period: float, step_seconds: float, completeness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Average over periods [s] that have enough rows; none if the rows are further apart than a period."""
+    """Average `columns` [k, rows] over periods [s] that have enough rows: numbers of periods [n] and means [k, n].
+
+    There is none if the rows are further apart than a period.
+    """
     if step_seconds > TOO_COARSE * period:
         return np.empty(0), np.empty((len(columns), 0))
     numbers, place, counts = np.unique(times // period, return_inverse=True, return_counts=True)

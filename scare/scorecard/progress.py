@@ -24,18 +24,19 @@ from scare.scorecard.targets import TargetSet
 
 DAY = 86400.0  # s
 FIRST_ORIGIN, GROWTH = 2, 1.25  # days of the first fit, and how much longer each next one is
-RECENT = 3  # fits to less than this part of the days so far do not count
+RECENT_SHARE = 3  # only fits to at least the days so far divided by this count
 SPREAD = 0.45  # standard deviation of log error between successive periods of one co-location (benchmarks/progress.py)
-NORMAL_80 = 1.2816  # of an 80 % interval
-PENALTY, OWN_PENALTY = 0.01, 1e-4  # of ridge, on standardised channels
-WEEK, FEWEST_DAYS = 7, 7
+NORMAL_80 = 1.2816  # standard deviations on either side that hold 80 % of normal numbers
+PENALTY, OWN_PENALTY = 0.01, 1e-4  # of ridge, on standardised channels: of all, and of the one to calibrate
+WEEK, FEWEST_DAYS = 7, 7  # days; with fewer days a co-location always goes on
 UNKNOWN_DAYS = 28  # to stay if nothing is known about the deployment
 GAIN = 0.05  # a smaller relative gain by another week is not worth it
 COVERED, ENOUGH_HOURS = 0.9, 1.0  # share of the deployment's hours to be seen; hours that make a bin seen
 CAPTURED = 0.75  # share of hours with sensor and reference
 BINS, JOINT_BINS = 10, 4  # of each channel's range in deployment; with several channels jointly
 FEW_HOURS = 48  # of a device, below which nothing is fitted
-Predict = Callable[[np.ndarray], np.ndarray]
+Predict = Callable[[np.ndarray], np.ndarray]  # from values [n, channels] to estimates [n]
+LearningCurve = Sequence[tuple[int, float, int]]  # by fit: days of training, sum of squared errors after, hours after
 
 
 @dataclass(frozen=True)
@@ -124,14 +125,14 @@ def assess_progress(
     family = min(known, key=lambda name: known[name]) if known else ""
     curve = curves[family] if family else []
     error = known.get(family)
-    half = NORMAL_80 * sqrt(SPREAD**2 + forward_scatter(curve, int(days)) ** 2)
-    ahead = error_in_a_week(curve, error, days)
+    half_width = NORMAL_80 * sqrt(SPREAD**2 + forward_scatter(curve, int(days)) ** 2)  # of the log error
+    in_a_week = error_in_a_week(curve, error, days)
     conditions = _conditions(hours, channels, deployment or {})
-    found = _grade(runs.get(family, []), reference, sets, reference_uncertainty)
-    missing = (*_describe_missing(conditions), *_describe_limits(found))
-    stop, more, reason = _advise(days, min(1.0, capture), error, ahead, conditions)
-    raw = [one.values[:, 0] - one.reference for one in hours]
-    same = bool(channels[0].unit) and channels[0].unit == reference.unit
+    assessments = _grade(runs.get(family, []), reference, sets, reference_uncertainty)
+    missing = (*_describe_missing(conditions), *_describe_limits(assessments))
+    stop, more_days, reason = _advise(days, min(1.0, capture), error, in_a_week, conditions)
+    raw_errors = np.concatenate([one.values[:, 0] - one.reference for one in hours])
+    is_same_unit = bool(channels[0].unit) and channels[0].unit == reference.unit
     return CoLocationProgress(
         days=days,
         capture=min(1.0, capture),
@@ -139,16 +140,16 @@ def assess_progress(
         hours=total,
         family=family,
         error=error,
-        low=None if error is None else error * exp(-half),
-        high=None if error is None else error * exp(half),
-        raw_error=float(np.sqrt(np.mean(np.concatenate(raw) ** 2))) if same else None,
+        low=None if error is None else error * exp(-half_width),
+        high=None if error is None else error * exp(half_width),
+        raw_error=float(np.sqrt(np.mean(raw_errors**2))) if is_same_unit else None,
         curve=tuple((origin, sqrt(squares / count)) for origin, squares, count in curve),
-        in_a_week=ahead,
+        in_a_week=in_a_week,
         conditions=conditions,
-        assessments=found,
+        assessments=assessments,
         missing=missing,
         stop=stop,
-        go_on_days=more,
+        go_on_days=more_days,
         reason=reason,
     )
 
@@ -156,19 +157,20 @@ def assess_progress(
 # --- Families in closed form, fitted forward ---
 
 
-def _own(scaled: np.ndarray) -> np.ndarray:
+def _first_channel(scaled: np.ndarray) -> np.ndarray:
     return scaled[:, :1]
 
 
-def _all(scaled: np.ndarray) -> np.ndarray:
+def _all_channels(scaled: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def _products(scaled: np.ndarray) -> np.ndarray:
+def _with_products(scaled: np.ndarray) -> np.ndarray:
     return np.hstack([scaled, scaled[:, :1] * scaled[:, 1:]])
 
 
-FAMILIES = {"line": _own, "linear regression": _all, "interactions": _products}
+# By name: the function from scaled channels [n, channels] to the predictors of the regression [n, k].
+FAMILIES = {"line": _first_channel, "linear regression": _all_channels, "interactions": _with_products}
 
 
 def is_usable(family: str, channels: Sequence[Channel]) -> bool:
@@ -205,12 +207,12 @@ class _Run:
     """Forward validation of one device and family: squares of errors and counts by origin, and estimates [n]."""
 
     hours: Hours
-    errors: tuple[tuple[int, float, int], ...]  # days of training, sum of squares, hours
+    errors: LearningCurve
     estimates: np.ndarray  # of each hour by the newest fit before its day, NaN before the first
 
 
 def _origins(days: int) -> list[int]:
-    """The days of training at which forward validation fits, for a co-location of so many days."""
+    """Return after how many days forward validation fits, for a co-location of so many days."""
     steps = int(log(max(days, 2) / FIRST_ORIGIN) / log(GROWTH)) + 1 if days >= FIRST_ORIGIN else 0
     origins = {round(FIRST_ORIGIN * GROWTH**step) for step in range(steps)}
     return sorted(origin for origin in origins if origin < days)
@@ -233,7 +235,7 @@ def run_forward(hours: Hours, family: Callable[[np.ndarray], np.ndarray]) -> _Ru
 
 
 def pool_devices(runs: Sequence[_Run]) -> list[tuple[int, float, int]]:
-    """Add up devices: days of training, sum of squares, hours, by origin."""
+    """Return the learning curve of all devices together."""
     origins = sorted({origin for run in runs for origin, _, _ in run.errors})
     pooled = []
     for wanted in origins:
@@ -242,37 +244,36 @@ def pool_devices(runs: Sequence[_Run]) -> list[tuple[int, float, int]]:
     return pooled
 
 
-def _recent(curve: Sequence[tuple[int, float, int]], days: int) -> list[tuple[int, float, int]]:
-    return [one for one in curve if one[0] >= days / RECENT] or list(curve[-1:])
+def _recent(curve: LearningCurve, days: int) -> LearningCurve:
+    return [fit for fit in curve if fit[0] >= days / RECENT_SHARE] or curve[-1:]
 
 
-def recent_error(curve: Sequence[tuple[int, float, int]], days: int) -> float | None:
-    """Pooled error of the fits to at least a third of the days so far."""
+def recent_error(curve: LearningCurve, days: int) -> float | None:
+    """Return the pooled error of the fits to at least a third of the days so far; None if there is no fit."""
     recent = _recent(curve, days)
-    count = sum(one[2] for one in recent)
-    return sqrt(sum(one[1] for one in recent) / count) if count else None
+    total = sum(count for _, _, count in recent)
+    return sqrt(sum(squares for _, squares, _ in recent) / total) if total else None
 
 
-def forward_scatter(curve: Sequence[tuple[int, float, int]], days: int) -> float:
-    """Standard deviation of the log errors of the recent fits."""
+def forward_scatter(curve: LearningCurve, days: int) -> float:
+    """Return the standard deviation of the log errors of the recent fits."""
     logs = [0.5 * log(max(squares / count, 1e-300)) for _, squares, count in _recent(curve, days)]
     return float(np.std(logs)) if len(logs) > 1 else 0.0
 
 
-def error_in_a_week(curve: Sequence[tuple[int, float, int]], error: float | None, days: float) -> float | None:
-    """Expected error after another week, by the learning curve MSE = a + b / days, which never rises."""
+def error_in_a_week(curve: LearningCurve, error: float | None, days: float) -> float | None:
+    """Return the error to expect after another week, by a fit of MSE = a + b / days, which never rises."""
     if error is None or len(curve) < 3:
         return None
-    origins = np.array([one[0] for one in curve], float)
-    squares = np.array([one[1] / one[2] for one in curve])
-    weights = np.sqrt(np.array([one[2] for one in curve], float))
-    inverse = 1 / origins
-    mean_x, mean_y = np.average(inverse, weights=weights), np.average(squares, weights=weights)
-    spread = np.average((inverse - mean_x) ** 2, weights=weights)
-    slope = max(0.0, float(np.average((inverse - mean_x) * (squares - mean_y), weights=weights) / spread))
-    slope = min(slope, mean_y / mean_x)
-    at = [mean_y + slope * (1 / day - mean_x) for day in (days, days + WEEK)]
-    return error * sqrt(at[1] / at[0]) if at[0] > 0 else error
+    inverse_days = 1 / np.array([origin for origin, _, _ in curve], float)
+    mean_squares = np.array([squares / count for _, squares, count in curve])
+    weights = np.sqrt(np.array([count for _, _, count in curve], float))
+    mean_x, mean_y = np.average(inverse_days, weights=weights), np.average(mean_squares, weights=weights)
+    spread = np.average((inverse_days - mean_x) ** 2, weights=weights)
+    slope = max(0.0, float(np.average((inverse_days - mean_x) * (mean_squares - mean_y), weights=weights) / spread))
+    slope = min(slope, mean_y / mean_x)  # so that a is not negative
+    now, later = (mean_y + slope * (1 / day - mean_x) for day in (days, days + WEEK))
+    return error * sqrt(later / now) if now > 0 else error
 
 
 def _grade(
@@ -312,35 +313,37 @@ def _conditions(
     hours: Sequence[Hours], channels: Sequence[Channel], deployment: Mapping[str, np.ndarray]
 ) -> tuple[Condition, ...]:
     """Compare the co-location's hours with those of the deployment, by channel and jointly."""
-    seen = np.concatenate([one.values for one in hours])
+    values = np.concatenate([one.values for one in hours])  # [hours of all devices, channels]
     names = [channel.name for channel in channels if len(deployment.get(channel.name, ())) > 0]
     column = {channel.name: index for index, channel in enumerate(channels)}
-    found, places = [], []
+    found: list[Condition] = []
+    # By channel: the bin of each hour of the deployment and of the co-location, and which of the former are known.
+    to_come, seen, known = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for name in names:
-        wanted, had = deployment[name], seen[:, column[name]]
-        known = wanted[np.isfinite(wanted)]
-        edges = np.linspace(known.min(), known.max(), BINS + 1)
-        share_of_bin = np.histogram(known, edges)[0] / len(known)
+        wanted, had = deployment[name], values[:, column[name]]
+        finite = wanted[np.isfinite(wanted)]
+        edges = np.linspace(finite.min(), finite.max(), BINS + 1)
+        share_of_bin = np.histogram(finite, edges)[0] / len(finite)
         is_seen = np.histogram(had, edges)[0] / len(hours) >= ENOUGH_HOURS
-        gaps = zip(pairwise(edges.tolist()), share_of_bin.tolist(), is_seen.tolist(), strict=True)
-        missing = tuple((low, high, share) for (low, high), share, was in gaps if share > 0 and not was)
+        bins = zip(pairwise(edges.tolist()), share_of_bin.tolist(), is_seen.tolist(), strict=True)
+        missing = tuple((low, high, share) for (low, high), share, was_seen in bins if share > 0 and not was_seen)
         found.append(Condition(name, float(share_of_bin[is_seen].sum()), _merge(missing)))
-        inner = np.quantile(known, np.linspace(0, 1, JOINT_BINS + 1)[1:-1])
-        places.append((np.searchsorted(inner, wanted), np.searchsorted(inner, had), np.isfinite(wanted)))
-    if len(places) > 1 and len({len(one[0]) for one in places}) == 1:
-        powers = JOINT_BINS ** np.arange(len(places))
-        rows = np.all([one[2] for one in places], axis=0)
-        wanted_cells = sum(power * one[0] for power, one in zip(powers, places, strict=True))[rows]  # type: ignore[index]
-        cells, counts = np.unique(
-            sum(power * one[1] for power, one in zip(powers, places, strict=True)), return_counts=True
-        )
-        enough = cells[counts / len(hours) >= ENOUGH_HOURS]
-        found.append(Condition(f"{', '.join(names)} jointly", float(np.isin(wanted_cells, enough).mean())))
+        inner_edges = np.quantile(finite, np.linspace(0, 1, JOINT_BINS + 1)[1:-1])
+        to_come.append(np.searchsorted(inner_edges, wanted))
+        seen.append(np.searchsorted(inner_edges, had))
+        known.append(np.isfinite(wanted))
+    if len(names) > 1 and len(set(map(len, to_come))) == 1:
+        # A cell is a combination of one bin of each channel, numbered like the digits of a number.
+        powers = JOINT_BINS ** np.arange(len(names))
+        cells_to_come = (powers @ np.array(to_come))[np.all(known, axis=0)]
+        cells, counts = np.unique(powers @ np.array(seen), return_counts=True)
+        seen_enough = cells[counts / len(hours) >= ENOUGH_HOURS]
+        found.append(Condition(f"{', '.join(names)} jointly", float(np.isin(cells_to_come, seen_enough).mean())))
     return tuple(found)
 
 
 def _merge(ranges: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, float, float], ...]:
-    """Join ranges that touch."""
+    """Join ranges (from, to, share) that touch."""
     merged: list[tuple[float, float, float]] = []
     for low, high, share in ranges:
         if merged and merged[-1][1] == low:
@@ -351,6 +354,7 @@ def _merge(ranges: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, f
 
 
 def _describe_missing(conditions: Sequence[Condition]) -> list[str]:
+    """Name the ranges that the co-location has not seen, if they are at least a hundredth of the deployment."""
     return [
         f"{one.name} between {low:.3g} and {high:.3g} was not seen for an hour ({100 * share:.0f} % of the deployment)"
         for one in conditions
@@ -360,6 +364,7 @@ def _describe_missing(conditions: Sequence[Condition]) -> list[str]:
 
 
 def _describe_limits(assessments: Sequence[Assessment]) -> list[str]:
+    """Say of which targets the reference never came near the limit value."""
     lines = []
     for one in assessments:
         highest = max((device.highest_reference or 0.0 for device in one.devices), default=0.0)
@@ -372,19 +377,19 @@ def _describe_limits(assessments: Sequence[Assessment]) -> list[str]:
 
 
 def _advise(
-    days: float, capture: float, error: float | None, ahead: float | None, conditions: Sequence[Condition]
+    days: float, capture: float, error: float | None, in_a_week: float | None, conditions: Sequence[Condition]
 ) -> tuple[bool, int | None, str]:
-    """Say whether to stop, otherwise for how many days to go on at least, and why."""
+    """Return whether to stop, otherwise for how many days to go on at least (None: stop), and why."""
     if capture < CAPTURED:
         return False, WEEK, f"only {100 * capture:.0f} % of the hours have sensor and reference: find out why"
-    if days < FEWEST_DAYS or error is None or ahead is None:
+    if days < FEWEST_DAYS or error is None or in_a_week is None:
         more = max(1, int(np.ceil(FEWEST_DAYS - days)))
         return False, more, "there are too few days to tell what other days bring"
     poor = [one for one in conditions if one.share < COVERED]
     if poor:
         least = min(poor, key=lambda one: one.share)
         return False, WEEK, f"{least.name} has seen {100 * least.share:.0f} % of the deployment's conditions"
-    gain = 1 - ahead / error
+    gain = 1 - in_a_week / error
     if gain >= GAIN:
         return False, WEEK, f"another week is expected to lower the error by {100 * gain:.0f} %"
     if not conditions and days < UNKNOWN_DAYS:

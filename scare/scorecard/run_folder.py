@@ -111,7 +111,7 @@ def is_temperature(channel: Channel) -> bool:
 
 
 def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> list[Channel]:
-    """The channels that the series hold, the one that was calibrated first."""
+    """Return the channels that the series hold, the one that was calibrated first."""
     units = {channel["name"]: channel["unit"] for channel in dataset["channels"]}
     names = dict.fromkeys([*dataset["inputs"], *units])
     channels = [Channel(name, units.get(name) or guess_unit(name)) for name in names if name in frame.columns]

@@ -56,7 +56,7 @@ class DeviceSeries:
 
     @staticmethod
     def of_estimates(readings: Readings, estimates: np.ndarray, scored: np.ndarray | None = None) -> "DeviceSeries":
-        """The rows of readings with any method's estimates [rows]; without a reference where not `scored` [rows]."""
+        """Make the series of any method's estimates [rows]; rows that are not in `scored` [rows] get no reference."""
         count, step = len(readings), readings.step_seconds
         reference = readings.targets if scored is None else np.where(scored, readings.targets, np.nan)
         nothing, raw = np.full(count, np.nan), readings.values[:, 0]
@@ -134,7 +134,7 @@ def _device(
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     readings, reference = numbers(raw), numbers(REFERENCE)
     to_celsius = conversion(temperature.unit, "degC") if temperature else None
-    warmth = numbers(temperature.name) if temperature and to_celsius else np.full(part.height, np.nan)
+    given = numbers(temperature.name) if temperature and to_celsius else np.full(part.height, np.nan)
     return DeviceSeries(
         device=device,
         step_seconds=step,
@@ -145,7 +145,7 @@ def _device(
         low=numbers(LOW),
         high=numbers(HIGH),
         humidity=numbers(humidity or ""),
-        temperature=to_celsius.gain * warmth + to_celsius.offset if to_celsius else warmth,
+        temperature=to_celsius.gain * given + to_celsius.offset if to_celsius else given,
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
         changes=row_changes(times, readings, step),
         reference_changes=row_changes(times, reference, step),
