@@ -120,23 +120,23 @@ def _join_sites(names: set[str], places: Mapping[str, Place], metres: float) -> 
 
 def _meetings(stays: list[Stay], hours: NetworkHours) -> Iterator[tuple[str, str, float, float, str]]:
     """Yield box, other, begin, end and site of the meetings at one spot, joined where they go on."""
-    visits = [  # begin, end, whether by a reference, stay
+    spans = [  # begin, end, whether by a reference, stay
         (max(stay.first, hours.begin), min(stay.last, hours.end), stay.device in hours.references, stay)
         for stay in stays
         if stay.last > hours.begin and stay.first < hours.end
     ]
-    cuts = sorted({moment for begin, end, *_ in visits for moment in (begin, end)})
+    cuts = sorted({moment for begin, end, *_ in spans for moment in (begin, end)})
     arrivals: dict[float, list[tuple[float, float, bool, Stay]]] = defaultdict(list)
-    for visit in visits:
-        arrivals[visit[0]].append(visit)
+    for span in spans:
+        arrivals[span[0]].append(span)
     present: list[tuple[float, float, bool, Stay]] = []
     since: dict[tuple[str, str, str], float] = {}  # begin of each meeting that goes on: box, other, site
     for moment, _ in pairwise(cuts):
-        present = [visit for visit in present if visit[1] > moment] + arrivals[moment]
+        present = [span for span in present if span[1] > moment] + arrivals[moment]
         meetings: set[tuple[str, str, str]] = set()
         if len(present) > 1:
             # All are compared with a reference if there is one, else with the box that stays longest.
-            centre = min(present, key=lambda visit: (not visit[2], visit[0] - visit[1], visit[3].device))[3]
+            centre = min(present, key=lambda span: (not span[2], span[0] - span[1], span[3].device))[3]
             meetings = {
                 (stay.device, centre.device, stay.site)
                 for *_, is_reference, stay in present
