@@ -105,12 +105,12 @@ def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
-    """Scratch numbers: the kernel values with all supports and the activation of each bit, for every row."""
+    """Count scratch numbers: for each row the kernel values with all supports and the activation of each bit."""
     return x[0] * sum(weights["projection"])
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Per row: length and unit vector, a dot product and an exponential for each support, then the projection."""
+    """Count for each row length and unit vector, a dot product and an exponential by support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     return Operations(
         multiply_adds=tokens * (2 * width + supports * width + supports * bits),
@@ -276,7 +276,7 @@ def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) ->
 
 
 def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Per row: its length; a dot product, a distance and an exponential for each support; then the projection."""
+    """Count for each row its length, a dot product, a distance and an exponential by support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     kernel = tokens * supports
     return Operations(
@@ -303,7 +303,7 @@ def _bitwise_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Sett
 
 
 def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """XOR and popcount per pair, weighted sum of values, sum of weights, one division per query."""
+    """Count XOR and popcount of each pair, the weighted sum of values, the sum of weights, and a division by query."""
     pairs = q[0] * k[0]
     return Operations(multiply_adds=pairs * v[1], additions=pairs, bit_operations=2 * pairs, divisions=q[0])
 
@@ -312,13 +312,13 @@ def bitwise_attention_q(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
     """Fixed-point version of `bitwise_attention` for codes q, k [L] and words v [L, D]: [L, D], in the unit of v."""
-    unlike = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
-    similar = settings["bias"] + settings["bits"] - 2 * unlike
+    differing = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
+    similarity = settings["bias"] + settings["bits"] - 2 * differing  # [n, L, L]
     keys, largest = k.shape[1], settings["bias"] + settings["bits"]
     bits, headroom = value_bits(keys, largest), headroom_bits(keys, largest)
     spare = spare_bits(v.reshape(len(v), 1, -1).astype(np.int64))  # one number for all values of a window
     values = to_top(v.astype(np.int64), spare, bits)
-    return _average(similar @ values, similar.sum(-1, keepdims=True), spare, bits, headroom)
+    return _average(similarity @ values, similarity.sum(-1, keepdims=True), spare, bits, headroom)
 
 
 def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, headroom: int) -> np.ndarray:
@@ -333,7 +333,7 @@ def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, 
 
 
 def value_bits(keys: int, largest: int) -> int:
-    """Bits to which values are shifted, so that a sum of `keys` of them, weighted up to `largest`, fits a word."""
+    """Return the bits to which values are shifted: a sum of `keys` of them with weights up to `largest` fits a word."""
     return min(15, 31 - int(keys * largest).bit_length())
 
 
@@ -413,7 +413,7 @@ def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 
 
 def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Signed additions to fill the memory and to read it; products of bias and values; one division per query."""
+    """Count signed additions that fill and read the memory, products of bias and values, and a division by query."""
     (keys, width), queries, bits = v, prod(q), settings["bits"]
     additions = (keys + queries) * bits * (width + 1)
     return Operations(
@@ -433,17 +433,18 @@ def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, 
 
 
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
+    """Compute multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
     count = settings["heads"]
     at_once = max(1, SCORES // (count * q.shape[1] * k.shape[1]))  # windows of the batch
     if len(q) > at_once:
         parts = [slice(start, start + at_once) for start in range(0, len(q), at_once)]
         return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
-    heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v)]
-    scores = heads[0] / q.dtype.type(np.sqrt(heads[0].shape[-1])) @ heads[1].swapaxes(2, 3)
+    # By head: [batch, heads, L, width of a head].
+    queries, keys, values = (x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v))
+    scores = queries / q.dtype.type(np.sqrt(queries.shape[-1])) @ keys.swapaxes(2, 3)
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    mixed = scores @ heads[2] / scores.sum(axis=-1, keepdims=True)
+    mixed = scores @ values / scores.sum(axis=-1, keepdims=True)
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
 
@@ -456,7 +457,10 @@ def _softmax_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Sett
 
 
 def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Scores and weighted values; difference to the largest, exponential, sum; one division per query and head."""
+    """Count scores and weighted values; for each score a difference to the largest, an exponential and a sum.
+
+    There is one division for each query and head.
+    """
     pairs, heads = q[0] * k[0], settings["heads"]
     return Operations(
         multiply_adds=pairs * (q[1] + v[1]),
@@ -498,12 +502,12 @@ def softmax_attention_q(
 
 
 def score_bits(width: int) -> int:
-    """Bits to which queries and keys of this width are shifted, so that the difference of two scores fits a word."""
+    """Return the bits to which queries and keys are shifted, so that the difference of two scores fits a word."""
     return (30 - int(width).bit_length()) // 2
 
 
 def power_of_two(power: np.ndarray) -> np.ndarray:
-    """2^−power for a power ≥ 0 in Q16, as Q13, by the polynomial `POWERS`.
+    """Return 2^−power for a power ≥ 0 in Q16, as Q13, by the polynomial `POWERS`.
 
     >>> power_of_two(np.array([0, 1 << 15, 1 << 16, 5 << 16]))
     array([8191, 5792, 4095,  255])
@@ -555,10 +559,10 @@ def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights,
 
 
 def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Dot products of queries q [L, heads·width] with keys k [M, heads·width], head by head: [heads, L, M]."""
+    """Multiply queries q [L, heads·width] by keys k [M, heads·width], head by head: dot products [heads, L, M]."""
     count = settings["heads"]
-    heads = [x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k)]
-    return heads[0] @ heads[1].swapaxes(2, 3)
+    queries, keys = (x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k))
+    return queries @ keys.swapaxes(2, 3)
 
 
 def _scores_shape(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -588,10 +592,10 @@ def _tensor_heads(x: Tensor, count: int) -> Tensor:
 
 
 def softmax_mix(scores: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Values v [M, heads·values] weighted by the softmax over M of scores [heads, L, M]: [L, heads·values]."""
-    heads = v.reshape(*v.shape[:2], scores.shape[1], v.shape[2] // scores.shape[1]).swapaxes(1, 2)
+    """Mix values v [M, heads·values] by the softmax over M of scores [heads, L, M]: [L, heads·values]."""
+    by_head = v.reshape(*v.shape[:2], scores.shape[1], v.shape[2] // scores.shape[1]).swapaxes(1, 2)
     shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    mixed = (shares @ heads) / shares.sum(axis=-1, keepdims=True)
+    mixed = (shares @ by_head) / shares.sum(axis=-1, keepdims=True)
     return mixed.swapaxes(1, 2).reshape(len(v), scores.shape[2], v.shape[2])
 
 
@@ -602,7 +606,10 @@ def _mix_shape(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> 
 
 
 def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Subtraction of the largest score, exponential, sum; weighted values; one division per query and head."""
+    """Count weighted values; for each score a difference to the largest, an exponential and a sum.
+
+    There is one division for each query and head.
+    """
     every = prod(scores)
     return Operations(
         multiply_adds=scores[1] * prod(v), additions=2 * every, exponentials=every, divisions=scores[0] * scores[1]

@@ -171,12 +171,12 @@ MakeForm = Callable[[PlacedStep], CForm | CView]  # makes a kernel's C form for 
 
 
 def view_form(placed: PlacedStep) -> CView:
-    """C form of kernels that read the same numbers in another shape."""
+    """Make the C form of a kernel that reads the same numbers in another shape."""
     return CView(placed.step.settings.get("start", 0))
 
 
 def elementwise_form(placed: PlacedStep) -> CForm:
-    """C form of elementwise kernels: their only argument is the number of elements; they may overwrite any input."""
+    """Make the C form of an elementwise kernel: its only argument is the size, and it may overwrite any input."""
     return CForm((prod(placed.out),), in_place=tuple(range(len(placed.inputs))))
 
 

@@ -52,7 +52,7 @@ def extents(where: str = "", over: str = "", words: str = "", **pointers: str) -
 
 
 def near(parameter: str) -> str:
-    """The condition of a parameter that is a distance between two units, in bits."""
+    """Return the condition of a parameter that is a distance between two units, in bits."""
     return f"{-FARTHEST} <= {parameter} <= {FARTHEST}"
 
 
@@ -117,6 +117,7 @@ def compile_formula(formula: str, parameters: Sequence[str]) -> list[Code]:
 
 
 def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
+    """Yield the operations that leave the value of a node on the stack; a condition is a number, 0 if it is false."""
     match node:
         case ast.Constant(value=int(number)):
             yield _constant(number)
@@ -133,13 +134,13 @@ def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
             yield from (*_compile(left, names), *_compile(right, names), (BINARY[type(op)],))
         case ast.BoolOp(op=ast.Or(), values=[first, *others]):
             yield from _compile(first, names)
-            for other in others:
+            for other in others:  # a sum of conditions is 0 if all are false
                 yield from (*_compile(other, names), (Op.ADD,))
         case ast.Compare(left=left, ops=ops, comparators=others):
             for index, (compare, before, after) in enumerate(zip(ops, [left, *others], others, strict=False)):
                 first, second = (after, before) if isinstance(compare, ast.GtE) else (before, after)
                 yield from (*_compile(first, names), *_compile(second, names), (BINARY[type(compare)],))
-                yield from [(Op.MULTIPLY,)] * (index > 0)
+                yield from [(Op.MULTIPLY,)] * (index > 0)  # of a < b < c both must be true
         case ast.Call(func=ast.Name(id="up"), args=[number, ast.Constant(value=int(multiple))]):
             rounded = (_constant(multiple - 1), (Op.ADD,), _constant(multiple), (Op.DIVIDE,))
             yield from (*_compile(number, names), *rounded, _constant(multiple), (Op.MULTIPLY,))
@@ -157,7 +158,7 @@ def _constant(number: int) -> Code:
 
 
 def _slice(table: ast.expr, names: Sequence[str]) -> tuple[int, int, int]:
-    """Index of a table, first number and step."""
+    """Return the index of a table, the first number and the step of the slice."""
     match table:
         case ast.Name(id=name):
             return names.index(name), 0, 1
@@ -168,8 +169,8 @@ def _slice(table: ast.expr, names: Sequence[str]) -> tuple[int, int, int]:
 
 
 def encode(code: Sequence[Code]) -> bytes:
-    """The bytes of a compiled formula."""
-    return bytes(byte for one in code for byte in one)
+    """Return the bytes of a compiled formula."""
+    return bytes(byte for operation in code for byte in operation)
 
 
 def evaluate(code: Sequence[Code], numbers: Sequence[int], tables: Mapping[int, np.ndarray]) -> int | None:
@@ -179,31 +180,32 @@ def evaluate(code: Sequence[Code], numbers: Sequence[int], tables: Mapping[int, 
     9
     """
     stack: list[int] = []
-    for one, *operands in code:
-        match one:
+    for operation, *operands in code:
+        match operation:
             case Op.BYTE | Op.HALF | Op.WORD:
                 stack.append(int.from_bytes(bytes(operands), "little"))
             case Op.TOTAL | Op.LARGEST | Op.LAST:
                 table, first, step = operands
                 if table not in tables:
                     return None
-                stack.append(_of_table(Op(one), tables[table].astype(np.int64)[first::step]))
+                stack.append(_of_table(Op(operation), tables[table].astype(np.int64)[first::step]))
             case Op.POWER:
                 if not 0 <= stack[-1] <= LONGEST_SHIFT:
                     return None
                 stack[-1] = 1 << stack[-1]
-            case _ if one < len(numbers):
-                stack.append(numbers[one])
+            case _ if operation < len(numbers):  # the index of a parameter
+                stack.append(numbers[operation])
             case _:
                 second = stack.pop()
-                stack[-1] = RUN[Op(one)](stack[-1], second)
+                stack[-1] = RUN[Op(operation)](stack[-1], second)
     return stack.pop()
 
 
 def _of_table(op: Op, numbers: np.ndarray) -> int:
+    """Compute TOTAL, LARGEST or LAST of the numbers of a slice."""
     if op is Op.TOTAL:
         return int(numbers.sum())
-    if op is Op.LAST:
+    if op is Op.LAST:  # the largest sum of a pair, such as the end of a segment given by start and length
         numbers = numbers[: len(numbers) // 2 * 2].reshape(-1, 2).sum(axis=1)
     return int(numbers.max(initial=0))
 
@@ -213,25 +215,25 @@ def largest_magnitude(code: Sequence[Code], ranges: Sequence[range]) -> int:
 
     Raises `ValueError` if a number that is divided may be negative, because C would round it towards zero.
     """
-    stack: list[tuple[int, int]] = []
-    most = 0
-    for one, *operands in code:
-        match one:
+    stack: list[tuple[int, int]] = []  # the lowest and highest value of each number
+    largest = 0
+    for operation, *operands in code:
+        match operation:
             case Op.BYTE | Op.HALF | Op.WORD:
                 stack.append((int.from_bytes(bytes(operands), "little"),) * 2)
             case Op.TOTAL | Op.LARGEST | Op.LAST:
-                stack.append((0, MOST_BYTES * SIZES[-1] if one == Op.TOTAL else 2 * SIZES[-1]))
+                stack.append((0, MOST_BYTES * SIZES[-1] if operation == Op.TOTAL else 2 * SIZES[-1]))
             case Op.POWER:
                 stack[-1] = (1, 1 << LONGEST_SHIFT)
-            case _ if one < len(ranges):
-                stack.append((ranges[one][0], ranges[one][-1]))
+            case _ if operation < len(ranges):  # the index of a parameter
+                stack.append((ranges[operation][0], ranges[operation][-1]))
             case _:
                 second, first = stack.pop(), stack.pop()
-                if one in (Op.DIVIDE, Op.REMAINDER) and (first[0] < 0 or second[0] < 1):
+                if operation in (Op.DIVIDE, Op.REMAINDER) and (first[0] < 0 or second[0] < 1):
                     raise ValueError("a number that is divided may be negative")
-                ends = [RUN[Op(one)](a, b) for a in first for b in second]
-                if one == Op.REMAINDER:
+                ends = [RUN[Op(operation)](a, b) for a in first for b in second]
+                if operation == Op.REMAINDER:
                     ends = [0, second[1] - 1]
                 stack.append((min(ends), max(ends)))
-        most = max(most, *map(abs, stack[-1]))
-    return most
+        largest = max(largest, *map(abs, stack[-1]))
+    return largest

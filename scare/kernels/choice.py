@@ -108,7 +108,7 @@ def sigmoid_mean(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(−x)), computed as (1 + tanh(x / 2)) / 2, which does not overflow."""
+    """Compute 1 / (1 + exp(−x)) as (1 + tanh(x / 2)) / 2, which does not overflow."""
     number = x.dtype.type
     return number(0.5) * np.tanh(number(0.5) * x) + number(0.5)
 
@@ -120,7 +120,7 @@ def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Each number costs exp, 1 + exp, a reciprocal and one addition to the sum; each mean costs one division."""
+    """Count exp, 1 + exp, a reciprocal and an addition to the sum for each number, and a division for each mean."""
     return Operations(additions=2 * prod(x), exponentials=prod(x), divisions=prod(x) + x[1])
 
 

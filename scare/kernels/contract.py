@@ -130,7 +130,7 @@ def one_product(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 
 def row_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Dot product of each row of a [..., D] with the same row of b: [..., 1]."""
+    """Return the dot product of each row of a [..., D] with the same row of b: [..., 1]."""
     return np.einsum("...d,...d->...", a, b)[..., None]
 
 
@@ -156,7 +156,7 @@ class KernelTable(ChainMap[str, Form]):
         return NotApplicableError(f"the kernel '{kernel}' has no {self.form}: add it to {file}")
 
     def family_of(self, kernel: str) -> str:
-        """The family of a kernel or, for a fixed-point one, of its float counterpart; a placeholder if unknown."""
+        """Return the family of a kernel, or of a fixed-point one's float counterpart; a placeholder if unknown."""
         names = {kernel, kernel.removesuffix(FIXED_SUFFIX)}
         for family, table in self.families.items():
             if names & table.keys():

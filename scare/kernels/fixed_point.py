@@ -44,7 +44,7 @@ def multiply_half(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
 
 
 def matmul_half(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Matrix product of words x [..., I] and half-words weight [I, O], each product without its lowest 16 bits."""
+    """Multiply words x [..., I] by half-words weight [I, O], dropping the lowest 16 bits of each product: [..., O]."""
     sums = np.zeros((*x.shape[:-1], weight.shape[1]), np.int64)
     for feature, row in enumerate(weight.astype(np.int64)):
         sums += multiply_half(x[..., feature, None].astype(np.int64), row)
@@ -63,7 +63,7 @@ def leading_zeros(a: np.ndarray) -> np.ndarray:
 
 
 def spare_bits(a: np.ndarray) -> np.ndarray:
-    """Bits by which every number of a row a [..., D] may be shifted left without overflow, 31 for zeros: [..., 1]."""
+    """Return by how many bits all numbers of a row a [..., D] can be shifted left, 31 for zeros: [..., 1]."""
     magnitudes = a ^ (a >> 63)  # a, or −a − 1 for negative numbers: as long in bits
     return leading_zeros(np.bitwise_or.reduce(magnitudes, axis=-1, keepdims=True)) - 1
 
@@ -231,7 +231,10 @@ def to_q16(weight: np.ndarray) -> np.ndarray:
 
 
 def floor_loss(weight: np.ndarray) -> np.ndarray:
-    """Mean loss of sums with int16 weights [I, O] whose products drop their low 16 bits: half a step for each [O]."""
+    """Return the mean loss of sums with int16 weights [I, O], whose products drop their low 16 bits: [O].
+
+    Each product with a weight other than zero loses half a step.
+    """
     return np.count_nonzero(weight, axis=0) / 2
 
 

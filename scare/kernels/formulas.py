@@ -34,7 +34,7 @@ MOST_FACTOR = 28000  # largest factor of a fixed-point product: half of its squa
 
 
 def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """O polynomials of x [C] with the same M terms: Σ_m weight[m, o] · Π_c x[c]^powers[m][c] (+ bias[o]): [O]."""
+    """Compute O polynomials of x [C] with the same M terms: Σ_m weight[m, o] Π_c x[c]^powers[m][c] (+ bias[o]): [O]."""
     terms = []
     for powers in settings["powers"]:  # never all zero: the shape function rejects a constant term, which is the bias
         factors = [x[:, channel] for channel, power in enumerate(powers) for _ in range(power)]
@@ -54,9 +54,9 @@ def _polynomial_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _polynomial_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Multiplications inside each term, then one multiply-add per term and output."""
-    inside = sum(sum(term) - 1 for term in settings["powers"])
-    return Operations(multiply_adds=inside + prod(weights["weight"]))
+    """Count the multiplications inside each term, and a multiply-add for each term and output."""
+    within_terms = sum(sum(term) - 1 for term in settings["powers"])
+    return Operations(multiply_adds=within_terms + prod(weights["weight"]))
 
 
 def _c_polynomial_f32(placed: PlacedStep) -> CForm:
@@ -79,7 +79,7 @@ def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Return all products of two numbers of x [C], squares among them, each number clamped at ±limit: [C(C+1)/2].
 
-    In the order of `np.triu_indices`: 0·0, 0·1, … 1·1, 1·2 …
+    They are in the order of `np.triu_indices`: 0·0, 0·1, … 1·1, 1·2 …
     """
     limit = x.dtype.type(settings["limit"])
     clamped = np.clip(x, -limit, limit)
@@ -120,12 +120,12 @@ def _products_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _products_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Twice the square of the factors' unit, because `products_q` halves the products."""
+    """Return twice the square of the factors' unit, because `products_q` halves the products."""
     return np.asarray(2.0 ** (1 - 2 * _factor_bits(step)))
 
 
 def _factor_bits(step: Step) -> int:
-    """Fractional bits of the factors: as many as keep a factor at the limit below `MOST_FACTOR`."""
+    """Return the fractional bits of the factors: as many as keep a factor at the limit below `MOST_FACTOR`."""
     return floor(log2(MOST_FACTOR / step.settings["limit"]))
 
 
@@ -181,7 +181,7 @@ def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings)
 
 
 def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Per passage: the share, the difference of two formulas, and their product."""
+    """Count for each passage the share, the difference of two formulas, and their product."""
     passages = formulas[0] - 1
     return Operations(multiply_adds=2 * passages, additions=passages)
 

@@ -125,8 +125,8 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
         return quantise_projection(q, step, matrix / units, bias / units, per_channel=False)
     fine = _sum_units(q, step)
     shift, rounded = bits_between(units, fine), to_q16(weight * q.feature_units(step.inputs[0])[:, None] / fine)
-    more = floor_loss(rounded) + (1 << shift >> 1)  # half a step, so that the shift rounds
-    weights = {"weight": rounded, "bias": to_int32(bias / fine + more, 1.0), "shift": shift}
+    offset = floor_loss(rounded) + (1 << shift >> 1)  # half a step of the output, so that the shift rounds
+    weights = {"weight": rounded, "bias": to_int32(bias / fine + offset, 1.0), "shift": shift}
     return Step("dense_q", step.inputs, step.output, weights)
 
 

@@ -89,7 +89,7 @@ def _moments_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _moments_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Sum, difference to the mean and its square; a root for each channel."""
+    """Count a sum, a difference to the mean and its square for each number, and a root for each channel."""
     return Operations(multiply_adds=prod(x), additions=2 * prod(x), divisions=x[1])
 
 
@@ -118,7 +118,7 @@ def _standardize_shape(x: Shape, moments: Shape, weights: Shapes, settings: Sett
 
 
 def _standardize_cost(x: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Difference, product with the inverse; one division for each channel."""
+    """Count a difference and a product with the inverse for each number, and a division for each channel."""
     return Operations(multiply_adds=prod(x), additions=prod(x), divisions=x[1])
 
 

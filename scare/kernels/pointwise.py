@@ -116,12 +116,12 @@ def relu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def gelu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Gaussian error linear unit, in the tanh form: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
+    """Apply the Gaussian error linear unit in its tanh form: x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     return x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2
 
 
 def _tensor_gelu(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """x σ(2 √(2/π) (x + 0.044715 x³)), which equals the tanh form."""
+    """Return x σ(2 √(2/π) (x + 0.044715 x³)), which equals the tanh form."""
     inner = x * (x * x * 0.044715 + 1.0) * (2 * sqrt(2 / pi))
     return x * inner.apply("sigmoid")
 
@@ -160,7 +160,7 @@ def _quantise_newest(q: QuantisationState, step: Step) -> Step:
 
 
 def c_newest_f32(placed: PlacedStep) -> CForm | CView:
-    """C form of kernels that take the newest rows.
+    """Make the C form of a kernel that takes the newest rows.
 
     The window and codes stay in memory for the whole run, so the rows are a view. Other values are copied: a view
     would keep the memory of all their rows in use.
@@ -196,7 +196,7 @@ def _norm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Sum and difference to the mean; squares, scaling and gain; a square root and its inverse for each row."""
+    """Count sum, difference to the mean, square, scaling and gain by number; a root and its inverse by row."""
     return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
@@ -210,9 +210,9 @@ def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
     spare = spare_bits(wide)
     level = to_top(wide, spare, 29 - int(width).bit_length())  # so that width · level fits a word
     centred = width * level - level.sum(axis=-1, keepdims=True)  # width times the difference to the mean
-    more = spare_bits(centred)
-    rows = to_top(centred, more, row_bits(width))
-    down = np.clip(settings["epsilon_bits"] - 2 * (spare + more), 0, 31)
+    spare_centred = spare_bits(centred)
+    rows = to_top(centred, spare_centred, row_bits(width))
+    down = np.clip(settings["epsilon_bits"] - 2 * (spare + spare_centred), 0, 31)  # right shift of epsilon
     squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
     root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
     normed = (rows * root) >> (half - 1)  # Q15: rows divided by √squares
@@ -220,7 +220,7 @@ def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """|gain| · √width + |bias| of each feature: in a row of variance 1 no number exceeds √width."""
+    """Return |gain| · √width + |bias| of each feature: in a row of variance 1 no number exceeds √width."""
     width = q.shapes[step.output][-1]
     return np.abs(step.weights["gain"]) * sqrt(width) + np.abs(step.weights["bias"])
 

@@ -32,7 +32,7 @@ def rms_norm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _rms_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Squares and scaling; a square root and its inverse for each row."""
+    """Count a square and a scaling for each number, and a square root and its inverse for each row."""
     return Operations(multiply_adds=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
@@ -46,7 +46,7 @@ def _tensor_rms_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
 
 def silu(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Sigmoid linear unit: x / (1 + exp(−x))."""
+    """Apply the sigmoid linear unit: x / (1 + exp(−x))."""
     with np.errstate(over="ignore"):  # exp(−x) = ∞ gives the right zero
         return x / (1 + np.exp(-x))
 
@@ -110,7 +110,7 @@ def _tensor_causal_convolution(x: Tensor, weights: Weights, settings: Settings) 
 def state_space(
     x: np.ndarray, b: np.ndarray, c: np.ndarray, dt: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """Newest output of a selective state space for x [T, heads·P], b [T, S], c [S], dt [T, heads]: [heads·P].
+    """Compute the newest output of a selective state space, x [T, heads·P], b [T, S], c [S], dt [T, heads]: [heads·P].
 
     The recurrence h_t = exp(Δ_t A) h_{t−1} + Δ_t x_t ⊗ b_t, y = h c + D x with Δ = softplus(dt), A = `decay` < 0 and
     D = `direct` of each head, read at the last row only: Σ_s exp(A Σ_{r>s} Δ_r) (c·b_s) Δ_s x_s + D x_T.
@@ -132,7 +132,7 @@ def _state_shape(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, setti
 
 
 def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Per row c·b; per row and head softplus (exponential, logarithm), sum, decay and share; then the weighted sum."""
+    """Count c·b for each row; for each row and head softplus (exp, log), sum, decay and share; and the weighted sum."""
     (rows, inner), steps = x, prod(dt)
     return Operations(
         multiply_adds=prod(b) + 3 * steps + rows * inner + inner,

@@ -46,7 +46,7 @@ class Tensor:
         return _pointwise("divide", self, other)
 
     def __matmul__(self, other: Tensor | np.ndarray) -> Tensor:
-        """Matrix product over the last two axes; leading axes (a batch, heads) are matched one by one."""
+        """Multiply matrices over the last two axes; leading axes (a batch, heads) are matched one by one."""
         other = as_tensor(other)
         return Tensor("matmul", (self, other), (*self.shape[:-1], other.shape[-1]))
 
@@ -100,11 +100,11 @@ class Tensor:
         return Tensor("choose", parts, np.broadcast_shapes(*(part.shape for part in parts)))
 
     def maximum(self, other: Tensor | Number) -> Tensor:
-        """Elementwise maximum."""
+        """Take the elementwise maximum."""
         return _pointwise("maximum", self, other)
 
     def minimum(self, other: Tensor | Number) -> Tensor:
-        """Elementwise minimum."""
+        """Take the elementwise minimum."""
         return _pointwise("minimum", self, other)
 
     def later_sum(self) -> Tensor:

@@ -51,7 +51,7 @@ def trees(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _reached(leaf: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Look up the values of the leaves [T, 2^d] that the paths `codes` [n, T + 1] end in: [n, T]."""
+    """Look up the leaves [T, 2^d] that the paths end in: [n, T]; the last of `codes` [n, T + 1] is not a path."""
     count, width = leaf.shape
     return leaf[np.arange(count), codes[:, :-1] - np.uint32(width)]
 
@@ -74,8 +74,8 @@ def _codes(x: np.ndarray, feature: np.ndarray, threshold: np.ndarray, low: np.nd
     for _ in range(_depth(feature.shape)):
         node = 2 * node + (x[rows, feature[tree, node - 1]] > threshold[tree, node - 1])
     guarded = x[:, : len(low)]
-    inside = ((guarded >= low) & (guarded <= high)).all(axis=1, keepdims=True)
-    return np.concatenate([node, inside], axis=1).astype(np.uint32)
+    is_within = ((guarded >= low) & (guarded <= high)).all(axis=1, keepdims=True)
+    return np.concatenate([node, is_within], axis=1).astype(np.uint32)
 
 
 def _depth(feature: Shape) -> int:
@@ -169,7 +169,7 @@ def _leaf_unit(step: Step) -> np.ndarray:
 
 
 def _quantise_trees(q: QuantisationState, step: Step) -> Step:
-    """Thresholds and limits become words in the units of their inputs, leaves int16 in a unit of their own."""
+    """Make `trees_q`: thresholds and limits are words in the units of their inputs, leaves int16 in their own unit."""
     source = step.inputs[0]
     feature = step.weights["feature"].astype(np.int64)
     units, reach = q.units[source], np.rint(q.bounds[source] / q.units[source])
@@ -207,8 +207,8 @@ def _without_idle_nodes(
     nodes = feature.shape[1]
     idle = {True: words >= reach, False: words < -reach}  # nodes that always go to the first child, or to the second
     for node in range(nodes - 1, -1, -1):
-        for to_first_child, which in idle.items():
-            tree = np.flatnonzero(which[:, node])
+        for to_first_child, is_idle in idle.items():
+            tree = np.flatnonzero(is_idle[:, node])  # the trees in which this node is idle
             kept, lost = (2 * node + 1, 2 * node + 2) if to_first_child else (2 * node + 2, 2 * node + 1)
             width = 1  # nodes of the subtree in this level
             while kept < nodes:

@@ -109,12 +109,12 @@ def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _hats_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """The sum of each hat's weights times the bound of a reading [1, C], which is the same in every row: [knots, C]."""
+    """Return the sum of each hat's weights times the bound of a reading, which is the same in every row: [knots, C]."""
     return np.abs(_hat_sums(step))[:, None] * q.bounds[INPUT][:1]
 
 
 def _hat_sums(step: Step) -> np.ndarray:
-    """Sum of the weights under each hat [knots]."""
+    """Return the sum of the weights under each hat [knots]."""
     knot, fraction = step.weights["knot"], step.weights["fraction"]
     count = step.settings["knots"]
     return np.bincount(knot, 1 - fraction, count) + np.bincount(knot + 1, fraction, count)
@@ -128,7 +128,7 @@ def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
 def _quantise_hats(q: QuantisationState, step: Step) -> Step:
     """Make `hat_basis_q`, which stores each row's share in its two hats as int16."""
     knot, knots = step.weights["knot"], step.settings["knots"]
-    unit = word_unit(_hat_sums(step) * FULL)
+    unit = word_unit(_hat_sums(step) * FULL)  # of each hat [knots]
     matrix = round_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
     shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
     return Step("hat_basis_q", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
@@ -151,12 +151,12 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     (window, channels), knots, knot = placed.shapes[0], placed.out[0], placed.step.weights["knot"]
     segments, shares = [], []
     for lower in range(knots - 2, -1, -1):
-        inside = np.flatnonzero(knot == lower)  # rows of the segment
-        first, last = (int(inside[0]) // 2, int(inside[-1]) // 2) if len(inside) else (0, -1)  # pairs of rows
+        rows = np.flatnonzero(knot == lower)  # of the segment
+        first, last = (int(rows[0]) // 2, int(rows[-1]) // 2) if len(rows) else (0, -1)  # pairs of rows
         segments.append((first, last - first + 1))
         for row in range(2 * first, 2 * last + 2):
-            inside_segment = row < window and knot[row] == lower
-            shares.append(placed.step.weights["shares"][row] if inside_segment else (0, 0))
+            is_in_segment = row < window and knot[row] == lower
+            shares.append(placed.step.weights["shares"][row] if is_in_segment else (0, 0))
     pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
     tables = (
         table_q(np.array(segments), "first pair and pairs of each segment", np.uint16),
@@ -355,7 +355,7 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 
 
 def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Weighted sums of x [T, C] over bins of rows; bin l goes from row start[l] to the next start: [L, C]."""
+    """Sum x [T, C] with weights over bins of rows; bin l goes from row start[l] to the next start: [L, C]."""
     start = weights["start"]
     expect(start[0] == 0 and start[-1] < x.shape[1] and bool((np.diff(start) > 0).all()), "bins start")
     return np.add.reduceat(x * weights["weight"][:, None], start, axis=1)
