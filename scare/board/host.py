@@ -82,7 +82,7 @@ class StreamModel(Protocol):
         """Forget all readings."""
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading [channels] with `scare_calibrate`: status, and the bytes of `scare_answer`."""
+        """Push one reading [channels] with `scare_calibrate`; return the status and the bytes of `scare_answer`."""
 
     def read_memory(self) -> tuple[bytes, bytes]:
         """Read the window, then the scratch memory."""
@@ -210,7 +210,7 @@ class HostModel:
         self._library.host_restart(self._sensor.ctypes.data_as(ctypes.c_void_p))
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading [channels]: status, and bytes of the answer."""
+        """Push one reading [channels]; return the status and the bytes of the answer."""
         reading = np.ascontiguousarray(numbers, np.float32)
         answer = np.empty(1, ANSWER_TYPE)
         pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, answer))

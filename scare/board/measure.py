@@ -228,7 +228,7 @@ class BoardBudget:
         return {name: most for name in COST_UNITS if (most := getattr(self, name, None)) is not None}
 
     def __str__(self) -> str:
-        """The board and the limits in words."""
+        """Return the board and the limits in words."""
         limits = ", ".join(f"{most:,} {COST_UNITS[name]}" for name, most in self.limits.items())
         return f"{self.board} (at most {limits})"
 

@@ -88,6 +88,7 @@ class Arm:
         return [self._instruction(found) for found in self._decoder.disasm(content, address)]
 
     def _instruction(self, found: Any) -> Instruction:
+        """Convert an instruction of Capstone."""
         if not found.id:  # bytes that are no instruction
             return Instruction(found.address, found.size, found.mnemonic, NO_REGISTERS, NO_REGISTERS, 0, False)
         read, written = (frozenset(map(found.reg_name, registers)) for registers in found.regs_access())

@@ -156,7 +156,7 @@ class VirtualModel:
         self._begin(self._model)
 
     def take(self, now_ms: int, numbers: np.ndarray) -> tuple[int, bytes]:
-        """Push one reading [channels]: status, and bytes of the answer."""
+        """Push one reading [channels]; return the status and the bytes of the answer."""
         self.count(now_ms, numbers)
         return self.machine.result, self.machine.read(ANSWER, ANSWER_TYPE.itemsize)
 

@@ -140,6 +140,7 @@ class _Plan:
         ]
 
     def _word(self, argument: CValue | CTable | float, kind: int) -> int:
+        """Return an argument as a word: a pointer to a value or a table, the bits of a float, or a whole number."""
         if isinstance(argument, CValue):
             return self.pointer(argument)
         if isinstance(argument, CTable):

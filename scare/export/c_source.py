@@ -212,7 +212,7 @@ class CModel:
         return -(-self.descriptor.checked // WORD_BITS) * WORD
 
     def store_bytes(self, rounded: bool) -> int:
-        """Bytes of the largest blob of `scare_store`, exact or rounded, without those of SCARE_PAST."""
+        """Return the bytes of the largest blob of `scare_store`, exact or rounded, without those of SCARE_PAST."""
         moving = len(self.descriptor.moving) * self.settles  # they store readings until they have settled
         widths = [WORD] * moving + [BYTES[self.program.kind]] * (self.program.channels - moving)
         kept = min(self.program.window, EXACT_ROWS)

@@ -53,7 +53,7 @@ class Constants:
     bytes: int = 0
 
     def name(self, numbers: np.ndarray) -> str:
-        """Name of the constant array with these numbers, which is added on first use."""
+        """Return the name of the constant array with these numbers, which is added on first use."""
         if numbers.dtype.kind == "f":
             code = "f"
         else:  # the smallest unsigned type
@@ -147,7 +147,7 @@ class _Printer:
         self._names = {id(tensor): f"t{number}" for number, tensor in enumerate(ordered)}
 
     def name(self, tensor: Tensor) -> str:
-        """Name of a stored tensor; empty if it is not stored."""
+        """Return the name of a stored tensor; empty if it is not stored."""
         return self._names.get(id(tensor), "")
 
     def return_value(self, result: Tensor) -> _Step:
@@ -199,7 +199,7 @@ class _Printer:
         return f"{tensor.operation}({', '.join([*names, str(width)])})"
 
     def _array(self, tensor: Tensor, step: _Step) -> str:
-        """Name of the array that holds a tensor: the input, a constant, or a stored tensor."""
+        """Return the name of the array that holds a tensor; if it is a stored one, the step reads it from now on."""
         tensor = unshaped(tensor)
         if tensor.operation == INPUT:
             return "x"

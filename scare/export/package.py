@@ -43,7 +43,7 @@ class Package:
         return self.folder.is_file() and self.folder.suffix.lower() == self.target.single
 
     def validation_rmse(self) -> dict[str, float]:
-        """RMSE to the reference on the file's validation windows, by arithmetic: in float32 and as exported."""
+        """Return the RMSE to the reference on the file's validation windows, in float32 and as exported."""
         calibrator = self.compiled.calibrator
         windows = calibrator.validation.windows
         name = self.target.arithmetic_name(self.compiled.arithmetic)

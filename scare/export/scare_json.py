@@ -93,7 +93,7 @@ class FixedPointError:
         return FixedPointError(len(differences), float(differences.mean()), float(differences.std()), target_sd)
 
     def __str__(self) -> str:
-        """Mean and sd in the target's unit, and as shares of the target's sd."""
+        """Return mean and sd in the target's unit, and as shares of the target's sd."""
         shares = (f"{100 * number / self.deviation:.2g} %" for number in (abs(self.mean), self.sd))
         return f"mean {self.mean:+.2g}, sd {self.sd:.2g} ({' and '.join(shares)} of the target's standard deviation)"
 

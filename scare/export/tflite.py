@@ -295,7 +295,7 @@ def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]
 
 
 def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Callable[..., Any]]:
-    """TensorFlow function of each operation; its arguments are the inputs and, last, the `Tensor` that it computes."""
+    """Return a TensorFlow function by operation; it takes the inputs and, last, the `Tensor` that it computes."""
     plain = {
         "add": tf.add,
         "subtract": tf.subtract,
@@ -342,7 +342,7 @@ def _axis(tensor: Tensor, axis: int) -> int:
 
 
 def _slice_begin(tensor: Tensor) -> list[int]:
-    """Index at which a slice begins, for each axis."""
+    """Return the index at which a slice begins, for each axis."""
     begin = [0] * len(_as_row_shape(tensor.shape))
     begin[_axis(tensor, tensor.settings["axis"])] = tensor.settings["start"]
     return begin

@@ -52,7 +52,7 @@ class SensorThingsSink:
         self.problem = ""  # why the server takes nothing now
 
     def stop(self) -> None:
-        """Stop trying again."""
+        """Stop sending again what the server could not take."""
         self._stopping.set()
 
     def close(self) -> None:
@@ -73,6 +73,7 @@ class SensorThingsSink:
             return all(self._send(result) for result in results if not isnan(result.calibrated))
 
     def _send(self, result: Result) -> bool:
+        """Send a result, again and again while the server does not answer; False if the process stops meanwhile."""
         while True:
             try:
                 self._observe(result)

@@ -57,7 +57,7 @@ class Card:
         return worst
 
     def trivially_met(self) -> frozenset[str]:
-        """The requirements that cannot be missed at this time step: every bound is a time that no calibrator takes."""
+        """Return the requirements that cannot be missed at this time step: no calibrator takes as long as a bound."""
         trivial: dict[str, bool] = {}
         for entry in self.entries:
             bounds = entry.threshold or {}

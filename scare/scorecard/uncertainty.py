@@ -95,7 +95,7 @@ class Sample:
 
     @staticmethod
     def blocks(x: np.ndarray, y: np.ndarray, block: np.ndarray) -> "Sample":
-        """Sum pairs [n] over blocks [n], numbered from 0, and groups: sums [blocks, groups, 6]."""
+        """Sum the terms of pairs x, y [n] by block and by group of x; `block` [n] numbers their blocks from 0."""
         origin = float(x.mean()), float(y.mean())
         count = len(x) // ROWS_OF_GROUP
         edges = np.unique(np.quantile(x, np.linspace(0, 1, min(GROUPS, max(1, count)) + 1)[1:-1]))
@@ -185,7 +185,7 @@ def breusch_pagan(x: np.ndarray, residuals: np.ndarray) -> float:
 def fit_spread(sample: Sample, line: Line, by_level: bool) -> np.ndarray:
     """Fit the log variance of the residuals as a quadratic function of x: coefficients [..., 3].
 
-    Not `by_level`, or with too few groups, it is constant: log of RSS / (n − 2).
+    If not `by_level`, or with too few groups, it is constant: the log of RSS / (n − 2).
     """
     constant = np.log(np.maximum(line.variance, np.finfo(float).tiny))
     coefficients = np.stack([constant, np.zeros_like(constant), np.zeros_like(constant)], axis=-1)

@@ -53,7 +53,7 @@ class Stream:
     simple_period, deep_period = 1, 1  # windows for which a choice of branch is kept
 
     def __init__(self, past: bool = False) -> None:
-        """With `past`, stuck readings and spikes are flagged too."""
+        """Begin without readings; with `past`, flag stuck readings and spikes, too."""
         self._looks_back = past
         self.reset()
 
@@ -255,13 +255,13 @@ def exp(number: float) -> float:
 
 
 def sigmoid(number: float) -> float:
-    """1 / (1 + exp(-number))."""
+    """Compute 1 / (1 + exp(-number)) without overflow."""
     small = exp(-abs(number))
     return (small if number < 0.0 else 1.0) / (1.0 + small)
 
 
 def softmax(numbers: "array[float]", width: int) -> "array[float]":
-    """Softmax of each row of `width` numbers."""
+    """Compute the softmax of each row of `width` numbers."""
     shares = zeros(len(numbers))
     for start in range(0, len(numbers), width):
         largest = max(numbers[start : start + width])
@@ -275,7 +275,7 @@ def softmax(numbers: "array[float]", width: int) -> "array[float]":
 
 
 def later_sum(numbers: "array[float]", width: int) -> "array[float]":
-    """For each row of `width` numbers, the sum of all rows after it."""
+    """Return, for each row of `width` numbers, the sum of all rows after it."""
     sums = zeros(len(numbers))
     for index in range(len(numbers) - width - 1, -1, -1):
         sums[index] = sums[index + width] + numbers[index + width]
@@ -285,7 +285,7 @@ def later_sum(numbers: "array[float]", width: int) -> "array[float]":
 def lstm(
     numbers: "array[float]", weights: "array[float]", recurrent: "array[float]", bias: "array[float]", size: int
 ) -> "array[float]":
-    """Last hidden state of an LSTM with `size` units; weights hold gates i, f, g, o side by side."""
+    """Return the last hidden state of an LSTM with `size` units; weights hold gates i, f, g, o side by side."""
     state, memory, gates, inputs = zeros(size), zeros(size), zeros(4 * size), len(weights) // (4 * size)
     for start in range(0, len(numbers), inputs):
         for gate in range(4 * size):

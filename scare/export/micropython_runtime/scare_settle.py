@@ -22,7 +22,7 @@ class SettlingStream(Stream):
     moving = ((0, 1.0, 0.0),)
 
     def __init__(self, past: bool = False) -> None:
-        """With `past`, stuck readings and spikes are flagged too."""
+        """Begin without readings; with `past`, flag stuck readings and spikes, too."""
         # Readings so far, and of each moving channel a sum in two parts, later its center.
         self.settled, self.pairs = 0, [(0.0, 0.0)] * len(self.moving)
         self._flags = 0

@@ -62,7 +62,7 @@ class Encounter:
 
     @property
     def middle(self) -> float:
-        """The time in its middle."""
+        """The time halfway between begin and end."""
         return (self.begin + self.end) / 2
 
 

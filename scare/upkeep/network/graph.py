@@ -62,7 +62,7 @@ class Line:
         return self.pivot + self.level - self.gain * self.pivot
 
     def calibrate(self, values: np.ndarray) -> np.ndarray:
-        """Return calibrated values."""
+        """Return the truth that the line tells for each value."""
         return self.intercept + self.gain * np.asarray(values, float)
 
     def deviation(self, values: np.ndarray | float) -> np.ndarray:
@@ -245,6 +245,7 @@ class Graph:
         self._make_nodes()
 
     def _make_nodes(self) -> None:
+        """Number the nodes: of each box its weeks with an encounter and the last one, then a hub for each type."""
         weeks: dict[str, set[int]] = {box: {int(self.end // WEEK)} for box in self.boxes}
         for relation in self.relations:
             for name in (relation.encounter.box, relation.encounter.other):
@@ -425,7 +426,7 @@ class System:
 
     @property
     def usual(self) -> np.ndarray:
-        """Level and log gain to begin with: those of the boxes that stood beside a reference."""
+        """Level and log gain to begin with: the median of the boxes that stood beside a reference [2]."""
         references, pivot = self.graph.references, self.graph.pivot
         lines = [one for one in self.graph.relations if one.encounter.other in references]
         gain = np.median([one.slope for one in lines])
