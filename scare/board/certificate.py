@@ -380,7 +380,8 @@ class _Verifier:
             self._c_output(*self.host.run(vectors.windows)),
             self._c_output(runs.outputs, runs.kept),
         )
-        agreement = self._agree(check, vectors.windows, Tolerance(self.deviation, 1 / self.scale, 0.0, self.rounding))
+        tolerance = Tolerance(self.deviation, unit=1 / self.scale, rounding=self.rounding)
+        agreement = self._agree(check, vectors.windows, tolerance)
         known = vectors.windows[np.isin(vectors.kinds, (GOLDEN, VALIDATION))]
         ties = None if self.exact else share_of_ties(self.plan, known, self.coded_steps.values())
         return ArithmeticResult(agreement, self.verify_stream(), ties, self._fixed_point_error(vectors, check))
@@ -463,10 +464,11 @@ class _Verifier:
             windows = windows.astype(np.float32) / np.array(self.model.program.quanta, np.float32)
         values = self._stream_values(readings, host.ran, windows, centers)
         in_numpy = RuntimeOutput(values, self._run_numpy(windows).codes)
-        in_c = (self._c_output(one.values[one.ran], one.kept) for one in (host, board))
+        in_c = (self._c_output(answers.values[answers.ran], answers.kept) for answers in (host, board))
         spread = self.deviation * self.scale
         check = ParityCheck(np.full(len(windows), READING), in_numpy, *in_c)
-        agreement = self._agree(check, windows, Tolerance(spread, 1.0, self.center, self.rounding * self.scale))
+        tolerance = Tolerance(spread, unit=1.0, center=self.center, rounding=self.rounding * self.scale)
+        agreement = self._agree(check, windows, tolerance)
         live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / spread
         reasons += agreement.reasons
         return StreamResult(counts, flag_counts, intervals, difference, live_difference, agreement, tuple(reasons))

@@ -572,7 +572,7 @@ class Pipeline:
                 self._refused[reading.device, reading.time] = reason
                 continue
             due = self._averager.add(reading, now)
-            averaged += not (due and due[-1] is reading)
+            averaged += not (due and due[-1] is reading)  # one that is not passed on as it is goes into a mean
             ready += due
         self._monitor.count("averaged", averaged)
         return ready

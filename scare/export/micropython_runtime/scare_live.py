@@ -72,12 +72,12 @@ class Stream:
         self._past = [[nan, spike_factor / channel[4], 0] for channel in self.channels]
 
     def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
-        """Calibrate a reading: value (NaN unless the status is `OK`) and status; arguments as in `calibrate`."""
+        """Calibrate a reading as `calibrate`; return its value (NaN unless the status is `OK`) and status."""
         value, _, _, _, status = self.calibrate(now_ms, reading)
         return value, status
 
     def calibrate(self, now_ms: int, reading: "list[float]") -> "tuple[float, float, float, int, int]":
-        """Calibrate a reading: value, low and high end of its interval, flags, status.
+        """Calibrate a reading; return its value, low and high end of the interval, flags and status.
 
         The first three are NaN unless the status is `OK`. `reading` has a number for each channel; `now_ms` is any
         clock of milliseconds, which may wrap at 32 bits.

@@ -130,10 +130,10 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
         worst = min(relations, key=lambda relation: relation.correlation)
         meeting = worst.encounter
         days = _days(min(one.encounter.begin for one in relations), max(one.encounter.end for one in relations))
-        weak = f"{box} and {other} ({days}) correlate at {worst.correlation:.2f} only"
+        finding = f"{box} and {other} ({days}) correlate at {worst.correlation:.2f} only"
         if before := [one for one in kept if (one.encounter.box, one.encounter.other) == (box, other)]:
             since = max(one.encounter.end for one in before)
-            moved = f"{weak}, and agreed until {_day(since)}: it was moved, or broke"
+            moved = f"{finding}, and agreed until {_day(since)}: it was moved, or broke"
             doubts.append(Doubt((box,), f"{moved}; correct the table of stays, or inspect it"))
         elif instead := _better_in_its_place(hours, worst, kept):
             if frozenset((box, instead)) not in swapped:
@@ -141,7 +141,7 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
                 doubts.append(
                     Doubt(
                         (box, instead),
-                        f"{box} and {instead} look swapped: {weak}, but {instead} fits in its place;"
+                        f"{box} and {instead} look swapped: {finding}, but {instead} fits in its place;"
                         " correct the table of stays",
                     )
                 )
@@ -158,7 +158,7 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
                 )
         else:
             doubts.append(
-                Doubt((box,), f"{weak}, so they were not in the same air, or one is broken; check stays and sensor")
+                Doubt((box,), f"{finding}, so they were not in the same air, or one is broken; check stays and sensor")
             )
     return doubts
 

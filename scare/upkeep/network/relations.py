@@ -72,8 +72,8 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
         fits += [found] if found else []
     if not fits:
         return []
-    long = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
-    of_level, of_slope = _inflation(np.sum([fit.products for fit in long], axis=0))
+    long_fits = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
+    of_level, of_slope = _inflation(np.sum([fit.products for fit in long_fits], axis=0))
     return [
         replace(
             fit.relation,
