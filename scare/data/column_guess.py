@@ -20,6 +20,7 @@ import polars.selectors as cs
 from scare.data.alignment import MANY_REPEATED
 from scare.data.cells import plain_numbers
 from scare.data.column_kind import (
+    MARGIN,
     PARAMETER_WORDS,
     ColumnSummary,
     highest_masses,
@@ -39,7 +40,7 @@ from scare.data.tables import AS_FOUND, TableFile, TableOptions, Tally, open_tab
 from scare.data.times import TimeFormat, find_time_columns, find_time_format, parse_times
 from scare.errors import DataError
 
-SITE_WORDS = {"site", "station", "location"}
+SITE_WORDS = {"site", "station", "location", "estacion", "estación", "stazione", "estação", "messstation", "stacja"}
 NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
 LABEL_WORDS = DEVICE_WORDS | SITE_WORDS | {"code"}  # columns in which numbers may tell rows of equal times apart
@@ -379,7 +380,7 @@ def _doubts(columns: Sequence[ColumnSummary]) -> list[str]:
     beyond = []
     for column in columns:
         low, high = quantities()[column.quantity].limits(column.unit) if column.quantity in ("T", "RH") else (-inf, inf)
-        if not low <= column.median <= high:
+        if not low <= column.median <= (1 + MARGIN) * high:  # saturated air may read 101 %
             beyond.append(column)
     if not beyond:
         return []

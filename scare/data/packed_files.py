@@ -316,10 +316,24 @@ def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, A
                 inner.setdefault(key, []).extend({**plain, **nested} for nested in records)
         yield from ((key, records) for key, records in inner.items() if len(records) >= SERIES * len(value))
     elif isinstance(value, dict):
-        if columns := _columns(value):
-            yield name, columns
+        if records := _columns(value) or _keyed(value):
+            yield name, records
         for key, item in value.items():
             yield from _record_lists(item, f"{name}.{key}".strip("."))
+
+
+def _keyed(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return records that stand under their times, numbers or keys of a database, or [].
+
+    >>> _keyed({f"155103372{i}": {"P1": 8.5 + i} for i in range(5)})[0]
+    {'time': '1551033720', 'P1': 8.5}
+    """
+    records = [*value.values()]
+    if len(records) < SERIES or not all(isinstance(one, dict) and one and [*one] == [*records[0]] for one in records):
+        return []
+    moments = all(re.fullmatch(r"1\d{9}(\d{3})?", key) or shape_of(key) for key in value)
+    key_name = "time" if moments and "time" not in records[0] else "key"
+    return [{key_name: key, **one} for key, one in value.items()]
 
 
 def _columns(value: dict[str, Any]) -> list[dict[str, Any]]:

@@ -288,3 +288,28 @@ def test_the_quantity_may_stand_before_the_table(inspected) -> None:
 def test_hours_in_chinese(inspected) -> None:
     found = inspected("监测时间,PM2.5,温度(℃)", *each_hour("%Y年%m月%d日 %H时,#.5,9.#"))
     assert (times(found), [column.quantity for column in found.columns]) == (HOURS, ["PM2.5", "T"])
+
+
+@pytest.mark.parametrize("name", ["{0:%Y-%m-%dT%H:%M:%SZ}", "-Mx{1}a"], ids=["by its time", "by a name"])
+def test_json_of_records_under_keys(inspected, name: str) -> None:
+    """As databases export them; a record under a name has a time of its own."""
+    own = {} if "%" in name else {"ts": 0}
+    records = {
+        name.format(hour, i): {**({"ts": int(hour.timestamp())} if own else {}), "pm2_5": i + 0.5, "rh": 40 + i % 9}
+        for i, hour in enumerate(HOURS)
+    }
+    found = inspected(json.dumps({"boxes": {"info": {"place": "Roof"}, "readings": records}}), name="export.json")
+    assert times(found) == HOURS
+    assert found.numbers["pm2_5"].to_list() == [i + 0.5 for i in range(ROWS)]
+
+
+def test_stations_are_told_apart_in_other_languages(inspected) -> None:
+    rows = [f"{station};{line}" for station in (4, 8) for line in each_hour("%Y-%m-%d %H:%M;1#")]
+    assert inspected("ESTACION;fecha;NO2", *rows).device_column == "ESTACION"
+
+
+def test_saturated_air_is_no_doubt(inspected) -> None:
+    found = inspected(
+        "time,RH,T", *(f"{hour:%Y-%m-%d %H:%M},{100.2 + i % 5 / 10},1{i % 7}" for i, hour in enumerate(HOURS))
+    )
+    assert not [note for note in found.notes if "cannot be" in note]
