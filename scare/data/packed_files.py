@@ -54,9 +54,10 @@ OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls", ".ods", ".parquet", ".json")  # in an archive
 
 
-# Characters that stand for others: digits of other scripts, spaces that do not break; zero bytes stand for nothing.
+# Characters that stand for others: digits of other scripts, spaces that do not break, the minus sign of mathematics;
+# zero bytes stand for nothing.
 PLAIN = {
-    **{0: None, 0xA0: " ", 0x202F: " "},
+    **{0: None, 0xA0: " ", 0x202F: " ", 0x2212: "-"},
     **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
 }
 SERIES = 5  # records in a record, on average; fewer are the parts of a message

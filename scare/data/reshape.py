@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import polars as pl
 
@@ -26,7 +27,7 @@ NAME_COLUMN = re.compile(
     re.IGNORECASE,
 )
 VALUE_COLUMN = re.compile(
-    r"[@_]?value|(?:param|raw|measured|result)[_ ]value"
+    r"[@_]?value|(?:param|raw|measured|result)[_ ]value|measure_value(?:::\w+)?"
     r"|state|wert|messwert|valor|valeur|sample measurement|concentration|raw conc\.|conc"
     r"|obs_?value|valore",
     re.IGNORECASE,
@@ -409,6 +410,8 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
     columns = {name: frame[name] for name in frame.columns if name != LINE}
     named = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
     value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
+    if named and not value and "column_1" in columns:  # without a header: the numbers after the names
+        value = next((name for last, name in pairwise(columns) if last == named[0] and _are_numbers(columns[name])), "")
     # A code, or a quantity of many stations, says what the value is, even if it is the only one.
     least = 1 if codes or "station" in columns else 2
     name = next(

@@ -696,10 +696,11 @@ def read_table(path: Path | str) -> pl.DataFrame:
 def stem(path: PurePath) -> str:
     """Return a file's name without the suffixes of tables.
 
-    >>> stem(PurePath("box-01.csv.gz"))
-    'box-01'
+    >>> stem(PurePath("box-01.csv.gz")), stem(PurePath("Box 1.xlsx"))
+    ('box-01', 'Box 1')
     """
-    return re.sub(r"(\.(csv|tsv|txt|parquet))?(\.gz)?$", "", path.name, count=1, flags=re.IGNORECASE)
+    endings = "|".join(suffix.removesuffix(".gz").lstrip(".") for suffix in SUFFIXES)
+    return re.sub(rf"(\.({endings}))?(\.gz|\.zip)?$", "", path.name, count=1, flags=re.IGNORECASE)
 
 
 def write_table(frame: pl.DataFrame, path: Path | str) -> None:

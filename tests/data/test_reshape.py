@@ -313,3 +313,23 @@ def test_saturated_air_is_no_doubt(inspected) -> None:
         "time,RH,T", *(f"{hour:%Y-%m-%d %H:%M},{100.2 + i % 5 / 10},1{i % 7}" for i, hour in enumerate(HOURS))
     )
     assert not [note for note in found.notes if "cannot be" in note]
+
+
+def test_a_log_that_names_its_values_without_a_header(inspected) -> None:
+    """As of FHEM."""
+    lines = [
+        line
+        for pair in zip(
+            each_hour("%Y-%m-%d_%H:%M:%S Box PM2.5: #.5"), each_hour("%Y-%m-%d_%H:%M:%S Box PM10: @"), strict=True
+        )
+        for line in pair
+    ]
+    found = inspected(*lines, name="box.log")
+    assert (times(found), [column.quantity for column in found.columns]) == (HOURS, ["PM2.5", "PM10"])
+    assert found.numbers["PM2.5:"].to_list() == [i + 0.5 for i in range(ROWS)]
+
+
+def test_the_minus_sign_of_mathematics_and_bars(inspected) -> None:
+    found = inspected("time;P1 [bar];temp", *each_hour("%Y-%m-%d %H:%M;0.9#;−1#"))
+    assert [(one.quantity, one.unit) for one in found.columns] == [("pressure", "bar"), ("T", "degC")]
+    assert found.column("temp").high == -10
