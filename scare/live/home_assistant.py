@@ -79,8 +79,7 @@ def device_config(
     raw, target = _measurement(calibrator.inputs.channels[0]), _measurement(calibrator.target) | _digits(calibrator)
     components = {
         "calibrated": _entity("Calibrated", "value_json.calibrated", target),
-        "low": _entity("Low", "value_json.low", target | DIAGNOSTIC),
-        "high": _entity("High", "value_json.high", target | DIAGNOSTIC),
+        **(_interval_entities(target) if calibrator.intervals else {}),
         "raw": _entity("Raw", "value_json.raw", raw | DIAGNOSTIC),
         "problem": _entity(
             "Problem",
@@ -107,6 +106,11 @@ def device_config(
 def _entity(name: str, template: str, more: Mapping[str, Any]) -> dict[str, Any]:
     """Return the component that shows an expression of a result, plus the entries `more`."""
     return {"platform": "sensor", "name": name, "value_template": f"{{{{ {template} }}}}", **more}
+
+
+def _interval_entities(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    more = {**target, **DIAGNOSTIC}
+    return {"low": _entity("Low", "value_json.low", more), "high": _entity("High", "value_json.high", more)}
 
 
 def _index_entities(of: IndexOf) -> dict[str, dict[str, Any]]:

@@ -31,11 +31,12 @@ UNITS = {"pm25": {"\u03bcg/m³"}, "pm10": {"\u03bcg/m³"}, "humidity": {"%"}, "t
 
 
 PM25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
+SURE = replace(make_calibrator(), intervals=Intervals(0.9, (), (4.0,), (6.0,)))
 
 
 @pytest.mark.parametrize("device", ["box-1", "84:f3:eb", "a.b"])
 def test_every_key_is_allowed(device: str) -> None:
-    config = device_config(device, "dust", make_calibrator(), "scare", PM25, has_sites=True)
+    config = device_config(device, "dust", SURE, "scare", PM25, has_sites=True)
     assert config.keys() <= DEVICE_DISCOVERY
     assert {"device", "components", "origin"} <= config.keys()
     assert config["device"].keys() <= DEVICE
@@ -71,7 +72,7 @@ def shown(config: dict[str, Any], result: Result) -> dict[str, str]:
 
 def test_the_templates_show_a_result() -> None:
     """Home Assistant takes the word None as unknown."""
-    config = device_config("box-1", "dust", make_calibrator(), "scare", PM25, has_sites=True)
+    config = device_config("box-1", "dust", SURE, "scare", PM25, has_sites=True)
     index = IndexReading(20.0, 16.0, 24.0, 71, "moderate", {"good": 0.1, "moderate": 0.9})
     origin = {"site": "Main Street", "product": "pm@3fa2b1c4d5e6", "level": "2B"}
     good = Result("box-1", 0.0, 30.0, 20.0, 16.0, 24.0, int(Flag.GAP), "dust", 0, **origin, index=index)
@@ -87,8 +88,9 @@ def test_the_templates_show_a_result() -> None:
 
 
 def test_only_what_there_is_becomes_an_entity() -> None:
-    always = {"calibrated", "low", "high", "raw", "problem", "flags", "watch", "product"}
+    always = {"calibrated", "raw", "problem", "flags", "watch", "product"}
     assert device_config("a", "dust", make_calibrator(), "scare")["components"].keys() == always
+    assert device_config("a", "dust", SURE, "scare")["components"].keys() == always | {"low", "high"}
     bands = find_index("eea", Channel("PM2.5", "ug/m3"))  # has no values
     with_bands = device_config("a", "dust", make_calibrator(), "scare", bands)["components"]
     assert with_bands.keys() == always | {"index_category"}

@@ -13,6 +13,7 @@ from scare.live.gateway import Gateway
 from scare.live.messages import Reading
 from scare.live.pipeline import Result
 from tests.live.broker import wait_for
+from tests.live.prefix_proxy import below
 from tests.live.small_gateway import save_models
 from tests.live.test_http import working
 from tests.report.browser import Tab, browsing, find_browser
@@ -49,20 +50,30 @@ def tab(tmp_path: Path) -> Iterator[Tab]:
         yield tab
 
 
-def open_page(tab: Tab, gateway: Gateway, size: tuple[int, int], dark: bool = False) -> str:
+@pytest.fixture(params=["", pytest.param("/api/hassio_ingress/abc", marks=pytest.mark.slow)], ids=["here", "ingress"])
+def address(gateway: Gateway, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the page is: at the gateway, or below a path of Home Assistant's ingress."""
     assert gateway.server is not None
-    tab.open(gateway.server.address, *size, dark=dark)
+    if not request.param:
+        yield gateway.server.address
+        return
+    with below(request.param, gateway.server.port) as address:
+        yield address
+
+
+def open_page(tab: Tab, address: str, size: tuple[int, int], dark: bool = False) -> str:
+    tab.open(address, *size, dark=dark)
     until(tab, "document.getElementById('connection').textContent === 'live'")
     until(tab, "document.querySelectorAll('.row').length > 0")
-    return gateway.server.address
+    return address
 
 
 def until(tab: Tab, expression: str) -> None:
     wait_for(lambda: tab.value(expression), every=0.1)
 
 
-def test_the_server_is_all_that_is_asked_and_names_are_only_names(gateway: Gateway, tab: Tab) -> None:
-    address = open_page(tab, gateway, WIDE)
+def test_the_server_is_all_that_is_asked_and_names_are_only_names(tab: Tab, address: str) -> None:
+    open_page(tab, address, WIDE)
     until(tab, "document.querySelector('[data-tile=devices]').textContent === '50'")
     assert all(url.startswith(address) for url in tab.requests)
     shown = "[...document.querySelectorAll('.row:not([hidden]) .name')].map(one => one.textContent)"
@@ -74,8 +85,8 @@ def test_the_server_is_all_that_is_asked_and_names_are_only_names(gateway: Gatew
     assert tab.problems == []
 
 
-def test_nothing_is_cut_off_on_a_phone(gateway: Gateway, tab: Tab) -> None:
-    open_page(tab, gateway, PHONE, dark=True)
+def test_nothing_is_cut_off_on_a_phone(tab: Tab, address: str) -> None:
+    open_page(tab, address, PHONE, dark=True)
     assert tab.value("document.documentElement.scrollWidth") <= PHONE[0]
     cut = "[...document.querySelectorAll('.row:not([hidden]) .value')].filter(one => one.scrollWidth > one.clientWidth)"
     assert tab.value(f"{cut}.length") == 0
@@ -86,8 +97,8 @@ def test_nothing_is_cut_off_on_a_phone(gateway: Gateway, tab: Tab) -> None:
     assert tab.problems == []
 
 
-def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab: Tab) -> None:
-    open_page(tab, gateway, WIDE)
+def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab: Tab, address: str) -> None:
+    open_page(tab, address, WIDE)
     tab.value("location.hash = 'box-1'")
     until(tab, "document.getElementById('facts').textContent.includes('model dust')")
     gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 60.5, 80.5, 0, "dust")])
@@ -100,9 +111,9 @@ def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab
     assert tab.problems == []
 
 
-def test_a_problem_is_shown_while_there_is_one(gateway: Gateway, tab: Tab) -> None:
+def test_a_problem_is_shown_while_there_is_one(gateway: Gateway, tab: Tab, address: str) -> None:
     assert gateway.pipeline is not None
-    open_page(tab, gateway, PHONE)
+    open_page(tab, address, PHONE)
     gateway.pipeline.problems["disk"] = "<b>no space</b>"
     until(tab, "document.getElementById('problems').textContent === 'disk: <b>no space</b>'")
     assert tab.value("document.documentElement.scrollWidth") <= PHONE[0]
@@ -110,17 +121,17 @@ def test_a_problem_is_shown_while_there_is_one(gateway: Gateway, tab: Tab) -> No
     until(tab, "document.getElementById('problems').textContent === ''")
 
 
-def test_devices_at_another_step_are_named(gateway: Gateway, tab: Tab) -> None:
+def test_devices_at_another_step_are_named(gateway: Gateway, tab: Tab, address: str) -> None:
     assert gateway.pipeline is not None
-    open_page(tab, gateway, PHONE)
+    open_page(tab, address, PHONE)
     begin = 60 * (time() // 60) - 3600
     fine = tuple(Reading("box-1", begin + 10 * row, {"pm25": 20.0, "current": 300.0}) for row in range(20))
     assert gateway.pipeline.submit(Delivery(fine))
     until(tab, "document.getElementById('remarks').textContent.endsWith('their readings are averaged: box-1.')")
 
 
-def test_a_device_is_silent_after_three_steps_and_minutes(gateway: Gateway, tab: Tab) -> None:
-    open_page(tab, gateway, WIDE)
+def test_a_device_is_silent_after_three_steps_and_minutes(tab: Tab, address: str) -> None:
+    open_page(tab, address, WIDE)
 
     def is_silent(minutes: float, step: float) -> bool:
         """Whether rows are shown as silent so long after a reading."""
@@ -134,9 +145,9 @@ def test_a_device_is_silent_after_three_steps_and_minutes(gateway: Gateway, tab:
 
 
 @pytest.mark.slow
-def test_ten_thousand_devices_stay_smooth(gateway: Gateway, tab: Tab) -> None:
+def test_ten_thousand_devices_stay_smooth(gateway: Gateway, tab: Tab, address: str) -> None:
     gateway.recent.publish(results(DEVICES, 30))
-    open_page(tab, gateway, WIDE)
+    open_page(tab, address, WIDE)
     assert tab.value("document.querySelectorAll('.row').length") < 60  # only what is in sight
     timed = "(() => {{ const begin = performance.now(); {0}; return performance.now() - begin; }})()"
     find = "box.value = 'box-99'; box.dispatchEvent(new Event('input'))"

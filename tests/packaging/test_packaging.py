@@ -82,6 +82,13 @@ def test_the_conda_recipe_needs_what_the_wheel_needs() -> None:
     assert set(recipe["build"]["python"]["entry_points"]) == scripts
 
 
+def test_the_conda_recipe_renders() -> None:
+    rattler = pytest.importorskip("rattler_build", reason="py-rattler-build (pip) would run it")
+    recipe = rattler.Stage0Recipe.from_yaml((ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    (variant,) = recipe.render(rattler.VariantConfig(), rattler.RenderConfig())
+    assert (variant.recipe.package.name, str(variant.recipe.package.version)) == ("scare-calibration", __version__)
+
+
 def test_the_build_context_has_what_the_wheel_is_made_of() -> None:
     kept = (ROOT / ".dockerignore").read_text().split()
     made_of = {"scare", "runtime", "pyproject.toml", "README.md", "LICENSE", "requirements.lock"}
