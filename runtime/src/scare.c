@@ -201,7 +201,7 @@ SCARE_SMALL void remember(scare *self, uint32_t rows, const float *reading) {
 
 /* Add a number to a pair, which also keeps what the sum cuts off (Knuth's two-sum): a float alone would lose a
  * thousandth over 17,280 readings (two days). Volatile, because -ffast-math would drop the second part. */
-SCARE_SMALL void add(scare_pair *pair, float number) {
+SCARE_SMALL void add(scare_two_floats *pair, float number) {
     volatile float sum = pair->high + number, other = sum - pair->high, own = sum - other;
     volatile float cut_of_own = pair->high - own, cut_of_other = number - other;
     pair->low += cut_of_own + cut_of_other;
@@ -209,7 +209,7 @@ SCARE_SMALL void add(scare_pair *pair, float number) {
 }
 
 /* Turn the sum of a channel's differences into its center. Products of two numbers of 12 bits are exact. */
-SCARE_SMALL void move(const scare_moving *moving, const scare_channel *channel, scare_pair *pair) {
+SCARE_SMALL void move(const scare_moving *moving, const scare_channel *channel, scare_two_floats *pair) {
     uint32_t bits = bits_of(pair->high) & 0xfffff000u;
     volatile float end;
     float start, rest;
@@ -223,7 +223,7 @@ SCARE_SMALL void move(const scare_moving *moving, const scare_channel *channel, 
 }
 
 /* Scale and clamp a reading of a channel that moved; `beyond` is how far it lies beyond its clamp. */
-static float scale_moved(const scare_channel *channel, const scare_pair *center, float number, float *beyond) {
+static float scale_moved(const scare_channel *channel, const scare_two_floats *center, float number, float *beyond) {
     float scaled = ((number - center->high) - center->low) * channel->inverse, clamped = clamp(&channel->clamp, scaled);
     *beyond = scaled - clamped;
     return clamped;
@@ -256,7 +256,7 @@ SCARE_SMALL void rescale(scare *self) {
 SCARE_SMALL void settle(scare *self, const float *reading, float *row, float *beyond) {
     const scare_model *model = self->model;
     const scare_moving *moving = model->moving, *end = moving + model->moving_count;
-    scare_pair *center = self->center;
+    scare_two_floats *center = self->center;
     float distance;
     if (unsettled(self)) {
         SCARE_ROLLED
@@ -494,7 +494,7 @@ static uint32_t settling_words(const scare_model *model) {
 static void begin_to_settle(scare *self, uint32_t *memory) {
     uint32_t words = self->model->settle ? 1u + 2u * self->model->moving_count : 0u;
     self->settled = memory;
-    self->center = (scare_pair *)(memory + 1);
+    self->center = (scare_two_floats *)(memory + 1);
     self->readings = (float *)(memory + words);
     self->next_row = 0u;
     SCARE_ROLLED

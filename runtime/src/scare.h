@@ -101,7 +101,7 @@ typedef struct {
 /* A number more precise than one float: high + low. */
 typedef struct {
     float high, low;
-} scare_pair;
+} scare_two_floats;
 
 typedef struct scare_model {
     uint32_t window, channels;
@@ -168,10 +168,10 @@ typedef struct {
     scare_choice choice;
     float slow; /* exponential mean of the squared distance to training, over about a window */
 #if SCARE_SETTLE
-    uint32_t *settled;  /* number of readings, up to `settle` */
-    scare_pair *center; /* of each channel that moves; until it has settled, the sum of its differences */
-    float *readings;    /* [window][moving_count], a ring, while it settles */
-    uint32_t next_row;  /* where the next row of the ring goes */
+    uint32_t *settled;        /* number of readings, up to `settle` */
+    scare_two_floats *center; /* of each channel that moves; until it has settled, the sum of its differences */
+    float *readings;          /* [window][moving_count], a ring, while it settles */
+    uint32_t next_row;        /* where the next row of the ring goes */
 #endif
 } scare;
 

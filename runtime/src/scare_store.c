@@ -61,7 +61,7 @@ SCARE_SMALL size_t past_bytes(const scare_model *model) {
 
 SCARE_SMALL size_t center_bytes(const scare_model *model) {
 #if SCARE_SETTLE
-    return model->settle ? model->moving_count * sizeof(scare_pair) : 0u;
+    return model->settle ? model->moving_count * sizeof(scare_two_floats) : 0u;
 #else
     (void)model;
     return 0u;

@@ -615,9 +615,10 @@ class _Verifier:
 def _bias_reasons(error: FixedPointError | None) -> Iterator[str]:
     """Report that fixed point is off in the mean by more than its scatter, or the target's, makes negligible.
 
-    What is within the tolerance of float32 never counts.
+    What is within the tolerance of float32 never counts. Fewer than 1 / `MEAN_OF_SD`² windows say nothing: the standard
+    error of their mean is beyond the bar.
     """
-    if error is None:
+    if error is None or error.windows * MEAN_OF_SD**2 < 1:
         return
     limits = MEAN_OF_SD * error.sd, MEAN_OF_TARGET * error.deviation
     if abs(error.mean) > max(min(limits), FLOAT32_TOLERANCE * error.deviation):

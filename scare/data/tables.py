@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import re
+import shutil
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal, cast
 
 import polars as pl
@@ -718,6 +718,7 @@ def table_writer(
     `metadata` becomes the key-value metadata of a Parquet file; a CSV file gets it as JSON in a file beside it, whose
     name ends in `-metadata.json` as in CSV on the Web.
 
+    >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
     >>> with table_writer(Path(folder.name) / "a.csv") as write:
     ...     write(pl.DataFrame({"pm25": [1.0]}))
@@ -764,10 +765,14 @@ def _parquet_writer(path: Path, metadata: Mapping[str, str]) -> Iterator[Callabl
     parts: list[Path] = []
 
     def write(frame: pl.DataFrame) -> None:
-        parts.append(Path(folder) / f"{len(parts)}.parquet")
+        parts.append(folder / f"{len(parts)}.parquet")
         frame.write_parquet(parts[-1], metadata=dict(metadata))
 
-    with TemporaryDirectory(dir=path.parent, prefix=path.name) as folder:
+    folder = path.with_name(f"{path.name}.parts")
+    with ExitStack() as stack:
+        for _ in range(2):  # a Ctrl-C may come in the middle of the first
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir()
         yield write
         if len(parts) == 1:
             parts[0].replace(path)

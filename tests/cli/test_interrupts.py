@@ -65,7 +65,7 @@ READ: dict[str, Callable[[Path], object]] = {
     ".scare": Calibrator.load,
     ".svg": ElementTree.parse,
     ".toml": lambda path: tomllib.loads(path.read_text(encoding="utf-8")),
-    **dict.fromkeys((".c", ".h", ".md", ".txt"), Path.read_bytes),
+    **dict.fromkeys((".c", ".h", ".hpp", ".md", ".txt", ""), Path.read_bytes),
 }
 
 
@@ -172,9 +172,14 @@ def run(line: str, folder: Path, seconds: float = 600.0) -> tuple[int, str, floa
 
 
 def assert_whole(folder: Path, whole: Path) -> None:
-    """Every file can be read and is about as long as in the whole run; a command's own notes are for its next run."""
+    """Every file can be read and is about as long as in the whole run; a command's own notes are for its next run.
+
+    A calibrator that was interrupted in training may have no network, and is shorter.
+    """
     for path in (one for one in folder.rglob("*") if one.is_file() and ".scare" not in one.parts):
         READ[path.suffix](path)
+        if path.suffix == ".scare":
+            continue
         assert path.stat().st_size == pytest.approx((whole / path.relative_to(folder)).stat().st_size, rel=0.1), path
     assert not (folder / "model_c").exists() or (folder / "model_c" / "scare.json").exists()
 

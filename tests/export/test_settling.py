@@ -315,7 +315,7 @@ def test_a_model_that_does_not_settle_has_none_of_its_code(tmp_path: Path) -> No
     assert "SCARE_SETTLE 0" in (folder / "src" / "scare.h").read_text("utf-8")
     assert "settle" not in (folder / "model.c").read_text("utf-8")
     text = compile_c([folder / "src" / "scare.c"], tmp_path / "scare.i", ["-E", "-P"]).read_text("utf-8")
-    assert re.findall(r"\w*(?:settl|SETTL|moving|scare_pair)\w*", text.partition("bits_of")[2]) == []
+    assert re.findall(r"\w*(?:settl|SETTL|moving|scare_two_floats)\w*", text.partition("bits_of")[2]) == []
     python = export_calibrator(settling(make_calibrator()), "micropython", "float32", tmp_path / "python", "box-1")
     assert not (python.folder / "scare_settle.py").exists()
     assert "settle" not in (python.folder / "model.py").read_text("utf-8")

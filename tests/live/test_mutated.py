@@ -83,7 +83,7 @@ def test_a_hundred_thousand_mutated_payloads() -> None:
             assert len(found) < 500
         elif found is not None:
             readings += 1
-            assert found.time <= NOW + 300
+            assert np.isfinite(found.time)  # the pipeline judges whether it is ahead
             assert all(isinstance(value, float) for value in found.values.values())
         if number % 5 == 0 and adapter != "esphome":
             parse_body(payload, ("text/csv", "application/json")[number % 2], readers[adapter], NOW)

@@ -33,6 +33,10 @@ def find_browser() -> str | None:
     return found if shutil.which("bash") else None
 
 
+class PageLeftError(Exception):
+    """The page was left before it could answer."""
+
+
 @dataclass
 class Tab:
     """One page: what it asked for, what went wrong on it, and ways to look at it."""
@@ -55,6 +59,8 @@ class Tab:
         os.write(self.write, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != self.number:
             self._hear(answer)
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            raise PageLeftError
         assert "error" not in answer, answer
         return answer["result"]
 
@@ -98,6 +104,13 @@ class Tab:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def value_unless_leaving(self, expression: str) -> Any:
+        """What an expression on the page is; None if the page is being left."""
+        try:
+            return self.value(expression)
+        except PageLeftError:
+            return None
 
     def choose_files(self, selector: str, *paths: Path) -> None:
         """Give files to an input, as a person who drops them does."""

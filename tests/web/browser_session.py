@@ -32,7 +32,7 @@ class Visitor:
 
     def until(self, expression: str) -> None:
         """Wait until something holds on the page."""
-        wait_for(lambda: self.tab.value(f"Boolean({expression})"), PATIENCE_SECONDS, every=0.2)
+        wait_for(lambda: self.tab.value_unless_leaving(f"Boolean({expression})"), PATIENCE_SECONDS, every=0.2)
 
     def sees(self, selector: str) -> None:
         """Wait until something is there, and not hidden."""
