@@ -14,7 +14,7 @@ from scare.board import certificate
 from scare.board.boards import board
 from scare.board.certificate import Certificate, ParityCheck, RuntimeOutput, verify
 from scare.board.vectors import all_vectors, edge_case_vectors, stream_rows
-from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.parity_tolerance import Tolerance, coded_steps
 from scare.calibrator.plan import Plan
@@ -233,6 +233,8 @@ def test_a_board_that_differs_from_the_host_is_found(monkeypatch: pytest.MonkeyP
 
 def test_fixed_point_that_is_off_in_the_mean_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     calibrator = make_calibrator(fold(random_network(CASES["scare-default"], 15, 2).plan()).astype(np.float32))
+    windows = np.random.default_rng(3).normal(size=(200, 15, 2)).astype(np.float32)
+    calibrator = replace(calibrator, validation=Sample(windows, calibrator.compute(windows)))
     correct_bias = lowering.correct_bias
 
     def shifted(integer: Plan, exact: Plan, windows: np.ndarray) -> Plan:
