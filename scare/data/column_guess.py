@@ -22,6 +22,7 @@ from scare.data.cells import plain_numbers
 from scare.data.column_kind import (
     MARGIN,
     PARAMETER_WORDS,
+    TIME_WORDS,
     ColumnSummary,
     highest_masses,
     is_reference_name,
@@ -453,7 +454,12 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     """
     if MONITOR in frame.columns:
         return MONITOR
-    own = [name for name in frame.columns if not words(name.rpartition(".")[0]) & PARAMETER_WORDS]  # no parameter.id
+    # Not the id of a quantity, and no part of the time.
+    own = [
+        name
+        for name in frame.columns
+        if not words(name.rpartition(".")[0]) & PARAMETER_WORDS and not words(name) & TIME_WORDS
+    ]
     called = {name: words(name.rpartition(".")[2]) for name in own}  # such as end_device_ids.device_id
     numbered = [
         name

@@ -114,10 +114,10 @@ PARAMETER_WORDS = {
 VALUE_NAME = re.compile(
     r"value|measure|conc|mean|result|reading|state|valeur|valore?|wert"
 )  # of a column whose quantity another one states
-# Such as "Ref.NO2", "CO(GT)" (ground truth), "PM2.5 FEM" (federal equivalent method) and "fidas_pm10".
+# Such as "Ref.NO2", "CO(GT)" (ground truth), "FEM_PM2.5" (federal equivalent method), "pm25_station" and "fidas_pm10".
 REFERENCE_NAME = re.compile(
-    r"^ref(erence)?(?![a-z])|[._ ]ref(erence)?$|\(gt\)|\b(fem|frm|monitor)\b"
-    r"|(?<![a-z])(teom|fidas|dusttrak|grimm|e?bam|t640x?|picarro|fluke|airnow|ground.?truth)(?![a-z])"
+    r"^ref(erence)?(?![a-z])|[._ ](ref(erence)?|station)$|\(gt\)|\bmonitor\b"
+    r"|(?<![a-z])(fem|frm|teom|fidas|dusttrak|grimm|e?bam|t640x?|picarro|fluke|airnow|ground.?truth)(?![a-z])"
 )
 SENTINELS = (
     -32768.0,

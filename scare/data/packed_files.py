@@ -60,6 +60,7 @@ PLAIN = {
     **{0: None, 0xA0: " ", 0x202F: " ", 0x2212: "-"},
     **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
 }
+NO_DAY = re.compile(r"^1899-12-3[01][ T](?=\d\d:\d\d)")  # of a spreadsheet's clock, which is a part of its day 0
 SERIES = 5  # records in a record, on average; fewer are the parts of a message
 WHOLE_LINE = re.compile(r'"((?:[^",;\t]|"")+[,;\t](?:[^"]|"")*)"')
 MESSAGE = re.compile(r"^[^{]*?(\{.*\})\s*$")  # of a broker's or a device's log: a JSON object after its topic
@@ -234,7 +235,10 @@ def _decoded(head: bytes, encoding: str) -> str | None:
 def read_sheets(source: Source, sheet: str) -> dict[str, list[list[str]]]:
     """Return the cells of a spreadsheet's sheets as text, by name; of one sheet if it is named."""
     frames = load_sheets(source, sheet)
-    return {name: [[(cell or "").strip() for cell in row] for row in frame.rows()] for name, frame in frames.items()}
+    return {
+        name: [[NO_DAY.sub("", (cell or "").strip()) for cell in row] for row in frame.rows()]
+        for name, frame in frames.items()
+    }
 
 
 def load_sheets(source: Source, sheet: str) -> dict[str, pl.DataFrame]:

@@ -171,6 +171,8 @@ def _holds(name: str, cells: Sequence[str]) -> str:
     # Such as 20260131 and 2026-031, which may be a number or a code, are a time only if the column's name says so.
     if len(known) > len(sample) / 2 and not (known[0].name in ("digits", "day of year") and not TIME_NAME.search(name)):
         shape = max(known, key=known.count)
+        if all(re.search(r"[T ]00:00(:00(\.0+)?)?$", cell) for cell in sample):
+            return "date"  # as a spreadsheet writes it
         return "zoned" if shape.has_zone else "moment" if shape.has_clock else "date"
     if all(kind(cell) == "number" for cell in sample):
         numbers = pl.Series(sample).cast(pl.Float64, strict=False).drop_nulls()

@@ -202,6 +202,17 @@ class TestSpreadsheets:
         assert found.span[0] == START
         assert [(one.quantity, one.unit) for one in found.columns] == [("PM10", "ug/m3"), ("NO2", "ppb")]
 
+    @pytest.mark.parametrize("clock", [lambda i: (i % 24 / 24, 1), lambda i: float(i % 24)], ids=["time", "hour"])
+    def test_a_day_and_its_clock_are_columns_of_their_own(self, tmp_path: Path, clock: Callable[[int], object]) -> None:
+        name = "Time" if isinstance(clock(0), tuple) else "Hour"
+        rows: list[list[object]] = [
+            ["Date", name, "pm25"],
+            *([(46035.0 + i // 24, 1), clock(i), i + 0.5] for i in range(72)),
+        ]
+        found = inspect_table(saved(tmp_path, workbook(self.ABOUT, sheet(rows)), "a.xlsx"))
+        assert found.stamps["time"].to_list() == [START + timedelta(hours=i) for i in range(72)]
+        assert (found.time, found.device_column) == (("Date", name), "")
+
     def test_a_named_sheet_is_read_and_an_unknown_one_refused(self, tmp_path: Path) -> None:
         rows: list[list[object]] = [["Date", "pm25"], *([(46035 + i / 24, 1), i + 0.5] for i in range(12))]
         path = saved(tmp_path, workbook(sheet(rows), sheet([["Date", "no2"], *rows[1:]])), "a.xlsx")
@@ -719,6 +730,12 @@ def test_a_pollutant_without_numbers_is_named(tmp_path: Path) -> None:
     rows = "".join(f"2026-01-{day:02}T00:00Z,high,,{day}.5\n" for day in range(1, 29))
     found = inspect_table(saved(tmp_path, f"time,NO2,O3,PM10\n{rows}"))
     assert dict(found.left_out) == {"NO2": "text, such as 'high'", "O3": "without a value"}
+
+
+def test_names_of_references(tmp_path: Path) -> None:
+    rows = "".join(f"2026-01-{day:02}T00:00Z,{day}.5,{day % 9}.5,1{day % 7}.5\n" for day in range(1, 29))
+    found = inspect_table(saved(tmp_path, f"time,Sensor_PM2.5,FEM_PM2.5,NO2_station\n{rows}"))
+    assert [column.name for column in found.references] == ["FEM_PM2.5", "NO2_station"]
 
 
 def test_an_embassy_file_counts_valid_hours_alone(tmp_path: Path) -> None:
