@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, Protocol
 from annotated_types import Gt, Lt
 
 from scare.baselines import MODELS
+from scare.baselines.classical import BASELINES
 from scare.calibrator.calibrator import Calibrator
 from scare.data.readings import Readings
 from scare.errors import UsageError
@@ -207,6 +208,11 @@ class Recipe:
         >>> Recipe.preset("paper", window=360, seed=5).settings.batch
         32
         """
+        if model in BASELINES:
+            raise UsageError(
+                f"'{model}' is no network: leave out the model, and training compares the network with regressions and"
+                f" says which is better; 'scare compare' scores {model}, scare.fit(table, recipe='{model}') fits it alone"
+            )
         for kind, given, known in (("preset", name, PRESETS), ("model", model, MODELS)):
             if given not in known:
                 raise UsageError(f"no {kind} called '{given}'{suggestion(given, known)}")

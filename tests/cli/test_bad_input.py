@@ -180,9 +180,10 @@ def test_an_unknown_column_of_the_reference_file_is_refused_with_the_nearest(ref
     ("given", "words"),
     [
         ("--model scar", "no model called 'scar'; did you mean 'scare'?"),
+        ("--model linear", "'linear' is no network"),
         ("--window 3", "--window"),
         ("--steps 0", "--steps"),
-        ("--channels ,", "names no column"),
+        ("--channels ,", "holds no name"),
         ("--channels NO2,NO2", "mapped twice"),
         ("--channels Ref.NO2", "mapped twice"),
         ("--split tiem", "time"),
