@@ -211,7 +211,7 @@ class Recipe:
         if model in BASELINES:
             raise UsageError(
                 f"'{model}' is no network: leave out the model, and training compares the network with regressions and"
-                f" says which is better; 'scare compare' scores {model}, scare.fit(table, recipe='{model}') fits it alone"
+                f" says which is better; scare.fit(table, recipe='{model}') fits {model} alone"
             )
         for kind, given, known in (("preset", name, PRESETS), ("model", model, MODELS)):
             if given not in known:
