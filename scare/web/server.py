@@ -5,6 +5,7 @@ Requests come from a browser on this computer and go to a `Session`. The page ge
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -33,6 +34,7 @@ from scare.web.jobs import MODEL
 from scare.web.session_setup import FILES
 from scare.web.sessions import LATER, SUFFIXES, Session, SessionRegistry, safe_name
 
+LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 MEMORY_SHARE = 0.75  # share of this computer's memory that one step may use
 PAGE = Path(__file__).with_name("page")
@@ -107,7 +109,7 @@ def make_app(registry: SessionRegistry, tokens: AccessTokens) -> Starlette:
             *(Route(path, handler, methods=[method]) for (method, path), handler in routes.items()),
             *(Mount(path, StaticFiles(directory=folder, html=True)) for path, folder in folders.items()),
         ],
-        exception_handlers={ScareError: _answer_error, Exception: _report_bug},
+        exception_handlers={ScareError: _answer_error, ClientDisconnect: _note_interruption, Exception: _report_bug},
     )
 
 
@@ -229,6 +231,11 @@ class SessionHandlers:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     return error_response(400, str(error))
+
+
+async def _note_interruption(request: Request, error: Exception) -> Response:
+    LOG.warning("%s was interrupted by the browser", request.url.path)
+    return error_response(400, "The request was interrupted.")
 
 
 async def _report_bug(request: Request, error: Exception) -> Response:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from socket import create_connection
 from threading import Barrier
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -15,6 +16,7 @@ import pytest
 
 from scare.web.jobs import RUNNING, Command, Job, Jobs
 from scare.web.server import Server
+from tests.live.broker import wait_for
 from tests.needs import needs
 from tests.web.browser_session import serving
 from tests.web.tables import write_tidy
@@ -97,6 +99,21 @@ def test_what_is_too_large_is_refused_before_and_while_it_comes(server: Server) 
     connection.request("PUT", f"/v1/sessions/{one}/files/a.csv", (b"x" * 500_000 for _ in range(12)), headers)
     assert connection.getresponse().status == 400
     connection.close()
+    assert list((server.sessions.folder / one / "files").iterdir()) == []
+
+
+def test_an_upload_that_is_interrupted_is_one_line_and_no_file(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = make_session(server)
+    head = f"PUT /v1/sessions/{one}/files/a.csv HTTP/1.1\r\nHost: {urlsplit(server.address).netloc}\r\n"
+    head += f"Authorization: Bearer {server.tokens.key}\r\nContent-Length: 1000000\r\n\r\n"
+    with create_connection(("127.0.0.1", urlsplit(server.address).port or 0)) as connection:
+        connection.sendall(head.encode() + b"time,pm25")
+    wait_for(lambda: caplog.records)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"/v1/sessions/{one}/files/a.csv was interrupted by the browser"
+    ]
     assert list((server.sessions.folder / one / "files").iterdir()) == []
 
 
