@@ -4,6 +4,7 @@ Ctrl-C waits for the end of imports and of calls to Polars, whose Rust half pani
 raised again if it was lost where Python ignores exceptions: in finalisers and in callbacks of the garbage collector.
 """
 
+import errno
 import signal
 import sys
 import traceback
@@ -46,6 +47,8 @@ from scare.limits import raised
 
 SCARE_FILES = str(Path(__file__).parents[1])
 UNINTERRUPTIBLE = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
+# Errors of the system that no code of ours can cause: a name too long, nothing to be written there, a full disk.
+NO_BUGS = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
 RETRY_SECONDS = 0.01  # until a Ctrl-C that came during an uninterruptible call is tried again
 OVERVIEW = """\
 From a co-location CSV to calibrated readings on a board. The usual steps:
@@ -124,7 +127,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_code)
     except SystemExit:  # rich exits like this when stdout is closed, as by `| head`
         return ExitCode.OK
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_BUGS:
+            return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), ExitCode.USAGE)
         _fail("This should not have happened. Please report it with the lines below.", ExitCode.UNEXPECTED)
         traceback.print_exc()
         return ExitCode.UNEXPECTED

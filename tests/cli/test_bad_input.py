@@ -39,6 +39,13 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
 
 
+@pytest.mark.parametrize(
+    "command", ["inspect {}.csv", "info {}.scare", "predict {model} {}.csv", "export c {model} --out {}"]
+)
+def test_a_name_that_is_too_long_is_told(refused: RunCli, model: Path, command: str) -> None:
+    refused(f"scare {command.format('x' * 300, model=model)}", USAGE, "File name too long")
+
+
 # --- tables ---
 
 
