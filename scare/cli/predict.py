@@ -357,6 +357,13 @@ def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
     note(f"This run: {now['files']:,} files, {now['rows']:,} rows in {facts['seconds']:,.1f} s ({rate:,.0f} rows/s).")
     if now["files"]:
         note("Slowest files: " + ", ".join(f"{file['file']} {file['seconds']:.2f} s" for file in facts["slowest"]))
+    unlike = [
+        f"{name}: {outside:,} of {counted['rows']:,} rows are unlike training (OUTSIDE); predict one of its files alone,"
+        " which says why"
+        for name, counted in facts["devices"].items()
+        if 5 * (outside := counted["flags"].get(Flag.OUTSIDE.name, 0)) > counted["rows"]
+    ]
+    _list("Warning", unlike, facts["manifest"])
     changed = [": ".join(entry.values()) for entry in facts["changed"]]
     _list("Before calibration", changed, facts["manifest"])
     _list("Left out", [": ".join(filter(None, entry.values())) for entry in facts["left_out"]], facts["manifest"])
