@@ -316,11 +316,9 @@ def test_an_archive_refuses_coarser_readings_with_the_sentence_of_a_file(
 def test_an_archive_says_which_device_is_unlike_training(scare: RunCli, model: Path, rows: pl.DataFrame) -> None:
     Path("raw").mkdir()
     box = rows.filter(pl.col("device") == rows["device"][0]).drop("device")
-    box.write_csv("raw/celsius.csv")
-    box.with_columns(1.8 * pl.col("temperature") + 32).write_csv("raw/fahrenheit.csv")
+    box.with_columns(pl.col("pm25_raw") + 400).write_csv("raw/high.csv")
     printed = " ".join(scare(f"scare predict {model} raw --out out").err.split())
-    assert re.search(r"Warning: fahrenheit: [\d,]+ of [\d,]+ rows are unlike training \(OUTSIDE\)", printed)
-    assert "Warning: celsius" not in printed
+    assert "Warning: high: 707 of 720 rows are unlike training (OUTSIDE); predict one of its files alone" in printed
 
 
 @pytest.mark.parametrize("cut", [300 * 6 + 1, 300 * 6 + 4], ids=["at a full minute", "between two"])
