@@ -358,8 +358,8 @@ def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
     if now["files"]:
         note("Slowest files: " + ", ".join(f"{file['file']} {file['seconds']:.2f} s" for file in facts["slowest"]))
     unlike = [
-        f"{name}: {outside:,} of {counted['rows']:,} rows are unlike training (OUTSIDE); predict one of its files alone,"
-        " which says why"
+        f"{name}: {outside:,} of {counted['rows']:,} rows are unlike training (OUTSIDE);"
+        " predict one of its files alone, which says why"
         for name, counted in facts["devices"].items()
         if 5 * (outside := counted["flags"].get(Flag.OUTSIDE.name, 0)) > counted["rows"]
     ]
