@@ -254,9 +254,10 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
 
 
 def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequence[str] = ()) -> str:
-    """Return the quantity of all rows that a column such as `Parameter Name` states, by name or code; else empty.
+    """Return the quantity that a file states for all its rows, by name or code; empty if it states none.
 
-    Or a line before the table, such as `"Komponente";"PM10"`.
+    It is stated in a column of one value, such as `Parameter Name`, or in a line before the table, such as
+    `"Komponente";"PM10"`.
 
     >>> stated_quantity(pl.DataFrame({"Parameter Name": ["Ozone", "Ozone"], "Sample Measurement": [0.03, 0.04]}), {})
     'O3'
@@ -267,12 +268,12 @@ def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequ
         if words(column.name) & PARAMETER_WORDS and column.drop_nulls().n_unique() == 1:
             value = column.drop_nulls()[0]
             text = value if isinstance(value, str) else codes.get(f"{value:g}", "")
-            if found := find_quantity(text):
-                return found.name
+            if quantity := find_quantity(text):
+                return quantity.name
     for line in remarks:
-        key, _, text = re.sub('["#]', "", line).strip().partition(next(iter(re.findall("[;,:=\t]", line)), ":"))
-        if words(key) & PARAMETER_WORDS and (found := find_quantity(text)):
-            return found.name
+        key, *rest = re.split("[;,:=\t]", re.sub('["#]', "", line).strip(), maxsplit=1)  # "name: value"
+        if words(key) & PARAMETER_WORDS and rest and (quantity := find_quantity(rest[0])):
+            return quantity.name
     return ""
 
 

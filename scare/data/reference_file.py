@@ -107,10 +107,13 @@ def _choose_reference(
 def read_station(found: Inspection, column: ColumnSummary | None, data: DataSection, notify: Notify) -> Readings:
     """Read the reference's column; a stamp at the beginning of an interval moves to its end.
 
-    A column called `Value` or the like gets the name of its quantity.
+    `column` is the one that `choose_pair` chose; None if `data.reference` names the column. A column called `Value` or
+    the like gets the name of its quantity.
     """
     file = found.table.path
-    name = data.reference.name if data.reference else column.name if column else ""
+    chosen = data.reference or column
+    assert chosen is not None
+    name = chosen.name
     channel = found.column(name).channel
     if data.reference and data.reference != Channel(name):  # the user also gave a unit or limits
         channel = data.reference

@@ -203,9 +203,11 @@ def _name_parts(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
             if parts[0] == "date" and not all(map(shape_of, frame[names[i]].drop_nulls().unique())):
                 continue
             within = [column.is_between(*some) for column, some in zip(numbers[i:], limits, strict=False)]
-            times = pl.DataFrame(numbers[i : i + len(parts)]).n_unique()
-            is_clock = parts[-1] != "hhmm" or _are_hours_and_minutes(numbers[i + len(parts) - 1])
-            if is_clock and all(not hour.null_count() and hour.all() for hour in within) and 2 * times > frame.height:
+            all_within = all(not part.null_count() and part.all() for part in within)
+            are_clocks = parts[-1] != "hhmm" or _are_hours_and_minutes(numbers[i + len(parts) - 1])
+            distinct = pl.DataFrame(numbers[i : i + len(parts)]).n_unique()
+            # Times differ from row to row, unlike codes that happen to lie within the limits.
+            if all_within and are_clocks and 2 * distinct > frame.height:
                 renamed = dict(zip(names[i:], parts, strict=False))
                 note = f"The columns {i + 1} to {i + len(parts)} are read as {', '.join(parts)}."
                 return Reshaped(frame.rename(renamed), (note,))

@@ -348,10 +348,11 @@ def _has_points(cells: Sequence[str]) -> bool:
 
 
 def has_cut_decimals(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether decimal commas seem to have been taken for delimiters, by a program that named the cells left over.
+    """Whether the program that wrote the file seems to have split numbers at their decimal commas.
 
-    Then the last columns have numbers but no names of their own, no number has a point, and some rows end
-    before the others, without a hole.
+    The cells left over then have columns with made-up names, such as `Unnamed: 7`: the last name is one of them, no
+    number has a decimal point, and more than half of the rows, but not all, fill every column. The others end early,
+    without an empty cell before their end.
     """
     filled = [[bool(cell.strip()) for cell in row] for row in rows if any(map(str.strip, row))]
     to_the_end = sum(sum(row) == len(names) for row in filled)

@@ -650,8 +650,9 @@ class Tally:
 def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = None) -> pl.DataFrame:
     """Drop `LINE` and convert every column that holds numbers to Float64; other cells become null and are counted.
 
-    A column with more than a fifth of other texts stays text, besides those that usually stand for no value, or a few
-    that say why there is none.
+    A column stays text if it has no numbers or if more than a fifth of its cells are other texts, not counting the
+    usual marks of a missing value. That share is not limited if there are at most `FEW_STATES` different texts among
+    many numbers: these are states that say why there is no value.
     """
     texts = [column for column in frame if column.dtype == pl.String]
     numbers = []

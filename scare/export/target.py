@@ -209,6 +209,8 @@ def to_ascii(text: str) -> str:
 def escape_markdown(text: str) -> str:
     """Escape a text for a line of Markdown, so that none of it becomes a tag, code, a block or a table cell.
 
+    `$(` is escaped too: it would run a command if the line were pasted into a shell.
+
     >>> escape_markdown("PM2.5 <b>`raw`</b> | [µg/m³]")
     'PM2.5 &lt;b&gt;&#96;raw&#96;&lt;/b&gt; &#124; [µg/m³]'
     """

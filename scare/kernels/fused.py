@@ -258,7 +258,8 @@ def _quantise_feed(q: QuantisationState, step: Step) -> Step:
 def _quantise_hidden(q: QuantisationState, step: Step) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
     """Quantise `inner` and `inner_bias`; returns them, the scale of each hidden number [H], and `most`.
 
-    Each hidden number is scaled to use its 16 bits, and all of them so that biases fit a word.
+    Each hidden number is scaled to use its 16 bits; all scales are then lowered by one factor if a bias would not fit a
+    word. `most` is the number of spare bits of a row for which `inner_bias` is stored.
     """
     unit = q.unit(step.inputs[0])
     scales = MOST_INNER_SUM / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), TINY)

@@ -169,7 +169,10 @@ def _leaf_unit(step: Step) -> np.ndarray:
 
 
 def _quantise_trees(q: QuantisationState, step: Step) -> Step:
-    """Make `trees_q`: thresholds and limits are words in the units of their inputs, leaves int16 in their own unit."""
+    """Make `trees_q`: limits are words, and thresholds int16 times 2^`shift`, both in the units of their inputs.
+
+    Leaves are int16 in a unit of their own.
+    """
     source = step.inputs[0]
     feature = step.weights["feature"].astype(np.int64)
     units, reach = q.units[source], np.rint(q.bounds[source] / q.units[source])
@@ -181,6 +184,7 @@ def _quantise_trees(q: QuantisationState, step: Step) -> Step:
         feature, step.weights["threshold"] / units[feature], step.weights["leaf"], reach[feature]
     )
     words = np.floor(words)  # a whole number is above a threshold if it is above the whole number below it
+    # Bits dropped so that all thresholds fit int16; comparisons are exact if it is 0.
     shift = max(0, int(np.ceil(np.log2(max(1.0, np.abs(words).max()) / FULL))))
     guarded = len(step.weights["low"])
     limits = {name: np.rint(step.weights[name] / units[:guarded]) for name in ("low", "high")}

@@ -215,7 +215,7 @@ class ReadingSorter:
         return [reading for device in due for _, _, reading in self._waiting.pop(device)]
 
     def forget_released(self) -> None:
-        """Forget the times of readings that were returned: the fleet has all of them now."""
+        """Forget the times of returned readings; the fleet has to know them before the next `add`."""
         self._released.clear()
 
     def _release(self, device: str) -> Iterator[Reading]:

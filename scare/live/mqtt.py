@@ -278,7 +278,7 @@ class MqttSink:
         self._announce()
 
     def stop(self) -> None:
-        """Stop waiting for confirmations when the connection is lost."""
+        """Give up waiting for confirmations, from now on, whenever there is no connection."""
         self._stopping.set()
 
     def close(self) -> None:

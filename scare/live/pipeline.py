@@ -558,7 +558,7 @@ class Pipeline:
         """Put readings into their device's order of time; some may wait, and others that waited may be due."""
         now = monotonic()
         ready = [due for reading in readings for due in self._sorter.add(reading, now)]
-        self._sorter.forget_released()
+        self._sorter.forget_released()  # `_to_step`, called next, records their times in the fleet
         return ready
 
     def _to_step(self, readings: Sequence[Reading]) -> list[Reading]:

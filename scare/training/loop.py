@@ -283,7 +283,8 @@ def run_round(
 ) -> tuple[TrainingState, Array]:
     """Run all steps of a round in one scan over `batches` [steps, batch]; returns the state and losses [steps].
 
-    It is compiled once for rounds of one length, however many examples there are: a refit has more than the evaluation.
+    The scan is compiled once for rounds of one length. If features are stored, `narrowed` keeps those of the batches
+    alone, so a refit, whose examples are more, reuses what was compiled for the first training.
     """
     examples, places = gather.narrowed(batches)
     # No step uses the seed; without it, networks that differ only in their seed share the compiled code.

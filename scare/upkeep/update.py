@@ -306,7 +306,8 @@ def _shipped_intervals(calibrator: Calibrator) -> Intervals | None:
 def _hold_level(calibrator: Calibrator, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
     """Make the intervals wider or narrower, so that they hold their level on pairs with these corrections [n].
 
-    Intervals derived from kept windows, which are not stored, stay as they are.
+    Intervals derived from kept windows stay as they are: a file does not store them, and they are derived again when
+    it is loaded.
     """
     shipped = _shipped_intervals(calibrator)
     if shipped is None or shipped.kept_windows:
