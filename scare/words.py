@@ -37,6 +37,15 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
+def some_of(names: Sequence[str]) -> str:
+    """Return the first three of some names, and how many more there are.
+
+    >>> some_of(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
 def duration(seconds: float, signed: bool = False) -> str:
     """Spell a duration in days, hours, minutes or seconds.
 

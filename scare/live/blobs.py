@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from scare.errors import DataError
 from scare.live.config import Model
+from scare.words import some_of
 
 MARK, CHECKSUM_BYTES, SIGNATURE_BYTES = b"SCB", 4, 64  # how a file begins, and what it ends with
 VERSION_BYTES = 12  # of checksum and signature, as `scare_blob_version` of the C runtime gives them
@@ -44,14 +45,12 @@ class Blobs:
         self._files = {name: model.blob for name, model in models.items() if model.blob}
         self._route = route
         self._lock = Lock()
+        self._versions: dict[Path, tuple[tuple[int, int], str]] = {}  # by file: when it changed, its size; its version
         self._asked: dict[str, tuple[str, float]] = {}  # version (empty: unknown), when it asked
 
     def find(self, device: str) -> Blob:
         """Read the file of a device; a DataError says why there is none."""
-        model = self._route(device) or ""
-        if model not in self._files:
-            raise DataError(f"no model file is served to '{device}'; models.NAME.blob of the config file names one")
-        path = Path(self._files[model].replace("{device}", quote(device, safe=" ")))
+        model, path = self._place(device)
         try:
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
@@ -60,6 +59,25 @@ class Blobs:
         if len(content) > MOST_BYTES or not content.startswith(MARK):
             raise DataError(f"the model file for '{device}' is not a blob; write it with scare export blob")
         return Blob(model, content)
+
+    def _place(self, device: str) -> tuple[str, Path]:
+        """Return the model of a device, and where its file is."""
+        model = self._route(device) or ""
+        if model not in self._files:
+            raise DataError(f"no model file is served to '{device}'; models.NAME.blob of the config file names one")
+        return model, Path(self._files[model].replace("{device}", quote(device, safe=" ")))
+
+    def _newest(self, device: str) -> str:
+        """Return the version of a device's file, read again only if it has changed; empty without one."""
+        try:
+            _, path = self._place(device)
+            status = path.stat()
+            key = status.st_mtime_ns, status.st_size
+            if self._versions.get(path, (None, ""))[0] != key:
+                self._versions[path] = key, self.find(device).version
+            return self._versions[path][1]
+        except (DataError, OSError):
+            return ""
 
     def record(self, device: str, version: str) -> None:
         """Note that a device has asked, and which version it says it runs."""
@@ -91,15 +109,18 @@ class Blobs:
         """Count the devices that have asked by what they run: the newest file, another one, or unknown."""
         return Counter(one["state"] for one in self.listed())
 
+    def remarks(self) -> list[str]:
+        """Return the sentence for the page on devices that do not run their newest file, if there are any."""
+        others = [one["device"] for one in self.listed() if one["state"] == OTHER]
+        if not others:
+            return []
+        return [f"Another model file than the newest runs on {some_of(others)}."]
+
     def runs(self, device: str) -> dict[str, Any] | None:
         """Return the version that a device says it runs, whether that is the newest, and when it asked; None: never."""
         with self._lock:
             if device not in self._asked:
                 return None
             version, when = self._asked[device]
-        try:
-            newest = self.find(device).version
-        except DataError:
-            newest = ""
-        state = UNKNOWN if not version else NEWEST if version == newest else OTHER
+        state = UNKNOWN if not version else NEWEST if version == self._newest(device) else OTHER
         return {"runs": version or None, "state": state, "asked": when}

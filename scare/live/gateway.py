@@ -51,6 +51,7 @@ class Gateway:
         self.server: Server | None = None
         self._config, self._open, self._assess = config, open_calibrator, assess
         self._co_location: CoLocation | None = None
+        self._blobs = Blobs(config.models, lambda device: choose_route(self.models.routes, device))
         self.pipeline: Pipeline | None = None
         self._partitions: Partitions | None = None
         self._mqtt_sink: MqttSink | None = None
@@ -107,7 +108,7 @@ class Gateway:
                 {name: display_unit(model.target.unit) for name, model in models},
                 {name: model.inputs.step_seconds for name, model in models},
                 self._alerts.counts if self._alerts else dict,
-                Blobs(config.models, lambda device: choose_route(self.models.routes, device)),
+                self._blobs,
                 lambda: self._co_location.latest if self._co_location else None,
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
@@ -135,7 +136,7 @@ class Gateway:
 
     def _remarks(self) -> list[str]:
         found = self.pipeline.remarks() if self.pipeline else []
-        return [*found, *(self._co_location.remarks() if self._co_location else ())]
+        return [*found, *self._blobs.remarks(), *(self._co_location.remarks() if self._co_location else ())]
 
     def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
         """Make a pipeline for each partition assigned to this process."""

@@ -41,7 +41,7 @@ from scare.live.journal import Store
 from scare.live.live_index import LiveIndex
 from scare.live.messages import Reading, format_time, show_time
 from scare.upkeep.live_drift import NOT_YET, state_label
-from scare.words import duration
+from scare.words import duration, some_of
 
 LOG = logging.getLogger(__name__)
 MAX_BATCH = 1024  # readings processed at once
@@ -66,7 +66,6 @@ COUNTS = {  # names and help texts of /metrics
     "models_refused": "Changed model files that could not be loaded.",
 }
 OpenCalibrator = Callable[..., Calibrator]  # of a file, or of a published correction and maybe its step in seconds
-NAMED = 3  # devices named in a remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,12 +593,13 @@ class Pipeline:
         if averaged:
             remarks.append(
                 "Some devices send more often than their model's step, so their readings are averaged:"
-                f" {_some(averaged)}."
+                f" {some_of(averaged)}."
             )
         if rejected:
             every = [f"{device} (every {duration(seconds)})" for device, seconds in rejected.items()]
             remarks.append(
-                f"Some devices send at another step than their model's, so their readings are rejected: {_some(every)}."
+                "Some devices send at another step than their model's, so their readings are rejected:"
+                f" {some_of(every)}."
             )
         return remarks
 
@@ -712,15 +712,6 @@ class Pipeline:
             yield Result(
                 reading.device, reading.time, *calibrated_row, model, watch, site, *version_and_level, index=index
             )
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the first `NAMED` names, and how many more there are.
-
-    >>> _some(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
 
 def _about(seconds: float) -> str:

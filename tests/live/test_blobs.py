@@ -1,9 +1,11 @@
 """Model files for boxes: each gets its own, only if it is new, and what it runs is known."""
 
+import json
 from dataclasses import replace
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -47,6 +49,11 @@ def test_a_box_gets_a_file_once_and_the_gateway_knows_what_it_runs(tmp_path: Pat
         assert manifest["sha256"] == sha256(NEWER).hexdigest()
         assert manifest["signature"] == NEWER[-64:].hex()
         assert manifest["runs"]["state"] == "other"
+        assert gateway.server is not None
+        events = urlopen(f"{gateway.server.address}v1/events", timeout=10)
+        said = next(line for line in events if line.startswith(b"data"))
+        events.close()
+        assert json.loads(said[5:])["remarks"] == ["Another model file than the newest runs on box-1."]
         assert 'scare_boxes{runs="other"} 1' in ask(gateway, "GET", "/metrics")[1]
 
 
