@@ -51,9 +51,9 @@ def test_a_box_gets_a_file_once_and_the_gateway_knows_what_it_runs(tmp_path: Pat
         assert manifest["runs"]["state"] == "other"
         assert gateway.server is not None
         events = urlopen(f"{gateway.server.address}v1/events", timeout=10)
-        said = next(line for line in events if line.startswith(b"data"))
+        event = next(line for line in events if line.startswith(b"data"))
         events.close()
-        assert json.loads(said[5:])["remarks"] == ["Another model file than the newest runs on box-1."]
+        assert json.loads(event[5:])["remarks"] == ["Another model file than the newest runs on box-1."]
         assert 'scare_boxes{runs="other"} 1' in ask(gateway, "GET", "/metrics")[1]
 
 
