@@ -119,16 +119,17 @@ def send(port: int, lags: Lags, counts: dict[str, int], minutes: float) -> Itera
                 lags.sent[device, format_time(moment)] += 1 + 1 / TICKS
                 continue
             for _ in range(2 if counts["sent"] % TWICE == 0 else 1):
-                box.client.publish(topic, payload, 1)
+                last = box.client.publish(topic, payload, 1)
             if counts["sent"] % BROKEN == 0:
                 box.client.publish(topic, payload[:-9], 1)
                 counts["broken"] += 1
         while delayed and delayed[0][0] < tick:
-            box.client.publish(*delayed.popleft()[1:], 1)
+            last = box.client.publish(*delayed.popleft()[1:], 1)
         if (tick + 1) % (60 * TICKS) == 0:
             yield
     for _, topic, payload in delayed:
-        box.client.publish(topic, payload, 1)
+        last = box.client.publish(topic, payload, 1)
+    last.wait_for_publish(60)
     box.close()
 
 
