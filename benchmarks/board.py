@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from scare.baselines import MODELS
-from scare.board.boards import board
+from scare.board.boards import Board, board
+from scare.board.build import OPTIMISATION, USUAL
 from scare.board.measure import measure
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.plan import values
-from scare.errors import NotApplicableError
+from scare.errors import NotApplicableError, UsageError
 from scare.experiments.untrained import draw_method
 from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
@@ -38,6 +39,8 @@ Sizes = tuple[float | None, ...]  # instructions, RAM B, flash B, ms
 
 BOARD = board("nano33ble")
 OURS = ("scare", "scare-paper")
+CORES = ("nano33ble", "rp2040", "bluepill", "teensy40", "pico2", "esp32c3", "esp32c6")
+AIMS = {("scare", USUAL): 18_500, ("scare", "gcc-Os"): 23_000, ("scare-paper", USUAL): 32_000}  # instructions
 EVERY = (*OURS, *(name for name in MODELS if name not in OURS))
 MANY, SOME, FEW = 1000, 20, 2  # windows run: SCARE at the paper's length, a model that fits, one that does not
 PAPER_WINDOW = 360
@@ -65,18 +68,30 @@ Measured on a virtual $board, with $memory
 ([how](../board.md)). The rows of TFLite-Micro were measured once in the same emulator and are constants of the script;
 their RAM is the tensor arena without the stack.
 
-- **Instructions** of one `run`, counted on $many windows for SCARE at N = $paper and on $some elsewhere, including
-  extremes, NaN and infinities; on $few for a model that does not fit. A single number is both minimum and maximum.
+- **Instructions** of one value: taking the reading, then `run`, counted on $many windows for SCARE at N = $paper and on
+  $some elsewhere, including extremes, NaN and infinities; on $few for a model that does not fit. A single number is both
+  minimum and maximum.
 - **RAM** is window, state, scratch memory and the deepest stack. **Flash** is the whole program: constants, kernels
   and runtime, with an interval for each value and the flag OUTSIDE.
 - **Cycles and milliseconds** are estimates, means over the windows, never checked on hardware, and without flash wait
-  states: uncached reads of constants would add up to 37 %.
+  states: two for each constant that is read would add about 40 %.
 - **Models** have one channel and random weights, because training changes values, not sizes. In fixed point training
   changes counts a little: scales are literals in `run`, and a hash with a bandwidth much below 2, where training
   ends, needs a polynomial of more than the fourth degree. The [table on
   accuracy](#what-fixed-point-costs-in-accuracy) has trained models.
 
 Made by `python benchmarks/board.py --bundles DIR --out docs/benchmarks/board.md`; do not edit.
+
+## Every core and compiler
+
+Instructions of one value of SCARE in fixed point at N = $paper, on $few windows; zig is clang -O2. In assembly, which
+cores with DSP instructions run, and in C the results are equal in every bit. An empty cell: that GCC was not installed.
+
+$cores
+
+What we aim at, on the Cortex-M4F:
+
+$aims
 
 ## A linear model
 
@@ -112,15 +127,17 @@ same bits on every processor.
 """)
 
 
-def run_on_board(calibrator: Calibrator, arithmetic: str, windows: int = 0) -> Row:
+def run_on_board(
+    calibrator: Calibrator, arithmetic: str, windows: int = 0, place: Board = BOARD, compiler: str = USUAL
+) -> Row:
     """Measure a calibrator as `scare board run` does, on this many windows (0: depends on whether it fits).
 
     Returns the report as plain values, with the bytes of scratch memory.
     """
     with TemporaryDirectory() as scratch:
         model = export_calibrator(calibrator, "c", arithmetic, Path(scratch) / "model").compiled.c_model
-        count = windows or (SOME if model.memory_bytes <= BOARD.ram else FEW)
-        report = measure(Path(scratch) / "model", BOARD, board_trials(calibrator, count))
+        count = windows or (SOME if model.memory_bytes <= place.ram else FEW)
+        report = measure(Path(scratch) / "model", place, board_trials(calibrator, count), compiler=compiler)
         return {"scratch_bytes": model.scratch_bytes, **report.as_dict()}
 
 
@@ -133,6 +150,17 @@ def measure_all(models: Iterable[str], windows: Sequence[int]) -> list[Row]:
         with suppress(NotApplicableError):  # float32 only
             facts = run_on_board(draw_method(name, window), arithmetic, count)
             rows.append({"model": name, "window": window, "arithmetic": arithmetic, **facts})
+    return rows
+
+
+def measure_cores() -> list[Row]:
+    """Measure a row for each of our models, core and compiler that is installed, at the paper's window length."""
+    rows = []
+    for name, core, compiler in product(OURS, CORES, OPTIMISATION):
+        print(f"{name}, {core}, {compiler}", file=sys.stderr)
+        with suppress(UsageError):  # no such compiler
+            facts = run_on_board(draw_method(name, PAPER_WINDOW), Arithmetic.FIXED, FEW, board(core), compiler)
+            rows.append({"model": name, "core": core, "compiler": compiler, **facts})
     return rows
 
 
@@ -172,7 +200,7 @@ def equal_bits(calibrator: Calibrator) -> float | None:
     return 1 - differing / sum(first[step.output].size * step.weights["projection"].shape[1] for step in hashes)
 
 
-def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
+def print_page(rows: Sequence[Row], losses: Sequence[Row] = (), cores: Sequence[Row] = ()) -> str:
     """Render the page in Markdown; a table without measurements has a note instead."""
     usual = [row for row in rows if row["window"] == PAPER_WINDOW]
     return PAGE.substitute(
@@ -183,6 +211,8 @@ def print_page(rows: Sequence[Row], losses: Sequence[Row] = ()) -> str:
         linear=rival_table(LINEAR, [row for row in usual if row["model"] == "dlinear"]),
         **{"every": every_table(rows), "growth": growth_table(rows), "loss": loss_table(losses)},
         integers=integer_note(rows),
+        cores=core_table(cores),
+        aims=aim_table(cores),
     )
 
 
@@ -197,17 +227,37 @@ def rival_table(rivals: Mapping[str, Sizes], rows: Sequence[Row]) -> str:
     return table((f"N = {PAPER_WINDOW}", "instructions", "RAM B", "flash B", "ms (estimate)"), lines if ours else [])
 
 
+def core_table(cores: Sequence[Row]) -> str:
+    """Tabulate most instructions by core and model, a column for each compiler."""
+    most = {(row["model"], row["core"], row["compiler"]): row["instructions"]["max"] for row in cores}
+    lines = []
+    for model, core in dict.fromkeys((row["model"], row["core"]) for row in cores):
+        counts = (most.get((model, core, compiler)) for compiler in OPTIMISATION)
+        lines.append((model, core, board(core).chip, *(f"{count:,}" if count else "" for count in counts)))
+    return table(("model", "board", "core", *OPTIMISATION), lines)
+
+
+def aim_table(cores: Sequence[Row]) -> str:
+    """Tabulate what a value takes on our board beside what it should take."""
+    lines = []
+    for row in (row for row in cores if row["core"] == BOARD.name):
+        if aim := AIMS.get((row["model"], row["compiler"])):
+            found = row["instructions"]["max"]
+            lines.append((row["model"], row["compiler"], f"{found:,}", f"{aim:,}", "yes" if found <= aim else "no"))
+    return table(("model", "compiler", "instructions", "aim", "reached"), lines)
+
+
 def every_table(rows: Sequence[Row]) -> str:
     """Tabulate all models and window lengths."""
     lines = []
     for row in rows:
         low, high = row["instructions"]["min"], row["instructions"]["max"]
-        cells = [f"{high:,}" if low == high else f"{low:,} to {high:,}"]
+        cells = [f"{high:,}" if low == high else f"{low:,} to {high:,}", f"{row['push_instructions']['row']:,}"]
         cells += [f"{row['cycles']['typical']:,.0f}", f"{row['milliseconds']['typical']:,.3f}"]
         cells += [f"{row[size]:,}" for size in ("ram_bytes", "stack_bytes", "scratch_bytes", "flash_bytes")]
         fits = "yes" if row["fits"] else f"no: {'; '.join(row['reasons'])}"
         lines.append((row["model"], str(row["window"]), row["arithmetic"], *cells, fits))
-    head = ("model", "N", "arithmetic", "instructions", "cycles (estimate)", "ms (estimate)")
+    head = ("model", "N", "arithmetic", "instructions", "of them reading", "cycles (estimate)", "ms (estimate)")
     return table((*head, "RAM B", "of it stack", "of it scratch", "flash B", "fits"), lines)
 
 
@@ -276,11 +326,12 @@ def main() -> None:
         parser.error(f"no model is called {', '.join(sorted(unknown))}; there are {', '.join(EVERY)}")
     losses = measure_losses(options.bundles) if options.bundles else []
     rows = measure_all(models, [int(window) for window in options.windows.split(",")])
-    page = print_page(rows, losses)
+    cores = measure_cores()
+    page = print_page(rows, losses, cores)
     if options.out:
         options.out.write_text(page, encoding="utf-8", newline="\n")
     if options.json:
-        print(json.dumps({"models": rows, "bundles": losses}, indent=2))
+        print(json.dumps({"models": rows, "cores": cores, "bundles": losses}, indent=2))
     elif not options.out:
         print(page)
 

@@ -41,7 +41,8 @@ def test_the_page_says_what_was_measured() -> None:
     for row, line in zip(rows, lines, strict=True):
         assert row["instructions"]["min"] == row["instructions"]["max"]
         assert line[:4] == [row["model"], "8", row["arithmetic"], f"{row['instructions']['max']:,}"]
-        assert line[6] == f"{row['ram_bytes']:,}"
+        assert line[4] == f"{row['push_instructions']['row']:,}"
+        assert line[7] == f"{row['ram_bytes']:,}"
         assert line[-1] == "yes"
 
 
@@ -80,6 +81,7 @@ def test_the_page_compares_and_says_what_does_not_fit() -> None:
         return {
             **{"model": model, "window": window, "arithmetic": arithmetic},
             "instructions": {"min": instructions - 1, "max": instructions},
+            "push_instructions": {"row": 7},
             "cycles": {"typical": 2.0},
             "milliseconds": {"typical": 0.5},
             **{"ram_bytes": 3088, "stack_bytes": 8, "scratch_bytes": 4, "flash_bytes": 2 * window},
@@ -98,7 +100,17 @@ def test_the_page_compares_and_says_what_does_not_fit() -> None:
     every = table(page, "model | N | arithmetic | instructions")
     assert every[0][3] == "3,599 to 3,600"
     assert every[2][-1] == "no: needs much"
-    assert page.count("Not measured.") == 2
+    assert page.count("Not measured.") == 4
+
+
+def test_the_page_has_a_column_for_each_compiler_and_says_which_aims_are_reached() -> None:
+    def row(compiler: str, instructions: int) -> dict[str, object]:
+        return {"model": "scare", "core": "nano33ble", "compiler": compiler, "instructions": {"max": instructions}}
+
+    page = benchmark.print_page([], [], [row("zig", 20_000), row("gcc-Os", 22_000)])
+    assert table(page, "model | board | core")[0][3:] == ["20,000", "22,000", "", ""]
+    reached = [line[-1] for line in table(page, "model | compiler")]
+    assert reached == ["no", "yes"]
 
 
 @pytest.mark.slow

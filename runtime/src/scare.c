@@ -102,19 +102,53 @@ static int32_t across(int32_t word, int32_t next) {
     return (int32_t)((uint32_t)word >> 16 | (uint32_t)next << 16);
 }
 
+/* Move eight words at a time by half a word; `last` is the word before them. Returns the last of them. */
+SCARE_INLINE int32_t move_eights(void **to, const void **from, uint32_t eights, int32_t last) {
+#if SCARE_ASSEMBLY
+#define ACROSS_TWO(before, first, second, after)         \
+    "ror " second ", " second ", #16\n"                  \
+    "pkhtb " first ", " second ", " before ", asr #16\n" \
+    "pkhbt " second ", " second ", " after ", lsl #16\n"
+    register void *place __asm__("r0") = *to;
+    register const void *next __asm__("r1") = *from;
+    register int32_t word __asm__("r2") = last;
+    register uint32_t left __asm__("r4") = eights;
+    __asm__ volatile("push {r7}\n"
+                     "mov r12, r4\n"
+                     "1: ldmia r1!, {r4-r11}\n" ACROSS_TWO("r2", "r3", "r4", "r5") ACROSS_TWO("r5", "r5", "r6", "r7")
+                         ACROSS_TWO("r7", "r7", "r8", "r9") ACROSS_TWO("r9", "r9", "r10", "r11") "mov r2, r11\n"
+                                                                                                 "stmia r0!, {r3-r10}\n"
+                                                                                                 "subs r12, r12, #1\n"
+                                                                                                 "bne 1b\n"
+                                                                                                 "pop {r7}"
+                     : "+r"(place), "+r"(next), "+r"(word), "+r"(left)
+                     :
+                     : "r3", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory");
+    *to = place, *from = next;
+    return word;
+#else
+    SCARE_ROLLED
+    for (uint32_t left = 2u * eights; left > 0u; left--) {
+        scare_words next = scare_next_four(from);
+        scare_put_four(to, (scare_words){across(last, next.a), across(next.a, next.b), across(next.b, next.c),
+                                         across(next.c, next.d)});
+        last = next.d;
+    }
+    return last;
+#endif
+}
+
 /* Move `count` words towards the start of the memory; with `half`, half a word less far, and one word less. */
-SCARE_INLINE void move_words(void *to, const void *from, uint32_t count, uint32_t half) {
+static void move_words(void *to, const void *from, uint32_t count, uint32_t half) {
     int32_t last = half ? scare_next_word(&from) : 0;
     uint32_t left = count - half;
+    if (half && left >= 8u) {
+        last = move_eights(&to, &from, left / 8u, last);
+        left %= 8u;
+    }
     SCARE_ROLLED
-    for (; left >= 4u; left -= 4u) {
-        scare_words next = scare_next_four(&from), moved = next;
-        if (half) {
-            moved.a = across(last, next.a), moved.b = across(next.a, next.b);
-            moved.c = across(next.b, next.c), moved.d = across(next.c, next.d);
-            last = next.d;
-        }
-        scare_put_four(&to, moved);
+    for (; left >= 4u && !half; left -= 4u) {
+        scare_put_four(&to, scare_next_four(&from));
     }
     SCARE_ROLLED
     for (; left > 0u; left--) {
@@ -122,7 +156,9 @@ SCARE_INLINE void move_words(void *to, const void *from, uint32_t count, uint32_
         scare_put_word(&to, half ? across(last, next) : next);
         last = next;
     }
-    if (half) scare_put_word(&to, across(last, 0));
+    if (half) {
+        scare_put_word(&to, across(last, 0));
+    }
 }
 
 /* Move the window on by `rows` rows, for both kinds of window. The first new row is `row`, if given; the others repeat
@@ -144,11 +180,7 @@ static void shift_integers(const scare_model *model, int16_t *window, uint32_t r
     uint32_t end = model->window, words = (model->stride - rows + 1u) / 2u, i;
     SCARE_ROLLED
     for (uint32_t c = 0u; c < model->channels; c++, window += model->stride) {
-        if (rows % 2u) {
-            move_words(window, window + rows - 1u, words, 1u);
-        } else {
-            move_words(window, window + rows, words, 0u);
-        }
+        move_words(window, window + rows / 2u * 2u, words, rows % 2u);
         i = end - rows;
         if (row) {
             window[i++] = quantise(&model->channel[c], row[c]);

@@ -38,6 +38,7 @@ class Board:
     measures: tuple[str, ...]
     gcc: str = ""  # command of GCC with the flags of the core; empty: none is known
     current_ma: Amount = 0.0  # while it computes
+    current_source: str = ""  # the document that says so
     voltage: Amount = 0.0
     constants_in_ram: bool = False  # its C keeps constants in RAM, not in flash
     int_bits: int = 32

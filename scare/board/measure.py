@@ -11,9 +11,10 @@ A single C function, without a model (exact instruction counts and stack):
     trace.instructions, trace.stack_bytes, CycleModel(machine).estimate(trace), machine.result
 
 Instructions, sizes and values are exact and the same on every computer. Cycles and what follows from them (time,
-energy, duty cycle) are estimates. RAM is what a program needs that uses the model and nothing else: the memory for
-`scare_init`, the `scare` itself, and the deepest stack of `scare_calibrate` with `run`. A `BoardBudget` limits the cost
-of the candidates of `scare train` (`training.budget`) and of `scare tune` (`experiments.tuning`).
+energy, battery, duty cycle) are estimates. Both are of one value: `scare_calibrate` takes the reading, and `run`. RAM
+is what a program needs that uses the model and nothing else: the memory for `scare_init`, the `scare` itself, and the
+deepest stack. A `BoardBudget` limits the cost of the candidates of `scare train` (`training.budget`) and of
+`scare tune` (`experiments.tuning`).
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +38,9 @@ from scare.export.package import write_package
 from scare.export.targets import TARGETS
 
 BEYOND = 5.0  # times the largest value of a window's first channel: an example beyond training
-ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "duty_cycle")
+ESTIMATES = ("cycles", "milliseconds", "energy_microjoules", "battery_share", "duty_cycle")
+YEAR_SECONDS = 365 * 86_400
+BATTERY_JOULES = 27_000  # of two alkaline AA cells: 2 x 1.5 V x 2.5 Ah
 
 
 @dataclass(frozen=True)
@@ -66,40 +69,47 @@ class Report:
 
     @property
     def instructions(self) -> dict[str, float] | None:
-        """Instructions of one `run`: mean, minimum and maximum over the windows."""
-        counts = self.runs.instructions
+        """Instructions of one value, the reading taken: mean, minimum and maximum over the windows."""
+        counts = self.runs.instructions + self.pushes.instructions
         spread = {"mean": float(counts.mean()), "min": int(counts.min()), "max": int(counts.max())}
         return spread if "instructions" in self.board.measures else None
 
     @property
     def push_instructions(self) -> dict[str, int] | None:
-        """Instructions of one `scare_calibrate` without `run`: for a reading on time, and after a missing row."""
+        """Of them those of `scare_calibrate` without `run`: for a reading on time, and after a missing row."""
         spread = {"row": self.pushes.instructions, "row_after_gap": self.pushes.gap_instructions}
         return spread if "instructions" in self.board.measures else None
 
     @property
     def cycles(self) -> Cycles | None:
-        """Estimated cycles of one `run`, mean over the windows."""
-        mean = Cycles(*self.runs.cycles.mean(axis=0).tolist())
+        """Estimated cycles of one value, the reading taken: mean over the windows."""
+        mean = Cycles(*self.runs.cycles.mean(axis=0).tolist()).plus(self.pushes.cycles)
         return mean if "cycles" in self.board.measures else None
 
     @property
     def milliseconds(self) -> Cycles | None:
-        """Estimated time of one `run`."""
+        """Estimated time of one value."""
         return Cycles(*(count / self.board.clock_hz * 1e3 for count in self.cycles)) if self.cycles else None
 
     @property
     def microjoules(self) -> float | None:
-        """Estimated energy of one `run`, from the chip's current while it computes."""
+        """Estimated energy of one value, from the chip's current while it computes."""
         watts = self.board.current_ma / 1e3 * self.board.voltage
         return watts * self.milliseconds.typical * 1e3 if self.milliseconds and watts else None
+
+    @property
+    def battery_share(self) -> float | None:
+        """Estimated share of two AA cells that calibrating takes in a year."""
+        if self.microjoules is None:
+            return None
+        return self.microjoules / 1e6 * YEAR_SECONDS / (self.step_ms / 1e3) / BATTERY_JOULES
 
     @property
     def duty_cycle(self) -> float | None:
         """Estimated share of time that the chip spends on calibrating."""
         if self.cycles is None:
             return None
-        return (self.cycles.typical + self.pushes.cycles.typical) / self.board.clock_hz / (self.step_ms / 1e3)
+        return self.cycles.typical / self.board.clock_hz / (self.step_ms / 1e3)
 
     @property
     def shortage(self) -> dict[str, str]:
@@ -137,6 +147,7 @@ class Report:
             "run_stack_bytes": int(self.runs.stack_bytes.max()),
             "flash_bytes": self.flash_bytes,
             "energy_microjoules": self.microjoules,
+            "battery_share": self.battery_share,
             "duty_cycle": self.duty_cycle,
             "estimates": list(ESTIMATES),
             "fits": self.fits,

@@ -112,7 +112,7 @@ def _show(report: Report, arithmetic: str) -> None:
         gap = push["row_after_gap"] - push["row"]
         rows += [
             ("instructions per value", f"{run['mean']:,.0f} ({run['min']:,} to {run['max']:,})"),
-            ("instructions per stored reading", f"{push['row']:,}, plus {gap:,} if a row before it is missing"),
+            ("of them to take the reading", f"{push['row']:,}, plus {gap:,} if a row before it is missing"),
         ]
     cycles, time = report.cycles, report.milliseconds
     if cycles and time:
@@ -126,6 +126,8 @@ def _show(report: Report, arithmetic: str) -> None:
     if report.microjoules is not None:
         label = f"µJ at {board.current_ma:g} mA and {board.voltage:g} V, estimate"
         rows.append((label, f"{report.microjoules:.3g}"))
+    if report.battery_share is not None:
+        rows.append(("share of two AA cells that it takes in a year, estimate", f"{100 * report.battery_share:.2g} %"))
     if report.duty_cycle is not None:
         label = f"share of time busy, at one value every {report.step_ms / 1e3:g} s, estimate"
         rows.append((label, f"{report.duty_cycle:.2g}"))

@@ -339,6 +339,9 @@ def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
         rows.append(["share of time busy (estimate)", f"{number(100 * report['duty_cycle'])} %", ""])
     if report.get("energy_microjoules") is not None:
         rows.append(["energy (estimate)", f"{number(report['energy_microjoules'])} µJ", ""])
+    if report.get("battery_share") is not None:
+        share = f"{number(100 * report['battery_share'])} %"
+        rows.append(["share of two AA cells that it takes in a year (estimate)", share, ""])
     return rows
 
 

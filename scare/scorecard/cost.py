@@ -26,6 +26,7 @@ import numpy as np
 
 from scare.board.boards import Board
 from scare.board.measure import Report
+from scare.board.virtual import Cycles
 from scare.calibrator.calibrator import Calibrator
 from scare.kernels import INPUT, Operations
 from scare.scorecard.requirements import Finding, ScoreProtocol
@@ -282,7 +283,7 @@ def supported(reason: str = "") -> Finding:
 
 
 def board_findings(report: Report) -> list[Finding]:
-    """Report memory, latency and whether the model fits the board; a board without cycle counts has no latency."""
+    """Report memory, latency of one value, and whether the model fits; a board without cycle counts has no latency."""
     board = report.board
     short = report.shortage
     period_ms = float(report.step_ms)
@@ -296,7 +297,7 @@ def board_findings(report: Report) -> list[Finding]:
     if worst is None or report.duty_cycle is None:
         unknown = {"reason": f"cycles are not known on {board.name}"}
         return found + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
-    typical = report.runs.cycles[:, 1] / board.clock_hz * 1e3
+    typical = (report.runs.cycles[:, 1] + report.pushes.cycles.typical) / board.clock_hz * 1e3
     found += latency_findings(Latency.from_sample(typical), period_ms, ("board_latency", ""), {"worst": worst})
     found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
     found.append(Finding("duty_cycle", 100 * report.duty_cycle))
@@ -309,19 +310,19 @@ def no_board() -> list[Finding]:
 
 
 def worst_case(report: Report) -> dict[str, Any] | None:
-    """Find the worst case over all windows: instructions, cycles and milliseconds of `run`.
+    """Find the worst case over all windows: instructions, cycles and milliseconds of one value, the reading taken.
 
-    `reading_ms` also has the time to take the reading. None for a board without cycle counts.
+    None for a board without cycle counts.
     """
     if report.instructions is None or report.cycles is None:
         return None
-    cycles = dict(zip(("low", "typical", "high"), report.runs.cycles.max(axis=0).tolist(), strict=True))
+    cycles = Cycles(*report.runs.cycles.max(axis=0).tolist()).plus(report.pushes.cycles)._asdict()
     cycles_per_ms = report.board.clock_hz / 1e3
     return {
         "instructions": int(report.instructions["max"]),
         "cycles": cycles,
         "milliseconds": {name: count / cycles_per_ms for name, count in cycles.items()},
-        "reading_ms": (cycles["high"] + report.pushes.cycles.high) / cycles_per_ms,
+        "reading_ms": cycles["high"] / cycles_per_ms,
     }
 
 

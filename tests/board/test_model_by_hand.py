@@ -93,6 +93,8 @@ def test_a_push_without_run_is_counted_beside_it(folder: Path, tmp_path: Path) -
     assert second.runs.instructions[0] > first.runs.instructions[0] + 999
     assert second.push_instructions == first.push_instructions
     assert first.push_instructions
+    assert first.instructions
+    assert first.instructions["max"] == first.runs.instructions[0] + first.push_instructions["row"]
     assert 0 < first.push_instructions["row"] < first.push_instructions["row_after_gap"]
 
 
@@ -104,8 +106,10 @@ def test_estimates_follow_from_cycles(folder: Path) -> None:
     assert report.cycles.low < report.cycles.typical < report.cycles.high
     assert report.milliseconds.typical == pytest.approx(report.cycles.typical / 64e3)
     assert report.microjoules == pytest.approx(report.milliseconds.typical * 3.3 * 3.0)
-    busy_seconds = (report.cycles.typical + report.pushes.cycles.typical) / 64e6
-    assert report.duty_cycle == pytest.approx(busy_seconds / 60)
+    runs, pushes = report.runs.cycles[:, 1].mean(), report.pushes.cycles.typical
+    assert report.cycles.typical == pytest.approx(runs + pushes)
+    assert report.duty_cycle == pytest.approx((runs + pushes) / 64e6 / 60)
+    assert report.battery_share == pytest.approx(report.microjoules * 1e-6 * 365 * 24 * 60 / 27_000)
     faster = measure(folder, board("stm32f4"), windows)
     assert faster.milliseconds
     assert faster.milliseconds.typical == pytest.approx(report.milliseconds.typical * 0.64)
