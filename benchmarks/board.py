@@ -69,8 +69,8 @@ Measured on a virtual $board, with $memory
 their RAM is the tensor arena without the stack.
 
 - **Instructions** of one value: taking the reading, then `run`, counted on $many windows for SCARE at N = $paper and on
-  $some elsewhere, including extremes, NaN and infinities; on $few for a model that does not fit. A single number is both
-  minimum and maximum.
+  $some elsewhere, including extremes, NaN and infinities; on $few for a model that does not fit. One number alone is
+  both minimum and maximum.
 - **RAM** is window, state, scratch memory and the deepest stack. **Flash** is the whole program: constants, kernels
   and runtime, with an interval for each value and the flag OUTSIDE.
 - **Cycles and milliseconds** are estimates, means over the windows, never checked on hardware, and without flash wait
