@@ -410,7 +410,7 @@ static const uint32_t *call_result_q(const uint32_t *a, unsigned char *const *ba
     return a + 4;
 }
 
-static const uint8_t rules_softmax_attention_q[] = {13, 194, 130, 130, 130, 0, 0, 0, 0, 2, 2, 0, 0, 0, 4, 5, 34, 6, 34, 129, 4, 5, 34, 6, 34, 130, 4, 5, 34, 7, 34, 131, 4, 5, 34, 7, 34, 128, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 16, 0, 8, 39, 144, 16, 0, 17, 232, 3, 33, 9, 39, 9, 17, 232, 3, 39, 34, 144, 6, 16, 2, 10, 34, 37, 34, 16, 30, 37, 39, 144, 4, 16, 13, 11, 32, 37, 34, 16, 31, 37, 38, 144, 16, 1, 11, 12, 32, 39, 11, 12, 32, 16, 32, 39, 34, 144, 255};
+static const uint8_t rules_softmax_attention_q[] = {13, 194, 130, 130, 130, 0, 0, 0, 0, 2, 2, 0, 0, 0, 4, 5, 34, 6, 34, 129, 4, 5, 34, 6, 34, 130, 4, 5, 34, 7, 34, 131, 4, 5, 34, 7, 16, 2, 6, 16, 1, 32, 16, 2, 35, 34, 32, 34, 4, 16, 1, 32, 16, 2, 35, 5, 34, 7, 34, 32, 128, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 16, 1, 6, 39, 144, 16, 0, 8, 39, 144, 16, 0, 17, 232, 3, 33, 9, 39, 9, 17, 232, 3, 39, 34, 144, 6, 16, 2, 10, 34, 37, 34, 16, 30, 37, 39, 144, 4, 16, 13, 11, 32, 37, 34, 16, 31, 37, 38, 144, 11, 16, 15, 39, 144, 16, 1, 11, 12, 32, 39, 11, 12, 32, 16, 32, 39, 34, 144, 255};
 static const uint32_t *call_softmax_attention_q(const uint32_t *a, unsigned char *const *base) {
     scare_softmax_attention_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6], a[7], (int32_t)a[8], (int32_t)a[9], a[10], a[11], a[12]);
     return a + 13;
@@ -520,7 +520,7 @@ static const scare_kernel kernels[] = {
     {0x28f70039u, call_read_out_8_q, rules_read_out_8_q},
     {0x5d5d3511u, call_read_out_q, rules_read_out_q},
     {0x1bb50b46u, call_result_q, rules_result_q},
-    {0xf0c94078u, call_softmax_attention_q, rules_softmax_attention_q},
+    {0xfde3d46fu, call_softmax_attention_q, rules_softmax_attention_q},
     {0x56600e61u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
     {0x9518bdafu, call_token_rows_q, rules_token_rows_q},
     {0xc8acae68u, call_trees_3_q, rules_trees_3_q},

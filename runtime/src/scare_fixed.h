@@ -92,6 +92,7 @@ void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *s
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom);
 
+/* Softmax attention; work: queries and keys in pairs of numbers, values in pairs of rows. */
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t headroom);

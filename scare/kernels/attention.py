@@ -549,7 +549,8 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
     width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
     sizes = checked_size("tokens", rows), settings["heads"], width, values
     bits = settings["bits"], score_bits(width), value_bits(rows, largest), headroom_bits(rows, largest)
-    return CForm((*sizes, settings["sharpness"], *bits))
+    work = rows * settings["heads"] * 2 * ((width + 1) // 2) + (rows + 1) // 2 * settings["heads"] * values
+    return CForm((*sizes, settings["sharpness"], *bits), work=work)
 
 
 def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -742,9 +743,9 @@ C_EXTENTS = {
         queries="rows * heads * width",
         keys="rows * heads * width",
         values="rows * heads * value_width",
-        out="rows * heads * value_width",
-        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, 0 <= sharpness, {near('bits')},"
-        " width * 2 ** (2 * score_bits) <= 2 ** 30, rows * 2 ** (13 + value_bits) < 2 ** 31,"
+        out="rows * heads * (value_width + 2 * ((width + 1) // 2)) + (rows + 1) // 2 * heads * value_width",
+        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, 1 <= width, 0 <= sharpness, {near('bits')},"
+        " width * 2 ** (2 * score_bits) <= 2 ** 30, rows * 2 ** (13 + value_bits) < 2 ** 31, value_bits <= 15,"
         " 1 <= value_bits + headroom <= 32",
     ),
 }

@@ -336,6 +336,48 @@ SCARE_INLINE int32_t power_of_two(int32_t power) {
     return (value >> 3) >> (power >> 16);
 }
 
+/* Rows of numbers as pairs of `bits` bits, a last one with zero; returns where the next pair goes. */
+SCARE_INLINE int32_t *pair_numbers(const int32_t *x, uint32_t rows, uint32_t width, uint32_t spare, uint32_t bits,
+                                   int32_t *pairs) {
+    SCARE_ROLLED
+    for (; rows > 0u; rows--, x += width) {
+        SCARE_ROLLED
+        for (uint32_t i = 0u; i + 1u < width; i += 2u)
+            *pairs++ = scare_pack(scare_to_top(x[i], spare, bits), scare_to_top(x[i + 1u], spare, bits));
+        if (width % 2u) *pairs++ = scare_pack(scare_to_top(x[width - 1u], spare, bits), 0);
+    }
+    return pairs;
+}
+
+/* The columns of values [rows][width] likewise. */
+SCARE_INLINE void pair_columns(const int32_t *values, uint32_t rows, uint32_t width, uint32_t spare, uint32_t bits,
+                               int32_t *pairs) {
+    SCARE_ROLLED
+    for (uint32_t column = 0u; column < width; column++) {
+        const int32_t *value = values + column;
+        SCARE_ROLLED
+        for (uint32_t i = 0u; i + 1u < rows; i += 2u, value += 2u * width)
+            *pairs++ = scare_pack(scare_to_top(value[0], spare, bits), scare_to_top(value[width], spare, bits));
+        if (rows % 2u) *pairs++ = scare_pack(scare_to_top(value[0], spare, bits), 0);
+    }
+}
+
+/* sum + the products of pairs with others. */
+SCARE_INLINE int32_t add_products(const int32_t *pairs, const int32_t *others, uint32_t count, int32_t sum) {
+    const void *next = others;
+    SCARE_ROLLED
+    for (const int32_t *end = pairs + count / 4u * 4u; pairs != end; pairs += 4) {
+        SCARE_WALK(pairs);
+        sum = scare_add_all(pairs, scare_next_four(&next), sum);
+    }
+    SCARE_ROLLED
+    for (const int32_t *end = pairs + count % 4u; pairs != end; pairs++) {
+        SCARE_WALK(pairs);
+        sum = scare_add_pairs(*pairs, scare_next_word(&next), sum);
+    }
+    return sum;
+}
+
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t heads, uint32_t width, uint32_t value_width, int32_t sharpness,
                                int32_t bits, uint32_t score_bits, uint32_t value_bits, uint32_t headroom) {
@@ -344,34 +386,37 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * heads * value_width));
     int32_t shift = (int32_t)(query_spare + key_spare) - bits;
     int32_t down = scare_least(scare_most(shift, 0), 31), up = scare_least(scare_most(-shift, 0), 20);
-    for (uint32_t row = 0u; row < rows; row++)
-        for (uint32_t head = 0u; head < heads; head++) {
-            int32_t scores[SCARE_TOKENS_Q], largest = INT32_MIN, total = 0;
-            const int32_t *query = queries + (row * heads + head) * width;
-            SCARE_UNROLLED
-            for (uint32_t i = 0u; i < rows; i++) {
-                const int32_t *key = keys + (i * heads + head) * width;
-                int32_t score = 0;
-                for (uint32_t d = 0u; d < width; d++)
-                    score +=
-                        scare_to_top(query[d], query_spare, score_bits) * scare_to_top(key[d], key_spare, score_bits);
-                scores[i] = score;
-                largest = scare_most(largest, score);
+    uint32_t couples = (width + 1u) / 2u, row_couples = (rows + 1u) / 2u;
+    const int32_t *query = out + rows * heads * value_width;
+    int32_t *paired_keys = pair_numbers(queries, rows * heads, width, query_spare, score_bits, (int32_t *)query);
+    int32_t *columns = pair_numbers(keys, rows * heads, width, key_spare, score_bits, paired_keys);
+    pair_columns(values, rows, heads * value_width, spare, value_bits, columns);
+    SCARE_ROLLED
+    for (uint32_t row = 0u; row < rows; row++) {
+        const int32_t *column = columns;
+        SCARE_ROLLED
+        for (uint32_t head = 0u; head < heads; head++, query += couples) {
+            int32_t scores[SCARE_TOKENS_Q], weights[SCARE_TOKENS_Q / 2u], largest = INT32_MIN, total = 0;
+            const int32_t *key = paired_keys + head * couples;
+            SCARE_ROLLED
+            for (uint32_t i = 0u; i < rows; i++, key += heads * couples) {
+                scores[i] = add_products(query, key, couples, 0);
+                largest = scare_most(largest, scores[i]);
             }
-            SCARE_UNROLLED
+            SCARE_ROLLED
             for (uint32_t i = 0u; i < rows; i++) {
                 int32_t below = scare_multiply_wide(largest - scores[i], sharpness) >> down;
                 scores[i] = power_of_two(scare_shifted(scare_least(below, (31 << 16) >> up), (uint32_t)up));
                 total += scores[i];
             }
+            SCARE_ROLLED
+            for (uint32_t i = 0u; i + 1u < rows; i += 2u) weights[i / 2u] = scare_pack(scores[i], scores[i + 1u]);
+            if (rows % 2u) weights[rows / 2u] = scores[rows - 1u];
             int32_t inverse = 0x7fffffff / total;
-            for (uint32_t d = 0u; d < value_width; d++) {
-                const int32_t *value = values + head * value_width + d;
-                int32_t sum = total >> 1;
-                SCARE_UNROLLED
-                for (uint32_t i = 0u; i < rows; i++, value += heads * value_width)
-                    sum += scores[i] * scare_to_top(*value, spare, value_bits);
-                *out++ = average(sum, inverse, headroom, value_bits, spare);
-            }
+            SCARE_ROLLED
+            for (uint32_t d = 0u; d < value_width; d++, column += row_couples)
+                *out++ = average(add_products(weights, column, row_couples, total >> 1), inverse, headroom, value_bits,
+                                 spare);
         }
+    }
 }

@@ -266,9 +266,34 @@ SCARE_INLINE int32_t read_row(const int32_t *pairs, uint32_t fours, const void *
     return sum;
 }
 
+/* What a row adds, in two parts: its own numbers, and its hidden layer, to be shifted right by its spare bits. */
+typedef struct {
+    int32_t straight, sum;
+    uint32_t spare;
+} read_parts;
+
+/* The parts of a row for any width. */
+SCARE_INLINE read_parts read_any(const int32_t *x, const void *inner, const int16_t **outer, const int16_t *straight,
+                                 uint32_t width, uint32_t hidden, uint32_t most) {
+    int32_t pairs[SCARE_WIDEST_Q / 2u];
+    uint32_t fours = (width + 7u) / 8u;
+    read_parts parts = {0, 0, 0u};
+    SCARE_UNROLLED
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    parts.spare = to_pairs(x, width, most, pairs);
+    parts.sum = read_row(pairs, fours, inner, outer, hidden, most - parts.spare);
+    SCARE_UNROLLED
+    for (uint32_t i = 0u; i + 1u < width; i += 2u) {
+        int32_t pair = scare_pair(straight + i);
+        parts.straight = scare_add_upper(x[i + 1u], pair, scare_add_half(x[i], pair, parts.straight));
+    }
+    if (width % 2u) parts.straight = scare_add_half(x[width - 1u], straight[width - 1u], parts.straight);
+    return parts;
+}
+
 /* Like the above, for a width of 8 and four hidden numbers or more. */
-SCARE_INLINE int32_t read_row_8(const int32_t *pairs, const void *inner, const int16_t **outer, uint32_t hidden,
-                                uint32_t shift) {
+SCARE_INLINE read_parts read_8(const int32_t *x, const void *inner, const int16_t **outer, const int16_t *straight,
+                               uint32_t hidden, uint32_t most) {
 #if SCARE_ASSEMBLY
 #define HIDDEN(half)            \
     "ldmia r12!, {r0-r4}\n"     \
@@ -280,57 +305,76 @@ SCARE_INLINE int32_t read_row_8(const int32_t *pairs, const void *inner, const i
     "bic r0, r0, r0, asr #31\n" \
     "smlaw" half " r11, r0, r7, r11\n"
 #define TWO_HIDDEN "ldr r7, [lr], #4\n" HIDDEN("b") HIDDEN("t")
-    register int32_t sum __asm__("r0") = pairs[0], second __asm__("r1") = pairs[1];
-    register int32_t third __asm__("r2") = pairs[2], fourth __asm__("r3") = pairs[3];
-    register const void *table __asm__("r4") = inner;
-    register const int16_t *weights __asm__("r5") = *outer;
+#define STRAIGHT(weights, first, second) \
+    "smlawb r12, " first ", " weights ", r12\nsmlawt r12, " second ", " weights ", r12\n"
+#define LONGER(number) "eor r1, " number ", " number ", asr #31\norr r0, r0, r1\n"
+    register const void *row __asm__("r0") = x, *table __asm__("r1") = inner;
+    register const int16_t *weights __asm__("r2") = *outer, *own __asm__("r3") = straight;
+    register uint32_t limit __asm__("r4") = most;
     /* A shift by a register takes its lowest byte; the highest one counts. */
-    register uint32_t left __asm__("r6") = shift | (hidden / 4u - 1u) << 24;
+    register uint32_t left __asm__("r5") = (hidden / 4u - 1u) << 24;
     __asm__("push {r7}\n"
-            "mov r12, r4\n"
-            "mov lr, r5\n"
-            "mov r10, r6\n"
-            "mov r5, r0\n"
-            "mov r6, r1\n"
-            "mov r8, r2\n"
-            "mov r9, r3\n"
-            "mov r11, #0\n"
-            "1: " TWO_HIDDEN TWO_HIDDEN "subs r10, r10, #0x1000000\n"
-            "bpl 1b\n"
-            "mov r0, r11\n"
-            "mov r5, lr\n"
-            "pop {r7}"
-            : "+r"(sum), "+r"(second), "+r"(third), "+r"(fourth), "+r"(table), "+r"(weights), "+r"(left)
+            "push {r1, r2, r4, r5}\n"
+            "mov r12, r0\n"
+            "ldmia r12, {r4-r11}\n"
+            "ldmia r3, {r0-r3}\n"
+            "smulwb r12, r4, r0\n"
+            "smlawt r12, r5, r0, r12\n" STRAIGHT("r1", "r6", "r7") STRAIGHT("r2", "r8", "r9")
+                STRAIGHT("r3", "r10", "r11") "eor r0, r4, r4, asr #31\n" LONGER("r5") LONGER("r6") LONGER("r7")
+                    LONGER("r8") LONGER("r9") LONGER("r10") LONGER("r11") "clz r0, r0\n"
+                                                                          "sub r0, r0, #1\n"
+                                                                          "ldr r1, [sp, #8]\n"
+                                                                          "cmp r0, r1\n"
+                                                                          "it hi\n"
+                                                                          "movhi r0, r1\n"
+                                                                          "lsl r4, r4, r0\n"
+                                                                          "lsl r5, r5, r0\n"
+                                                                          "lsl r6, r6, r0\n"
+                                                                          "lsl r7, r7, r0\n"
+                                                                          "lsl r8, r8, r0\n"
+                                                                          "lsl r9, r9, r0\n"
+                                                                          "lsl r10, r10, r0\n"
+                                                                          "lsl r11, r11, r0\n"
+                                                                          "pkhtb r5, r5, r4, asr #16\n"
+                                                                          "pkhtb r6, r7, r6, asr #16\n"
+                                                                          "pkhtb r8, r9, r8, asr #16\n"
+                                                                          "pkhtb r9, r11, r10, asr #16\n"
+                                                                          "ldr r2, [sp, #12]\n"
+                                                                          "sub r10, r1, r0\n"
+                                                                          "orr r10, r10, r2\n"
+                                                                          "str r12, [sp, #8]\n"
+                                                                          "str r0, [sp, #12]\n"
+                                                                          "pop {r12, lr}\n"
+                                                                          "mov r11, #0\n"
+                                                                          "1: " TWO_HIDDEN TWO_HIDDEN
+                                                                          "subs r10, r10, #0x1000000\n"
+                                                                          "bpl 1b\n"
+                                                                          "mov r1, r11\n"
+                                                                          "mov r2, lr\n"
+                                                                          "pop {r4, r5}\n"
+                                                                          "pop {r7}"
+            : "+r"(row), "+r"(table), "+r"(weights), "+r"(own), "+r"(limit), "+r"(left)
             :
-            : "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+            : "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     *outer = weights;
-    return sum;
+    return (read_parts){(int32_t)limit, (int32_t)(uintptr_t)table, left};
 #else
-    return read_row(pairs, 1u, inner, outer, hidden, shift);
+    return read_any(x, inner, outer, straight, 8u, hidden, most);
 #endif
 }
 
 SCARE_INLINE void read_out(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                            const int16_t *straight, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
                            int32_t bits, int32_t bias, uint32_t usual) {
-    int32_t pairs[SCARE_WIDEST_Q / 2u], total = bias;
-    uint32_t fours = (width + 7u) / 8u, padded = (hidden + 7u) / 8u * 8u;
-    SCARE_UNROLLED
-    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
+    uint32_t padded = (hidden + 7u) / 8u * 8u;
+    int32_t total = bias;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width, straight += (width + 1u) / 2u * 2u) {
-        uint32_t spare = to_pairs(x, width, most, pairs);
-        int32_t down = (int32_t)spare + bits;
+        read_parts parts = usual ? read_8(x, inner, &outer, straight, padded, most)
+                                 : read_any(x, inner, &outer, straight, width, padded, most);
+        int32_t down = (int32_t)parts.spare + bits;
         uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
-        int32_t sum = usual ? read_row_8(pairs, inner, &outer, padded, most - spare)
-                            : read_row(pairs, fours, inner, &outer, padded, most - spare);
-        total = scare_plus(total, scare_shifted(sum, left) >> right);
-        SCARE_UNROLLED
-        for (uint32_t i = 0u; i + 1u < width; i += 2u) {
-            int32_t pair = scare_pair(straight + i);
-            total = scare_add_upper(x[i + 1u], pair, scare_add_half(x[i], pair, total));
-        }
-        if (width % 2u) total = scare_add_half(x[width - 1u], straight[width - 1u], total);
+        total = scare_plus(scare_plus(total, parts.straight), scare_shifted(parts.sum, left) >> right);
     }
     *out = total;
 }

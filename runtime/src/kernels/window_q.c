@@ -179,8 +179,15 @@ void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segm
             sum = (hat_sums){0, sum.nearer}; /* the farther knot was the nearer one of the segment before */
             if (fours) sum = add_fours(x, fours, &table, sum);
             x += 8u * fours;
-            SCARE_ROLLED
-            for (const int16_t *end = x + segment[1] % 4u * 2u; x != end; x += 2) {
+            if (segment[1] & 2u) {
+                scare_words next = scare_next_four(&table);
+                sum.nearer =
+                    scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, sum.nearer));
+                sum.farther =
+                    scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, sum.farther));
+                x += 4;
+            }
+            if (segment[1] & 1u) {
                 sum.nearer = scare_add_pairs(scare_pair(x), scare_next_word(&table), sum.nearer);
                 sum.farther = scare_add_pairs(scare_pair(x), scare_next_word(&table), sum.farther);
             }
