@@ -215,7 +215,7 @@ Cost = Mapping[str, int]  # by the names in COST_UNITS
 
 @dataclass(frozen=True)
 class BoardBudget:
-    """Limits on a board: instructions of one inference (None: no limit), and bytes of RAM and flash."""
+    """Limits on a board: instructions of one value, the reading taken (None: no limit), and bytes of RAM and flash."""
 
     board: str
     arithmetic: str
