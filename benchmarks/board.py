@@ -67,7 +67,7 @@ $scare
 
 Measured on a virtual $board, with $memory
 ([how](../board.md)). The rows of TFLite-Micro were measured once in the same emulator and are constants of the script;
-their RAM is the tensor arena without the stack.
+their RAM is the tensor arena without the stack, and they take no reading.
 
 - **Instructions** of one value: taking the reading, then `run`, counted on $many windows for SCARE at N = $paper and on
   $some elsewhere, including extremes, NaN and infinities; on $few for a model that does not fit, and for SenDaL from
@@ -96,7 +96,8 @@ $aims
 
 ## A linear model
 
-Ours is DLinear, which folds to one dot product. The other rows were measured once, as above.
+Ours is DLinear, which folds to one dot product; most of its instructions take the reading, with interval and flags. The
+other rows were measured once, as above, and are the product alone.
 
 $linear
 
