@@ -54,7 +54,7 @@ preset `default`, `scare-paper` the model of the paper.
 
 {sizes}
 
-`scare` is smaller than TESLA at every length in float32, and from N = 60 on in int8. `scare-paper` is larger at every
+`scare` is smaller than TESLA at every length, in float32 and in int8. `scare-paper` is larger at every
 length, because its lenses have N × log₂ N weights. In int8 a matrix is integer only if that makes the file smaller and
 moves no result by more than 1.5 % of the target's standard deviation; which matrices these are depends on the network.
 [Decisions](decisions/formats.md) explains how a FlatBuffer is made small.
