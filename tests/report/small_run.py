@@ -97,6 +97,7 @@ def board(**changes: Any) -> dict[str, Any]:
         "flash_bytes": 12288,
         "duty_cycle": 1e-5,
         "energy_microjoules": 6.1,
+        "battery_share": 1.2e-4,
     }
     return {**facts, **changes}
 

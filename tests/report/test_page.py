@@ -300,9 +300,13 @@ def test_a_board_too_small_or_too_slow_is_said(tmp_path: Path) -> None:
         "flash_bytes",
         "duty_cycle",
         "energy_microjoules",
+        "battery_share",
     ):
         unknown.pop(name)
-    assert "not known" in write(tmp_path, series(1, 0.2), board=unknown)
+    page = write(tmp_path, series(1, 0.2), board=unknown)
+    assert "not known" in page
+    assert "two AA cells" in html
+    assert "two AA cells" not in page
 
 
 def test_script_data_is_plain_json() -> None:
