@@ -230,7 +230,8 @@ class DeviceSpan:
 def find_device_spans(path: Path, labels: LabelColumns, device: str = "") -> list[DeviceSpan]:
     """Find each device's rows in a file, sorted by name; in constant memory, if they are in order.
 
-    `device` has all rows, if it is given. The steps of rows out of order are exact up to `SORTED_ROWS`.
+    If `device` is given, all rows are its own. If rows are out of order, steps are exact only in a file of at most
+    `SORTED_ROWS` rows.
     """
     spans = _summarise_times(_iterate_times(path, labels, device))
     if not spans:
@@ -273,7 +274,7 @@ def _summarise_times(batches: Iterable[pl.DataFrame]) -> list[DeviceSpan]:
     ]
     if not parts:
         return []
-    found = (
+    summaries = (
         pl.concat(parts)
         .group_by(DEVICE)
         .agg(
@@ -286,7 +287,7 @@ def _summarise_times(batches: Iterable[pl.DataFrame]) -> list[DeviceSpan]:
             repeated=pl.col("repeated").sum() + (first == before).sum(),
         )
     )
-    return [DeviceSpan(**row) for row in found.sort(DEVICE).iter_rows(named=True)]
+    return [DeviceSpan(**row) for row in summaries.sort(DEVICE).iter_rows(named=True)]
 
 
 def iterate_at_step(
@@ -301,7 +302,7 @@ def iterate_at_step(
 
     `spans` are those of the file, `steps` the time steps (seconds) of the calibrators of the devices to read. `until`
     are times (seconds) to which a device's readings have been averaged before. `device` is as for `iterate_tables`.
-    Only rows that are not in order are read whole.
+    The whole file is held in memory only if its rows are not in order.
     """
     used = [span for span in spans if span.device in steps]
     chunks = iterate_tables(path, mapping, device=device, probed=True)
@@ -361,6 +362,7 @@ class Averager:
         self._mapping, self._span, self._step_seconds = mapping, span, step_seconds
         step = round(step_seconds * 1e6)  # in microseconds, as the times
         self._ends = -(-pl.col(TIME).dt.epoch("us") // step) * step  # of the interval of each row
+        # Intervals up to this end were averaged before.
         self._end = -inf if until == -inf else -(-round(until * 1e6) // step) * step
         self._open: pl.DataFrame | None = None  # rows of the interval that has not ended
 

@@ -143,8 +143,8 @@ def cell_unit(cell: str) -> str:
     >>> cell_unit("28.2 C"), cell_unit("T=17C"), cell_unit("12")
     ('C', 'C', '')
     """
-    found = WITH_UNIT.fullmatch(cell.strip())
-    return found[2] if found and found[2] and is_unit(found[2]) else ""
+    match = WITH_UNIT.fullmatch(cell.strip())
+    return match[2] if match and match[2] and is_unit(match[2]) else ""
 
 
 def plain_numbers(column: pl.Series, decimal: str = ".") -> pl.Series | None:
@@ -167,26 +167,26 @@ def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
     else:
         plain = column if decimal == "." else column.str.replace_many([".", ","], ["_", "."])
         numbers = plain.cast(pl.Float64, strict=False)
-        odd = column.filter(numbers.is_null() & column.is_not_null()).unique()
-        if all(_number(text, decimal) is None for text in odd.head(TRIED)):
-            odd = odd.head(0)  # such as times, of which each is tried in vain
-        found = {text: value for text in odd if (value := _number(text, decimal)) is not None}
-        if found:
-            read = column.replace_strict(found, default=None, return_dtype=pl.Float64)
-            numbers = pl.select(pl.coalesce(numbers, read)).to_series()
+        unread = column.filter(numbers.is_null() & column.is_not_null()).unique()
+        if all(_number(text, decimal) is None for text in unread.head(TRIED)):
+            unread = unread.head(0)  # such as times, of which each is tried in vain
+        number_of_text = {text: value for text in unread if (value := _number(text, decimal)) is not None}
+        if number_of_text:
+            parsed = column.replace_strict(number_of_text, default=None, return_dtype=pl.Float64)
+            numbers = pl.select(pl.coalesce(numbers, parsed)).to_series()
     return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
 
 
 def _number(text: str, decimal: str) -> float | None:
     """Return the number in a text that is not one as it stands, None if there is none."""
-    found = WITH_UNIT.fullmatch(text.strip(" \t'\""))
-    if not found or (found[2] and not is_unit(found[2])):
-        found = GROUPED.fullmatch(text.strip(" \t'\""))
-        if not found:
+    match = WITH_UNIT.fullmatch(text.strip(" \t'\""))
+    if not match or (match[2] and not is_unit(match[2])):
+        match = GROUPED.fullmatch(text.strip(" \t'\""))
+        if not match:
             return None
-        digits = found[0]
+        digits = match[0]
     else:
-        digits = found[1]
+        digits = match[1]
     thousands = "," if decimal == "." else "."
     if thousands in digits and not re.fullmatch(rf"[+-]?\d{{1,3}}(?:\{thousands}\d{{3}})+(?:\{decimal}\d*)?", digits):
         return None

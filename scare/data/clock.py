@@ -309,8 +309,8 @@ class _Pair:
         """Return the absolute difference of the standardised series at a shift [cells]; NaN where one is missing."""
         lag = round(seconds / self.step)
         cells = np.arange(len(self.truth)) - lag
-        inside = (cells >= 0) & (cells < len(self.sensor))
-        shifted = np.where(inside, self.sensor[np.clip(cells, 0, len(self.sensor) - 1)], np.nan)
+        exists = (cells >= 0) & (cells < len(self.sensor))
+        shifted = np.where(exists, self.sensor[np.clip(cells, 0, len(self.sensor) - 1)], np.nan)
         return np.abs(_standardise(shifted) - _standardise(self.truth))
 
 
@@ -324,18 +324,19 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
             f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
             f" together; the readings cover {period(sensor)} and the reference {period(reference)}"
         )
-    within = 1 if coarse < COARSER * fine else min(FINE_STEPS, int(coarse / fine + 0.01))  # cells in a coarse step
+    # Cells in a step of the coarser series.
+    cells_per_step = 1 if coarse < COARSER * fine else min(FINE_STEPS, int(coarse / fine + 0.01))
     truth = reference.rows(near)
     first = min(sensor.times[0], truth.times[0])
     span = max(sensor.times[-1], truth.times[-1]) - first
-    step = coarse / within * max(1, int(np.ceil(span * within / coarse / MAX_CELLS)))
+    step = coarse / cells_per_step * max(1, int(np.ceil(span * cells_per_step / coarse / MAX_CELLS)))
     # Cells end where the coarser series has its times.
     phase = (sensor if steps[0] > steps[1] else truth).times[0]
     start = phase - step * np.ceil((phase - first) / step + 1)
     grids = []
     for readings, name in ((sensor, channel), (truth, only_channel(reference).name)):
-        is_finer = within > 1 and readings.step_seconds < coarse / COARSER
-        grids.append(_average_on_grid(readings, name, start, step, within if is_finer else 1))
+        is_finer = cells_per_step > 1 and readings.step_seconds < coarse / COARSER
+        grids.append(_average_on_grid(readings, name, start, step, cells_per_step if is_finer else 1))
     pair = _Pair(grids[0], grids[1], start, step, int(max_seconds // step))
     if np.isnan(pair.correlate().values).all():
         raise DataError(

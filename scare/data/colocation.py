@@ -145,16 +145,20 @@ def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[Col
     given = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
         return ColumnMapping(**given), []
-    found = inspect_table(file, data, data.time)
+    inspection = inspect_table(file, data, data.time)
     wanted = parse_quantity(data.quantity) if data.quantity else ""
-    guess, reasons = found.propose(wanted, data.reference.name if data.reference else "", sensor)
-    guesses = {column.name: column.channel for column in found.columns}
+    guess, reasons = inspection.propose(wanted, data.reference.name if data.reference else "", sensor)
+    guesses = {column.name: column.channel for column in inspection.columns}
     given["channels"] = tuple(_with_guess(channel, guesses) for channel in data.channels or guess.channels)
     if data.reference:
         given["reference"] = _with_guess(data.reference, guesses)
     mapping = replace(guess, **given)
     options = as_options(mapping, data)
-    return mapping, [*found.notes, *([] if data.channels else reasons), *([f"guessed {options}"] if options else [])]
+    return mapping, [
+        *inspection.notes,
+        *([] if data.channels else reasons),
+        *([f"guessed {options}"] if options else []),
+    ]
 
 
 def _with_guess(channel: Channel, guesses: Mapping[str, Channel]) -> Channel:
@@ -231,10 +235,10 @@ def make_split(
 def parse_time(text: str, key: str) -> datetime:
     """Parse the ISO 8601 time of a config key; UTC unless it has an offset."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise UsageError(f"{key}: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,10 @@ def check_colocation(readings: Sequence[Readings]) -> list[Doubt]:
         return []
     doubts = [*_unrelated(pairs), *_copied(readings), *_swapped(pairs[0])]
     for check in CHECKS:
-        found = [(pair.readings.device, text) for pair in pairs if (text := check(pair))]
-        if found:
-            device, text = found[0]
-            others = f" ({len(found)} of {len(pairs)} devices)" if len(found) > 1 else ""
+        messages = [(pair.readings.device, text) for pair in pairs if (text := check(pair))]
+        if messages:
+            device, text = messages[0]
+            others = f" ({len(messages)} of {len(pairs)} devices)" if len(messages) > 1 else ""
             doubts.append(Doubt(f"{device}: {text}{others}", fatal=check is _leaks))
     if (days := max(np.ptp(pair.times) for pair in pairs) / 86400) < FEW_DAYS:
         doubts.append(Doubt(f"The readings cover {days:.2g} days: what did not happen in them cannot be learned."))
@@ -76,6 +76,7 @@ class _Pair:
 
 
 def _pair(readings: Readings) -> _Pair | None:
+    """Select a device's complete rows with a reference; None if there are fewer than `LEAST_ROWS`."""
     values = usable_values(readings.values, readings.channels)[0]
     alive = np.isfinite(values).mean(axis=0) > 0.1  # a dead channel is left out elsewhere
     values = values[:, alive]
@@ -172,7 +173,7 @@ def _derived(pair: _Pair) -> str:
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The gain and offset from x to y, by medians over pairs of rows half the series apart."""
+    """Return gain and offset of the line from x to y, by medians over pairs of rows half the series apart."""
     half = len(x) // 2
     run, rise = x[half : 2 * half] - x[:half], y[half : 2 * half] - y[:half]
     gain = float(np.median(rise[run != 0] / run[run != 0])) if run.any() else 0.0
@@ -183,10 +184,10 @@ def _not_measured(pair: _Pair) -> str:
     """Return a message if a column was sorted by itself, or a gap of it filled."""
     columns = [(channel.name, column) for channel, column in zip(pair.channels, pair.values.T, strict=True)]
     columns.append(("the reference", pair.targets))
-    found = (
+    messages = (
         text for name, values in columns for text in (describe_sorted(name, values), describe_filled(name, values))
     )
-    return next(filter(None, found), "")
+    return next(filter(None, messages), "")
 
 
 def _coarse(pair: _Pair) -> str:
@@ -272,6 +273,7 @@ def _changes_unit(pair: _Pair) -> str:
         if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > TOGETHER:
             ratios.append(float(np.log(y.std() / x.std())))
             starts.append(start)
+    # For each border between two parts: how far the ratios before it and after it are apart; negative if they overlap.
     changes = [
         max(min(ratios[at:]) - max(ratios[:at]), min(ratios[:at]) - max(ratios[at:]))
         for at in range(LEAST_PARTS, len(ratios) - LEAST_PARTS + 1)
@@ -285,6 +287,7 @@ def _changes_unit(pair: _Pair) -> str:
 
 
 def _shifted(pair: _Pair) -> str:
+    """Return a message if sensor and reference correlate clearly better when one of them is shifted in time."""
     if np.ptp(pair.times) < LEAST_OVERLAP:
         return ""
     first = pair.readings.channels[0]

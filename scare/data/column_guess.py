@@ -98,8 +98,8 @@ class Inspection:
 
     def column(self, name: str) -> ColumnSummary:
         """Return the summary of a column; of one that was left out, only what its name tells."""
-        found = find_quantity(name)
-        unknown = ColumnSummary(name, nan, nan, nan, nan, (), found.name if found else "", guess_unit(name))
+        quantity = find_quantity(name)
+        unknown = ColumnSummary(name, nan, nan, nan, nan, (), quantity.name if quantity else "", guess_unit(name))
         return next((column for column in self.columns if column.name == name), unknown)
 
     @property
@@ -151,7 +151,8 @@ class Inspection:
     def propose(self, quantity: str = "", reference: str = "", sensor: str = "") -> tuple[ColumnMapping, list[str]]:
         """Choose a reference, the sensor to calibrate and the channels that help, with the reasons as sentences.
 
-        What is given is not chosen: the pollutant, the column of the reference, the sensor's.
+        Arguments that are not empty are taken as they are: the pollutant, the column of the reference, the column of
+        the sensor.
         """
         truth, notes = self._choose_reference(quantity, reference)
         channels = tuple(column for column in self.columns if truth is None or column.name != truth.name)
@@ -211,8 +212,9 @@ class Inspection:
         """Choose the sensor and the channels that help to calibrate it, the sensor first.
 
         Candidates are channels of its family (but no particle counts), temperature and humidity, and channels of
-        unknown quantity unless the sensor counts particles; beside a sensor of unknown quantity, all but weather. A
-        candidate that follows one already chosen (of its family; of weather, of its quantity) is left out.
+        unknown quantity unless the sensor measures particles. If the sensor's quantity is unknown, every channel but
+        weather is a candidate. One that has almost the same signal as a chosen channel of its family (among weather:
+        of its quantity) is left out.
         """
         used = [sensor]
         for column in channels:
@@ -237,8 +239,8 @@ class Inspection:
             for axis, one in (("x", name), ("y", other))
         ]
         both = self.numbers.gather_every(1 + self.rows // CORRELATED_ROWS).select(usable).drop_nulls()
-        found = both.select(pl.corr("x", "y", method="spearman")).item() if both.height > 2 else None
-        return abs(found) if found is not None and np.isfinite(found) else 0.0
+        strength = both.select(pl.corr("x", "y", method="spearman")).item() if both.height > 2 else None
+        return abs(strength) if strength is not None and np.isfinite(strength) else 0.0
 
     def readings(self, names: Sequence[str]) -> list[Readings]:
         """Return the readings of each device in some of the columns, ordered by time; of equal times the first."""
@@ -281,7 +283,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     frame = with_numbers(raw, table, tally)
     del raw  # most of the memory, for a large file with much text
     known = {**_tenths(table.columns), **(table.format.columns if table.format else {})}
-    device = _find_device(frame, times, [name for name, one in known.items() if one.role == "device"])
+    device = _find_device(frame, times, [name for name, stated in known.items() if stated.role == "device"])
     if len(times) >= SNAPSHOT and times.n_unique() == 1:
         raise DataError(
             f"{table.path}: all {len(times):,} rows have the time {times[0]:%Y-%m-%d %H:%M:%S}; name all columns of the"
@@ -294,7 +296,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     parameter, columns = stated_quantity(rest, table.format.codes if table.format else {}, table.remarks), []
     for column in rest:
         if not column.dtype.is_numeric() or not column.count():
-            if find_quantity(column.name) and column.dtype.is_numeric() | (column.dtype == pl.String):
+            if find_quantity(column.name) and (column.dtype.is_numeric() or column.dtype == pl.String):
                 example = next(iter(column.drop_nulls()), "")
                 left_out[column.name] = f"text, such as '{example}'" if example else "without a value"
             continue
@@ -317,7 +319,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
     labels = as_text if device else pl.lit("")
     stamps = frame.select(labels.alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
-    texts = [name for name, kind in rest.schema.items() if kind == pl.String]
+    texts = [name for name, dtype in rest.schema.items() if dtype == pl.String]
     site = next((name for name in texts if words(name) & SITE_WORDS), "")
     return Inspection(
         table=table,
@@ -367,7 +369,7 @@ def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
     >>> {name: one.quantity for name, one in _tenths(["pm10 env", "pm25 env", "pm100 env"]).items()}
     {'pm10 env': 'PM', 'pm100 env': 'PM10'}
     """
-    sizes = {name: found[1] for name in names if (found := TENTHS.search(name))}
+    sizes = {name: match[1] for name in names if (match := TENTHS.search(name))}
     if "100" not in sizes.values():
         return {}
     return {name: FormatColumn("PM10" if size == "100" else "PM") for name, size in sizes.items()}
@@ -394,25 +396,27 @@ def choose_sensor(
 ) -> tuple[ColumnSummary, list[str]]:
     """Choose the channel to calibrate: of the quantity, or else the one that correlates best with the reference.
 
-    `correlate` gives the correlation of a column with the reference, if there is one; the reasons are sentences.
+    `correlate` gives the correlation of a column with the reference; None if there is no reference. Also returns the
+    reasons as sentences.
     """
-    same = [column for column in channels if quantity and column.measures(quantity)]
+    of_quantity = [column for column in channels if quantity and column.measures(quantity)]
     pollutants = sorted(
         (column for column in channels if column.family in ("particles", "gas")),
         key=lambda column: SIZES.index(column.quantity) if column.quantity in SIZES else 0,
     )
     others = [column for column in channels if column.family != "weather"]
-    candidates = same or ([] if correlate else pollutants) or others or list(channels)
-    if not correlate or len(same) == 1 or len(channels) == 1:
+    candidates = of_quantity or ([] if correlate else pollutants) or others or list(channels)
+    if not correlate or len(of_quantity) == 1 or len(channels) == 1:
         return candidates[0], []
-    strengths = {column.name: correlate(column.name) for column in (same or channels)}
+    strengths = {column.name: correlate(column.name) for column in (of_quantity or channels)}
     enough = max(strengths[column.name] for column in candidates) - EQUALLY_GOOD
-    if not same and enough < WEAK_SENSOR and max(strengths.values()) > CLEAR_SENSOR:  # a thermometer's reference
+    # Weather is a candidate only if the reference seems to measure it.
+    if not of_quantity and enough < WEAK_SENSOR and max(strengths.values()) > CLEAR_SENSOR:
         candidates = list(channels)
         enough = max(strengths.values())
     chosen = next(column for column in candidates if strengths[column.name] >= enough)
     unknown = f"no column is {quantity};" if quantity else "the reference's quantity is not known (--quantity);"
-    start = f"of {', '.join(strengths)}," if same else unknown
+    start = f"of {', '.join(strengths)}," if of_quantity else unknown
     return chosen, [f"{start} {chosen.name} correlates best with it ({strengths[chosen.name]:.2f})"]
 
 
@@ -455,29 +459,31 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     if MONITOR in frame.columns:
         return MONITOR
     # Not the id of a quantity, and no part of the time.
-    own = [
+    candidates = [
         name
         for name in frame.columns
         if not words(name.rpartition(".")[0]) & PARAMETER_WORDS and not words(name) & TIME_WORDS
     ]
-    called = {name: words(name.rpartition(".")[2]) for name in own}  # such as end_device_ids.device_id
+    name_words = {name: words(name.rpartition(".")[2]) for name in candidates}  # such as end_device_ids.device_id
     numbered = [
         name
-        for name, some in called.items()
-        if name in stated or (some <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1 beside Box2 has values
+        for name, own_words in name_words.items()
+        if name in stated or (own_words <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1 beside Box2 has values
     ]
     columns = [
-        one
-        for one in frame.select(own)
-        if one.dtype == pl.String or one.name in numbered or (called[one.name] <= LABEL_WORDS and _are_whole(one))
+        label
+        for label in frame.select(candidates)
+        if label.dtype == pl.String
+        or label.name in numbered
+        or (name_words[label.name] <= LABEL_WORDS and _are_whole(label))
     ]
-    labels = [one for one in columns if not one.null_count() and one.n_unique() <= len(one) / 2]
+    labels = [label for label in columns if not label.null_count() and label.n_unique() <= len(label) / 2]
     repeats = {label.name: _count_repeats(times, label) for label in labels}
     named = [
-        one.name
-        for one in labels
-        if called[one.name] <= DEVICE_WORDS and called[one.name] and one.name not in stated
-        if one.dtype == pl.String or one.name in numbered
+        label.name
+        for label in labels
+        if name_words[label.name] <= DEVICE_WORDS and name_words[label.name] and label.name not in stated
+        if label.dtype == pl.String or label.name in numbered
     ]
     best = min(repeats, key=lambda name: (repeats[name], name not in named), default="")
     if best and repeats[best] < _count_repeats(times) / 10:
@@ -495,14 +501,18 @@ def _note_repeats(frame: pl.DataFrame, times: pl.Series, device: str) -> list[st
     repeats = _count_repeats(times, *devices)
     if not repeats:
         return []
-    few = [one for one in frame if not one.null_count() and 1 < one.n_unique() <= FEW_LABELS and one.name != device]
-    left = {one.name: _count_repeats(times, *devices, one) for one in few}
-    best = min(left, key=lambda name: left[name], default="")
+    labels = [
+        label
+        for label in frame
+        if not label.null_count() and 1 < label.n_unique() <= FEW_LABELS and label.name != device
+    ]
+    remaining = {label.name: _count_repeats(times, *devices, label) for label in labels}
+    best = min(remaining, key=lambda name: remaining[name], default="")
     rows = "1 row repeats" if repeats == 1 else f"{repeats:,} rows repeat"
-    if not best or left[best] > repeats / 10:
+    if not best or remaining[best] > repeats / 10:
         several = " Are several devices in the file? Name their column." if repeats > MANY_REPEATED * len(times) else ""
         return [f"{rows} a time; the first of equal times counts.{several}"]
-    cells = ", ".join(str(one) for one in frame[best].unique(maintain_order=True)[:3])
+    cells = ", ".join(str(cell) for cell in frame[best].unique(maintain_order=True)[:3])
     return [f"{rows} a time and differ in '{best}' ({cells}); the first of equal times counts."]
 
 

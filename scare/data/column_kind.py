@@ -216,39 +216,35 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     >>> why_no_channel(pl.Series("entry_id", [1.0, 2.0]), FormatColumn())
     'a code'
     """
+    if stated.role in ("channel", "reference", "weather"):
+        return ""
     if stated.role:
-        measured = stated.role in ("channel", "reference", "weather")
-        return (
-            ""
-            if measured
-            else {"flag": "a code", "ignore": "not a measurement", "index": "an index"}.get(
-                stated.role, f"a {stated.role}"
-            )
-        )
-    named, values = find_quantity(column.name), column.drop_nulls()
+        kinds = {"flag": "a code", "ignore": "not a measurement", "index": "an index"}
+        return kinds.get(stated.role, f"a {stated.role}")
+    quantity, values = find_quantity(column.name), column.drop_nulls()
     kind = next((kind for kind, names in LEFT_OUT.items() if words(column.name) & names), "")
     kind = "a code" if QUALITY_OF.search(column.name) else kind
-    if named and named.family in ("particles", "gas"):
+    if quantity and quantity.family in ("particles", "gas"):
         kind = "" if kind in ("a time", "a place") else kind  # such as "O3 one hour average" and "pm2.5_alt"
         kind = "a code" if NUMBER_OF.search(column.name) else kind
         kind = "the state of the device" if words(column.name) & PART_WORDS else kind
     is_whole = (values == values.round()).all()
-    kind = "" if kind == "a time" and named and not is_whole else kind  # such as "Temp 1 hour [°C]"
+    kind = "" if kind == "a time" and quantity and not is_whole else kind  # such as "Temp 1 hour [°C]"
     if re.fullmatch(r"column_\d+", column.name) and is_whole and values.n_unique() == len(values):
         kind = "a row number"
     if kind or len(values) < FEW_ROWS:
         return kind
-    if values.n_unique() == 1 and (not named or len(values) >= MANY_ROWS):
+    if values.n_unique() == 1 and (not quantity or len(values) >= MANY_ROWS):
         return "always the same"
     steps = values.diff().drop_nulls()
-    usual = steps.mode()[0]
-    may_count = not named or NUMBER_COLUMN.fullmatch(column.name)  # a short file's temperature may rise evenly
-    if may_count and usual > 0 and (steps == usual).sum() >= COUNTER_SHARE * len(steps):
+    usual_step = steps.mode()[0]
+    may_count = not quantity or NUMBER_COLUMN.fullmatch(column.name)  # a short file's temperature may rise evenly
+    if may_count and usual_step > 0 and (steps == usual_step).sum() >= COUNTER_SHARE * len(steps):
         return "a counter"
-    if not named and is_whole and values.is_between(*MOMENTS).all():
+    if not quantity and is_whole and values.is_between(*MOMENTS).all():
         return "a time"
     is_value = column.name.lower() == "value"
-    if not named and not is_value and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
+    if not quantity and not is_value and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
         return "a code"
     return ""
 
@@ -280,7 +276,7 @@ def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequ
 def summarise(
     column: pl.Series, stated: FormatColumn, unit_text: str = "", parameter: str = "", highest: float = 0.0
 ) -> tuple[ColumnSummary, list[str]]:
-    """Describe a column; the sentences say what only its values show.
+    """Summarise a column; also returns sentences about what only its values show.
 
     `unit_text` is the unit as the file writes it; `parameter` is the quantity of a column called `Value` or the like;
     `highest` is that of the particle masses beside it (`highest_masses`), which have the same unit.
@@ -306,22 +302,24 @@ def summarise(
             why = f"are not in {usual}; " if usual else ""
             notes.append(f"{column.name}: values up to {top:.3g} {why}taken as {shown}")
     limits = find_limits(values, Channel(column.name, unit), quantity)
-    codes = tuple(sorted({*codes, *_repeated(values[(values < limits[0]) | (values > limits[1])], len(values))}))
+    codes = tuple(sorted({*codes, *_repeated_codes(values[(values < limits[0]) | (values > limits[1])], len(values))}))
     notes += describe_limits(values, Channel(column.name, unit, *limits))
     is_reference = stated.role == "reference" or is_reference_name(column.name)
-    named = quantity.name if quantity else ""
+    quantity_name = quantity.name if quantity else ""
     missing = column.null_count() / len(column)
-    return ColumnSummary(column.name, missing, low, median, high, codes, named, unit, is_reference, limits), notes
+    return ColumnSummary(
+        column.name, missing, low, median, high, codes, quantity_name, unit, is_reference, limits
+    ), notes
 
 
 def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | None:
-    """The quantity of a column in this unit, which may contradict its name: a wind chill in degrees is no wind.
+    """Correct the quantity that a column's name tells by its unit: a wind chill in degrees is no wind.
 
-    None if the name states a unit that is not known and the quantity has another one.
+    Returns None if the unit in the name is not known, but certainly not one of the quantity.
     """
-    only = quantity_of_unit(unit)
-    if only and (quantity is None or (conversion(quantity.unit, unit) is None and only.name != "pressure")):
-        return only
+    of_unit = quantity_of_unit(unit)
+    if of_unit and (quantity is None or (conversion(quantity.unit, unit) is None and of_unit.name != "pressure")):
+        return of_unit
     return None if quantity and quantity.unit and not unit and FOREIGN_UNIT.search(name) else quantity
 
 
@@ -329,8 +327,8 @@ def highest_masses(frame: pl.DataFrame) -> dict[bool, float]:
     """Return the largest 95th percentile among columns of particle mass, by whether they are a reference's."""
     tops = {True: 0.0, False: 0.0}
     for column in frame.select(cs.numeric()):
-        found = find_quantity(column.name)
-        if found and "mg/m3" in found.usual and column.count():
+        quantity = find_quantity(column.name)
+        if quantity and "mg/m3" in quantity.usual and column.count():
             of_reference = is_reference_name(column.name)
             tops[of_reference] = max(tops[of_reference], float(column.drop_nulls().quantile(0.95) or 0))
     return tops
@@ -346,10 +344,10 @@ def is_reference_name(name: str) -> bool:
 
 
 def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None = None) -> tuple[float, float]:
-    """Return the limits beyond which a channel's number is no reading; infinite on a side where nothing tells.
+    """Return the limits beyond which a channel's number is no reading; infinite on a side where none is known.
 
-    They are those of its quantity (by the channel's name, unless given) with a margin, if nearly all values are
-    within. Without a quantity they separate codes from the readings.
+    They are the limits of its quantity (told by the channel's name, unless given) with a margin, if nearly all values
+    lie within. They also separate codes such as 4095 from the readings.
 
     >>> readings = np.linspace(3.0, 30.0, 200)
     >>> find_limits(readings, Channel("pm25", "ug/m3"))
@@ -357,7 +355,7 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     >>> find_limits(np.append(readings, [4095.0] * 5), Channel("cell", "mV"))
     (-inf, 2062.5)
     """
-    codes = _certain(values)
+    codes = _certain_codes(values)
     rest = values[~np.isin(values, codes)]
     if not len(rest):
         return -inf, inf
@@ -370,7 +368,8 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     margin = MARGIN * (high - low)
     limits = (low - margin, high + margin) if np.isfinite(margin) else (-inf, inf)
     beyond = rest[(rest < limits[0]) | (rest > limits[1])]
-    repeated = _repeated(beyond, len(values))
+    repeated = _repeated_codes(beyond, len(values))
+    # Values beyond the limits that are not codes.
     single = len(beyond) - (np.isin(beyond, repeated).sum() if len(repeated) <= MOST_CODES else 0)
     if single > BEYOND_SHARE * len(rest):
         limits = (-inf, inf)
@@ -391,7 +390,7 @@ def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
     ['t: 60 values outside -50 to 100 K count as missing']
     """
     beyond = values[(values < channel.low) | (values > channel.high)]
-    repeated = _repeated(beyond, len(values))
+    repeated = _repeated_codes(beyond, len(values))
     codes = sorted(
         {*(repeated if len(repeated) <= MOST_CODES else ()), *(one for one in SENTINELS if np.any(beyond == one))}
     )
@@ -427,7 +426,7 @@ def describe_sorted(name: str, values: np.ndarray) -> str:
 
 
 def describe_filled(name: str, values: np.ndarray) -> str:
-    """Say that values lie on a slope for long, as in a gap that was filled; empty if they do not.
+    """Say that many successive values lie on one slope, as in a gap that was filled; empty if they do not.
 
     >>> describe_filled("pm25", np.interp(np.arange(300), [0, 100, 200, 299], [3, 3, 9, 9]))
     'pm25 lies on a straight line for 101 rows: was a gap filled?'
@@ -435,9 +434,10 @@ def describe_filled(name: str, values: np.ndarray) -> str:
     if len(values) < FILLED:
         return ""
     steps = np.diff(values)
+    # At each row but the first and the last: whether the line goes on with the same slope, and is not level.
     straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0)
     borders = np.flatnonzero(np.concatenate([[True], ~straight, [True]]))
-    longest = int(np.diff(borders).max()) + 1  # rows of as many bends that are none, and two
+    longest = int(np.diff(borders).max()) + 1  # n straight places are n + 2 rows, and their borders are n + 1 apart
     return f"{name} lies on a straight line for {longest:,} rows: was a gap filled?" if longest >= FILLED else ""
 
 
@@ -452,10 +452,10 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
             return channel
         values = np.concatenate([device.frame[column].drop_nulls().to_numpy() for device in readings])
         low, high = find_limits(values, channel)
-        found = replace(channel, low=low, high=high)
-        for line in describe_limits(values, found):
+        limited_channel = replace(channel, low=low, high=high)
+        for line in describe_limits(values, limited_channel):
             notify(line)
-        return found
+        return limited_channel
 
     if not readings:
         return []
@@ -465,7 +465,7 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
     return [replace(device, channels=channels, reference=reference) for device in readings]
 
 
-def _repeated(values: np.ndarray, rows: int) -> list[float]:
+def _repeated_codes(values: np.ndarray, rows: int) -> list[float]:
     """Find the values that are repeated often enough to be codes, in a column with this many rows."""
     distinct, counts = np.unique(values, return_counts=True)
     return distinct[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
@@ -482,39 +482,44 @@ def find_codes(values: np.ndarray) -> tuple[float, ...]:
     (4321.0,)
     """
     return tuple(
-        sorted({*_certain(values), *(one for one in _outside(values) if one in _repeated(values, len(values)))})
+        sorted(
+            {
+                *_certain_codes(values),
+                *(one for one in _outermost_codes(values) if one in _repeated_codes(values, len(values))),
+            }
+        )
     )
 
 
-def _outside(values: np.ndarray) -> list[float]:
+def _outermost_codes(values: np.ndarray) -> list[float]:
     """List the usual codes among the values beyond which no other value lies."""
     others = values[~np.isin(values, SENTINELS)]
     # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
     return [one for one in SENTINELS if np.any(values == one) and not np.any(others / one >= 1)]
 
 
-def _certain(values: np.ndarray) -> tuple[float, ...]:
+def _certain_codes(values: np.ndarray) -> tuple[float, ...]:
     """Find the codes that are no reading whatever the quantity: isolated ones, and the usual ones from -999 down."""
-    return tuple(sorted({*_isolated(values), *(one for one in _outside(values) if one <= NEVER_READ)}))
+    return tuple(sorted({*_isolated_codes(values), *(one for one in _outermost_codes(values) if one <= NEVER_READ)}))
 
 
-def _isolated(values: np.ndarray) -> tuple[float, ...]:
+def _isolated_codes(values: np.ndarray) -> tuple[float, ...]:
     """Find minima and maxima that are farther from the next value than all other values are apart.
 
     They are repeated, or so far away that no sensor can reach them. One that is found is removed, and the next is
     looked for.
     """
-    each, counts = np.unique(values, return_counts=True)
-    often, codes = max(LEAST_REPEATS, len(values) / 1000), []
-    while len(each) > LEAST_DISTINCT:
+    distinct, counts = np.unique(values, return_counts=True)
+    least_count, codes = max(LEAST_REPEATS, len(values) / 1000), []
+    while len(distinct) > LEAST_DISTINCT:
         for end, gap, others in (
-            (0, each[1] - each[0], each[-1] - each[1]),
-            (-1, each[-1] - each[-2], each[-2] - each[0]),
+            (0, distinct[1] - distinct[0], distinct[-1] - distinct[1]),
+            (-1, distinct[-1] - distinct[-2], distinct[-2] - distinct[0]),
         ):
-            if gap > (1 if counts[end] >= often else IMPOSSIBLE) * others:
+            if gap > (1 if counts[end] >= least_count else IMPOSSIBLE) * others:
                 break
-        else:
+        else:  # neither end is isolated
             break
-        codes.append(float(each[end]))
-        each, counts = np.delete(each, end), np.delete(counts, end)
+        codes.append(float(distinct[end]))
+        distinct, counts = np.delete(distinct, end), np.delete(counts, end)
     return tuple(codes)

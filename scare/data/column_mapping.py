@@ -192,8 +192,8 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
         frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()
-        found = [numbers(batch, column, units.get(name, "")).alias(name) for name, column in quantities]
-        yield frame.with_columns(times, *found)
+        columns_of_numbers = [numbers(batch, column, units.get(name, "")).alias(name) for name, column in quantities]
+        yield frame.with_columns(times, *columns_of_numbers)
     tally.report()
 
 

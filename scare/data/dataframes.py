@@ -63,12 +63,12 @@ def read_frame(
     named = tuple(Channel(channel) if isinstance(channel, str) else channel for channel in channels)
     if not named:
         raise UsageError(f"the table has no column of numbers besides {', '.join(frame.columns)}; name the channels")
-    known = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=_temporal(frame), rows=frame)
-    known.require(
+    source = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=_temporal(frame), rows=frame)
+    source.require(
         [time, *(channel.name for channel in named), *([target.name] if target else []), *filter(None, [device_column])]
     )
     mapping = ColumnMapping((time,), (*named, Channel(ROW)), target, device_column)
-    numbered = replace(known, columns=(*known.columns, ROW), rows=frame.with_row_index(ROW))
+    numbered = replace(source, columns=(*source.columns, ROW), rows=frame.with_row_index(ROW))
     rows = pl.concat(list(iterate_tables(numbered, mapping, device=device)))
     return [_device_rows(part, named, target) for part in rows.partition_by(DEVICE, maintain_order=True)]
 

@@ -171,8 +171,8 @@ class RuleInput:
         started[0] |= np.isnan(self.past.time)
         rows = _rows_since(started, self.past.since + 1)
         first = np.arange(len(rows))[:, None] - rows  # row of the start; negative if it was before these rows
-        when = np.take_along_axis(self.times, np.maximum(first, 0), axis=0)
-        return rows, np.where(first >= 0, when, self.past.started)
+        start_times = np.take_along_axis(self.times, np.maximum(first, 0), axis=0)
+        return rows, np.where(first >= 0, start_times, self.past.started)
 
     @property
     def next_state(self) -> FlagState:
@@ -383,24 +383,24 @@ def drop_dead_devices(
     A message gives the reason for each such device, and another the remedy for each channel that is dead on most
     devices. Raises a DataError for a part with no device left.
     """
-    kept: dict[str, tuple[Readings, ...]] = {}
+    alive: dict[str, tuple[Readings, ...]] = {}
     messages: list[str] = []
     untrained: set[str] = set()
     for part, readings in parts.items():
-        left = [box for box in readings if box.device not in untrained]
-        dead = {box.device: names for box in left if (names := find_dead_channels(box))}
+        candidates = [box for box in readings if box.device not in untrained]
+        dead = {box.device: names for box in candidates if (names := find_dead_channels(box))}
         where = f" in {part}" if part else ""
-        channels = [channel.name for box in left[:1] for channel in box.channels]
+        channels = [channel.name for box in candidates[:1] for channel in box.channels]
         messages += [f"{device} is left out: {_dead_reason(names, channels, where)}" for device, names in dead.items()]
         for name, count in Counter(name for names in dead.values() for name in names).items():
-            if count > max(1, DEAD_SHARE * len(left)):
-                messages.append(_dead_reason([name], channels, f" on {count} of {len(left)} devices{where}"))
-        kept[part] = tuple(box for box in left if box.device not in dead)
-        if readings and not kept[part]:
+            if count > max(1, DEAD_SHARE * len(candidates)):
+                messages.append(_dead_reason([name], channels, f" on {count} of {len(candidates)} devices{where}"))
+        alive[part] = tuple(box for box in candidates if box.device not in dead)
+        if readings and not alive[part]:
             raise DataError(f"no device is left{where}: {messages[-1]}")
         if part == TRAINING:
             untrained |= dead.keys()
-    return kept, tuple(messages)
+    return alive, tuple(messages)
 
 
 def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> str:

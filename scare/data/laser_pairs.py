@@ -29,14 +29,15 @@ def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
     """
     lasers: dict[str, dict[str, str]] = {}
     for column in columns:
-        found = find_quantity(column)
-        if found is None or found.name not in ("PM2.5", "PM10", "PM"):
+        quantity = find_quantity(column)
+        if quantity is None or quantity.name not in ("PM2.5", "PM10", "PM"):
             continue
         letters = LETTER.findall(column)
         letter = "".join(letters[0]).lower() if len(letters) == 1 else ""
         lasers.setdefault(LETTER.sub("", column) if letter else column, {})[letter] = column
-    boxes = {name: found for name, found in lasers.items() if "c" not in found}  # three are boxes, not counters
-    pairs = {name: (found.get("a", found.get("")), found.get("b")) for name, found in boxes.items()}
+    # With a third letter they are three boxes, not the counters of one; the first counter may have no letter.
+    boxes = {name: counters for name, counters in lasers.items() if "c" not in counters}
+    pairs = {name: (counters.get("a", counters.get("")), counters.get("b")) for name, counters in boxes.items()}
     return {name: (first, second) for name, (first, second) in pairs.items() if first and second}
 
 

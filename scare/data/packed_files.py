@@ -105,16 +105,16 @@ class Source:
 
     def text(self, lines: int | None = None) -> list[str]:
         """Return the first lines of a text, all by default, without their ends."""
-        found = list[str]()
+        texts = list[str]()
         size = 0
         limit = table_limit(self.path, "document")
         with closing(self.lines()) as handle:
             for line in islice(handle, lines):
-                found.append(line.decode("utf-8", "replace").rstrip("\r\n"))
+                texts.append(line.decode("utf-8", "replace").rstrip("\r\n"))
                 size += len(line)
                 if size > limit:
                     check_table(self.path, document=size)
-        return found
+        return texts
 
 
 def find_source(path: Path, encoding: str = "") -> Source:
@@ -129,15 +129,17 @@ def find_source(path: Path, encoding: str = "") -> Source:
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:200].lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<table")):
         return Source(path, "page", member=member)
-    found = _find_encoding(head, encoding, path)
-    text = head.decode(found, "ignore")
+    used_encoding = _find_encoding(head, encoding, path)
+    text = head.decode(used_encoding, "ignore")
     lines = [line for line in text.splitlines()[:20] if line.strip()]
     logged = 2 * sum(map(bool, map(MESSAGE.match, lines))) > len(lines)
     if logged or re.match(rb'\{\s*["}]|\[\s*\{', start):
-        return Source(path, "json", found, member)
+        return Source(path, "json", used_encoding, member)
     old_ends = "\r" in text and "\n" not in text
     quoted = bool(lines) and 2 * sum(map(bool, map(WHOLE_LINE.fullmatch, lines))) > len(lines)
-    return Source(path, "text", found, member, odd=old_ends or quoted or any(chr(byte) in text for byte in PLAIN))
+    return Source(
+        path, "text", used_encoding, member, odd=old_ends or quoted or any(chr(byte) in text for byte in PLAIN)
+    )
 
 
 def _plain(line: str) -> str:
@@ -146,8 +148,8 @@ def _plain(line: str) -> str:
     >>> _plain('"2026-01-31 12:00,""Roof"",5.2"')
     '2026-01-31 12:00,"Roof",5.2'
     """
-    found = WHOLE_LINE.fullmatch(line.rstrip("\r\n"))
-    return (found[1].replace('""', '"') + line[found.end() :] if found else line).translate(PLAIN)
+    match = WHOLE_LINE.fullmatch(line.rstrip("\r\n"))
+    return (match[1].replace('""', '"') + line[match.end() :] if match else line).translate(PLAIN)
 
 
 def _member(path: Path) -> str:
@@ -297,11 +299,11 @@ def read_records(source: Source) -> tuple[str, list[list[str]], dict[str, str]]:
 
 def _message(line: str) -> dict[str, Any] | None:
     """Return the JSON object in a line of a log, with the time that precedes it as `logged at`; None without one."""
-    found = MESSAGE.match(line)
-    if found is None:
+    match = MESSAGE.match(line)
+    if match is None:
         return None
-    record = json.loads(found[1])
-    words = line[: found.start(1)].split()
+    record = json.loads(match[1])
+    words = line[: match.start(1)].split()
     texts = [*words[:1], " ".join(words[:2])]
     time = next((text for text in texts if (shape := shape_of(text)) and shape.has_clock), "")
     return {"logged at": time, **record} if time else record
@@ -328,7 +330,7 @@ def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, A
 
 
 def _keyed(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return records that stand under their times, numbers or keys of a database, or [].
+    """Return the records of an object whose keys are times, numbers or a database's keys, with these; [] for another.
 
     >>> _keyed({f"155103372{i}": {"P1": 8.5 + i} for i in range(5)})[0]
     {'time': '1551033720', 'P1': 8.5}
@@ -342,7 +344,9 @@ def _keyed(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _columns(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of a table written by columns, as rows without names, or as objects by row number; or [].
+    """Return the records of a table written by columns, as rows without names, or as objects by row number.
+
+    Returns [] for an object that is no such table.
 
     >>> _columns({"time": [1, 2, 3], "pm25": [4, 5, 6]})[0], _columns({"fields": ["a", "b"], "data": [[1, 2]]})
     ({'time': 1, 'pm25': 4}, [{'a': 1, 'b': 2}])
@@ -363,7 +367,7 @@ def _columns(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def flat(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the plain values within a JSON record as text; of lists only those of names and values."""
+    """Yield the plain values within a JSON record as text, by name; of lists, only those of objects with a "value"."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from flat(one, f"{name}.{key}".strip("."))

@@ -73,8 +73,8 @@ class Quantity:
         >>> quantity("T").limits("degF")
         (-40.0, 185.0)
         """
-        found = conversion(self.unit, unit) if self.unit else None
-        return (found.apply(self.low), found.apply(self.high)) if found else (-inf, inf)
+        to_unit = conversion(self.unit, unit) if self.unit else None
+        return (to_unit.apply(self.low), to_unit.apply(self.high)) if to_unit else (-inf, inf)
 
     def usual_unit(self, readings_below: float) -> str:
         """Guess the unit from the value that 95 % of readings are below; empty if none fits.
@@ -132,9 +132,9 @@ def parse_quantity(text: str) -> str:
     >>> parse_quantity("o3"), parse_quantity("pm25"), parse_quantity("Ozone")
     ('O3', 'PM2.5', 'O3')
     """
-    same = next((name for name in quantities() if name.lower() == text.lower()), "")
-    found = find_quantity(text)
-    return quantity(same or (found.name if found else text)).name
+    by_name = next((name for name in quantities() if name.lower() == text.lower()), "")
+    by_pattern = find_quantity(text)
+    return quantity(by_name or (by_pattern.name if by_pattern else text)).name
 
 
 def find_quantity(name: str) -> Quantity | None:
@@ -148,8 +148,8 @@ def is_called(name: str, quantity: str) -> bool:
     >>> is_called("Ref.PM2.5", "PM2.5"), is_called("pm_raw", "PM10"), is_called("PM10", "PM2.5")
     (True, True, False)
     """
-    found = quantities()[quantity]
-    return find_quantity(name) is found or _matches_any(found.may, name)
+    named_quantity = quantities()[quantity]
+    return find_quantity(name) is named_quantity or _matches_any(named_quantity.may, name)
 
 
 def is_weather(name: str) -> bool:
@@ -158,8 +158,8 @@ def is_weather(name: str) -> bool:
     >>> is_weather("Ref.RH"), is_weather("Ref.NO2"), is_weather("Ref.NO2 at T")
     (True, False, False)
     """
-    found = find_quantity(name)
-    return found is not None and found.weather
+    named_quantity = find_quantity(name)
+    return named_quantity is not None and named_quantity.weather
 
 
 def guess_unit(name: str) -> str:
@@ -191,8 +191,8 @@ def quantity_of_unit(unit: str) -> Quantity | None:
     >>> quantity_of_unit("degF").name, quantity_of_unit("ug/m3")
     ('T', None)
     """
-    found = _table().units.get(unit)
-    name = {"temperature": "T", "pressure": "pressure"}.get(found.dimension if found else "", "")
+    known_unit = _table().units.get(unit)
+    name = {"temperature": "T", "pressure": "pressure"}.get(known_unit.dimension if known_unit else "", "")
     return quantities().get(name)
 
 

@@ -27,16 +27,16 @@ def inspect_reference(data: DataSection) -> Inspection:
     """Inspect the reference file; a DataError if it holds several stations or lacks the stated column."""
     file = Path(data.reference_file)
     stated = data.reference_table or ReferenceTable()
-    found = inspect_table(file, replace(stated, dates=stated.dates or data.dates), stated.time)
-    found.table.require([data.reference.name] if data.reference else [])
-    stations = found.stamps[DEVICE].unique(maintain_order=True).to_list()
+    inspected = inspect_table(file, replace(stated, dates=stated.dates or data.dates), stated.time)
+    inspected.table.require([data.reference.name] if data.reference else [])
+    stations = inspected.stamps[DEVICE].unique(maintain_order=True).to_list()
     if len(stations) > 1:
         names = ", ".join(stations[:SHOWN])
         raise DataError(
-            f"{file}: the column '{found.device_column}' names {len(stations)} stations ({names}); join one with 'scare"
-            f" align SENSOR {file} --station {stations[0]}'"
+            f"{file}: the column '{inspected.device_column}' names {len(stations)} stations ({names});"
+            f" join one with 'scare align SENSOR {file} --station {stations[0]}'"
         )
-    return found
+    return inspected
 
 
 def choose_pair(sensors: Inspection, stations: Inspection, data: DataSection) -> tuple[str, ColumnSummary, list[str]]:
@@ -104,21 +104,21 @@ def _choose_reference(
     ]
 
 
-def read_station(found: Inspection, column: ColumnSummary | None, data: DataSection, notify: Notify) -> Readings:
+def read_station(inspected: Inspection, column: ColumnSummary | None, data: DataSection, notify: Notify) -> Readings:
     """Read the reference's column; a stamp at the beginning of an interval moves to its end.
 
     `column` is the one that `choose_pair` chose; None if `data.reference` names the column. A column called `Value` or
     the like gets the name of its quantity.
     """
-    file = found.table.path
+    file = inspected.table.path
     chosen = data.reference or column
     assert chosen is not None
     name = chosen.name
-    channel = found.column(name).channel
+    channel = inspected.column(name).channel
     if data.reference and data.reference != Channel(name):  # the user also gave a unit or limits
         channel = data.reference
-    in_order = found.duplicates + found.out_of_order == 0
-    mapping = ColumnMapping(found.time, (channel,), sort=not in_order, **found.options.table_options)
+    in_order = inspected.duplicates + inspected.out_of_order == 0
+    mapping = ColumnMapping(inspected.time, (channel,), sort=not in_order, **inspected.options.table_options)
     (station,) = read_readings(file, mapping)
     if find_dead_channels(station):
         raise DataError(f"{file}: the column '{name}' has no usable number; take another one with --reference")
@@ -126,15 +126,15 @@ def read_station(found: Inspection, column: ColumnSummary | None, data: DataSect
     if quantity and find_quantity(name) is None:
         notify(f"{file}: {name} is {quantity}{f' in {display_unit(channel.unit)}' if channel.unit else ''}")
         station = _rename(station, quantity)
-    return with_end_stamps(station, found, data, notify)
+    return with_end_stamps(station, inspected, data, notify)
 
 
-def with_end_stamps(station: Readings, found: Inspection, data: DataSection, notify: Notify) -> Readings:
+def with_end_stamps(station: Readings, inspected: Inspection, data: DataSection, notify: Notify) -> Readings:
     """Move times to the end of the interval, if the user or the file's format states that they are its beginning."""
-    stamp = data.stamp or (found.table.format.stamp if found.table.format else "")
+    stamp = data.stamp or (inspected.table.format.stamp if inspected.table.format else "")
     if stamp != "begin":
         return station
-    notify(f"{found.table.path}: a time is the beginning of its {duration(station.step_seconds)}; moved to the end")
+    notify(f"{inspected.table.path}: a time is the beginning of its {duration(station.step_seconds)}; moved to the end")
     return shift(station, station.step_seconds)
 
 
@@ -200,15 +200,17 @@ def correct_clock(readings: Readings, clock: ClockCheck) -> Readings:
 def _compare_units(sensor: Channel, truth: Channel, data: DataSection, notify: Notify) -> None:
     """Describe how the sensor's unit converts to the reference's, if they differ."""
     quantity = find_quantity(sensor.name) or find_quantity(truth.name)
-    found = conversion(sensor.unit, truth.unit, quantity.molar_mass if quantity else None, data.standard_temperature)
-    if not sensor.unit or not truth.unit or (found and (found.gain, found.offset) == (1.0, 0.0)):
+    to_reference = conversion(
+        sensor.unit, truth.unit, quantity.molar_mass if quantity else None, data.standard_temperature
+    )
+    if not sensor.unit or not truth.unit or (to_reference and (to_reference.gain, to_reference.offset) == (1.0, 0.0)):
         return
     unit = display_unit(sensor.unit)
     start = f"{sensor.name} is in {unit}, the reference in {display_unit(truth.unit)}"
-    if found is None:
+    if to_reference is None:
         notify(f"{start}, which do not convert: the raw reading is not compared")
         return
     needs_molar_mass = conversion(sensor.unit, truth.unit) is None  # a gas, from ppb to ug/m3 or back
     at = f" at {data.standard_temperature:g} °C (--standard-temperature)" if needs_molar_mass else ""
-    offset = f" {found.offset:+.4g}" if found.offset else ""
-    notify(f"{start}: compared as {found.gain:.4g} × {sensor.name}{offset}{at}; the model takes {unit}")
+    offset = f" {to_reference.offset:+.4g}" if to_reference.offset else ""
+    notify(f"{start}: compared as {to_reference.gain:.4g} × {sensor.name}{offset}{at}; the model takes {unit}")

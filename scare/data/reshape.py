@@ -102,17 +102,18 @@ def reshape(
 
 def _without_headers(frame: pl.DataFrame) -> pl.DataFrame:
     """Leave out comments and headers that come again unchanged, as before each series of an InfluxDB file."""
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
     if len(texts) < 2:
         return frame
-    again = pl.sum_horizontal((pl.col(name) == name).fill_null(False) for name in texts)
-    others = pl.sum_horizontal((pl.col(name) != name).fill_null(False) for name in texts)
+    # Cells of a row that repeat the name of their column, and other cells.
+    repeated = pl.sum_horizontal((pl.col(name) == name).fill_null(False) for name in texts)
+    other_cells = pl.sum_horizontal((pl.col(name) != name).fill_null(False) for name in texts)
     is_comment = pl.col(texts[0]).str.starts_with("#").fill_null(False)
-    return frame.filter(~is_comment, ~((again > 1) & (others == 0)))
+    return frame.filter(~is_comment, ~((repeated > 1) & (other_cells == 0)))
 
 
 def has_blocks(frame: pl.DataFrame) -> bool:
-    """Whether a row repeats the name of the first column, and other names than the header's stand beside it."""
+    """Whether some row is the header of another table: it repeats the first column's name, but not all others."""
     first, *others = (name for name in frame.columns if name != LINE)
     again = frame.filter(pl.col(first) == first) if frame.schema[first] == pl.String else frame.clear()
     return any(row[name] and row[name] != name for row in again.head(SERIES).rows(named=True) for name in others)
@@ -161,7 +162,7 @@ def _open_messages(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[s
 
 
 def _values(cell: str | None) -> dict[str, str]:
-    """The values in a JSON message, by name; none if the text is no message."""
+    """Return the values in a JSON message by name; {} if the text is not a JSON object."""
     if not cell or not (cell.startswith("{") and cell.endswith("}")):
         return {}
     try:
@@ -245,6 +246,7 @@ def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
         one for one in columns if one.null_count() and _are_times(one) and one.name not in {c.name for c in clocks}
     ]
     holes = [one for one in dates if one[0] is not None]
+    # A few rows without a date have lost theirs; if it is left out on purpose, most rows have none.
     if not clocks or len(holes) != 1 or holes[0].null_count() - clocks[0].null_count() < frame.height / 5:
         return None
     name = holes[0].name
@@ -260,41 +262,41 @@ def _share_units(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     if not unit or not values:
         return None
     name = next((one for one in columns if NAME_COLUMN.fullmatch(one) and one != unit), unit)
-    named = frame.select(pl.lit("") if name == unit else pl.col(name), pl.col(unit)).drop_nulls()
-    named.columns = ["name", "unit"]
+    names_and_units = frame.select(pl.lit("") if name == unit else pl.col(name), pl.col(unit)).drop_nulls()
+    names_and_units.columns = ["name", "unit"]
     usual: dict[str, str] = {}
-    steps: dict[tuple[str, str], Conversion] = {}
+    conversions: dict[tuple[str, str], Conversion] = {}
     for quantity, text in (
-        named.group_by("name", "unit").len().sort("len", descending=True).select("name", "unit").rows()
+        names_and_units.group_by("name", "unit").len().sort("len", descending=True).select("name", "unit").rows()
     ):
-        main = usual.setdefault(quantity, text)
-        step = conversion(find_unit(text), find_unit(main)) if text != main else None
-        if step and find_unit(text) != find_unit(main):
-            steps[quantity, text] = step
-    if not steps:
+        target = usual.setdefault(quantity, text)
+        step = conversion(find_unit(text), find_unit(target)) if text != target else None
+        if step and find_unit(text) != find_unit(target):
+            conversions[quantity, text] = step
+    if not conversions:
         return None
     converted = frame
-    for (quantity, text), step in steps.items():
-        here = (pl.col(unit) == text) & ((pl.col(name) == quantity) if name != unit else True)
-        other = [
+    for (quantity, text), step in conversions.items():
+        is_in_unit = (pl.col(unit) == text) & ((pl.col(name) == quantity) if name != unit else True)
+        in_target = [
             (pl.col(one).cast(pl.Float64, strict=False) * step.gain + step.offset).cast(pl.String).alias(one)
             for one in values
         ]
-        changed = converted.filter(here).with_columns(*other, pl.lit(usual[quantity]).alias(unit))
-        converted = pl.concat([converted.filter(~here.fill_null(False)), changed])
-    texts = listed([f"{text} to {usual[quantity]}" for quantity, text in steps])
+        changed = converted.filter(is_in_unit).with_columns(*in_target, pl.lit(usual[quantity]).alias(unit))
+        converted = pl.concat([converted.filter(~is_in_unit.fill_null(False)), changed])
+    texts = listed([f"{text} to {usual[quantity]}" for quantity, text in conversions])
     return Reshaped(converted.sort(LINE, maintain_order=True), (f"Values are converted from {texts}.",))
 
 
 def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Add dates to times of day, if no column has them: the date stated before the table, a day later each midnight."""
-    holds = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
-    clocks = [name for name, cells in holds.items() if cells and all(map(is_clock, cells))]
-    dated = any(cells and sum(1 for cell in cells if shape_of(cell)) > len(cells) / 2 for cells in holds.values())
-    parts = [
-        name for name in holds if re.fullmatch(r"year|jahr|a[nñ]o|epoch.*|unix.*|.*timestamp.*", name, re.IGNORECASE)
+    samples = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
+    clocks = [name for name, cells in samples.items() if cells and all(map(is_clock, cells))]
+    dated = any(cells and sum(1 for cell in cells if shape_of(cell)) > len(cells) / 2 for cells in samples.values())
+    whole_times = [
+        name for name in samples if re.fullmatch(r"year|jahr|a[nñ]o|epoch.*|unix.*|.*timestamp.*", name, re.IGNORECASE)
     ]
-    if not clocks or dated or parts:
+    if not clocks or dated or whole_times:
         return None
     lines = sorted(remarks, key=lambda line: not re.search(r"start.*date|date|datum|fecha", line, re.IGNORECASE))
     texts = (word for line in lines for word in re.findall(r"[^\s,;\t\"]+", line))
@@ -303,10 +305,11 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
         return None
     shape = shape_of(text)
     assert shape is not None
-    found = [parse(pl.Series([text]), shape, order)["time"][0] for order in ("dmy", "mdy")]
-    date = found[0] or found[1]
+    day_first, month_first = (parse(pl.Series([text]), shape, order)["time"][0] for order in ("dmy", "mdy"))
+    date = day_first or month_first
     if date is None:
         return None
+    # Any date serves to find where a clock goes back by half a day: a new day begins there.
     clock = parse("2000-01-01 " + frame[clocks[0]].fill_null("0:00"), shape_of("2000-01-01 00:00") or shape)["time"]
     days = (clock.diff().dt.total_seconds() < -43_200).fill_null(False).cum_sum()
     dates = pl.select((pl.lit(date) + pl.duration(days=pl.lit(days))).dt.to_string("%Y-%m-%d").alias("start date"))
@@ -322,7 +325,7 @@ def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     """
     names = [name for name in frame.columns if name != LINE]
     hours = _find_hours(names)
-    flags = {int(found[1]): name for name in names if (found := FLAG_COLUMN.fullmatch(name))}
+    flags = {int(match[1]): name for name in names if (match := FLAG_COLUMN.fullmatch(name))}
     # Without a header: a date and 24 hours, or 24 pairs of a value and its flag.
     headless = all(name.startswith("column_") for name in names) and len(names) in (25, 49)
     if headless and shape_of(str(frame[names[0]].drop_nulls().first())):
@@ -354,12 +357,12 @@ def _find_hours(names: Sequence[str]) -> dict[str, int]:
     {'Mid': 0, '1:00': 1, 'H07//H07': 7, '11 PM': 23}
     """
     hours = {name: hour for name in names if (hour := _hour(name)) is not None}
-    twice = [*hours.values()]
+    in_order = [*hours.values()]
     if (
-        len(twice) == 24
-        and twice[0] in (0, 12)
-        and twice[12] in (0, 12)
-        and twice[1:12] == twice[13:] == [*range(1, 12)]
+        len(in_order) == 24
+        and in_order[0] in (0, 12)
+        and in_order[12] in (0, 12)
+        and in_order[1:12] == in_order[13:] == [*range(1, 12)]
     ):
         return dict(zip(hours, range(24), strict=True))
     return hours
@@ -370,12 +373,12 @@ def _hour(name: str) -> int | None:
     word = re.sub(r"_2$", "", name.partition("//")[0].strip())
     if word.lower() in HOUR_WORDS:
         return HOUR_WORDS[word.lower()]
-    found = HOUR_COLUMN.fullmatch(word)
-    if not found:
+    match = HOUR_COLUMN.fullmatch(word)
+    if not match:
         return None
-    hour = int(found[1])
-    if found[2]:
-        hour = hour % 12 + (12 if found[2].lower() == "p" else 0)
+    hour = int(match[1])
+    if match[2]:
+        hour = hour % 12 + (12 if match[2].lower() == "p" else 0)
     return hour if hour <= 24 else None
 
 
@@ -413,7 +416,8 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
     named = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
     value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
     if named and not value and "column_1" in columns:  # without a header: the numbers after the names
-        value = next((name for last, name in pairwise(columns) if last == named[0] and _are_numbers(columns[name])), "")
+        after = (name for before, name in pairwise(columns) if before == named[0])
+        value = next((name for name in after if _are_numbers(columns[name])), "")
     # A code, or a quantity of many stations, says what the value is, even if it is the only one.
     least = 1 if codes or "station" in columns else 2
     name = next(
@@ -424,8 +428,8 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
         return None
     times = [one for one, column in columns.items() if _are_times(column)]
     labels = [one for one, column in columns.items() if one not in times and LABEL_COLUMN.search(one)]
-    labels = [one for one in labels if columns[one].n_unique() < frame.height]  # no number of the row
-    index = [*times, *_telling(frame, name, times, [one for one in labels if one not in (name, value)])]
+    labels = [one for one in labels if columns[one].n_unique() < frame.height]  # not the number of the row
+    index = [*times, *_distinguishing(frame, name, times, [one for one in labels if one not in (name, value)])]
     unit = next((one for one in columns if UNIT_COLUMN.fullmatch(one) and one not in index), "")
     if not index:
         return None
@@ -447,26 +451,31 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
 def _names_quantities(column: pl.Series) -> bool:
     """Whether the cells are names of quantities, whatever the column is called, such as `sensor`."""
     names = column.drop_nulls().unique().to_list()
-    known = {found.name for name in names if kind(name) == "text" and (found := find_quantity(name))}
+    known = {quantity.name for name in names if kind(name) == "text" and (quantity := find_quantity(name))}
     return 1 < len(names) <= SERIES and 2 * len(known) > len(names)
 
 
-def _telling(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:
+def _distinguishing(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:
     """Return the labels that tell rows of equal times apart.
 
     The label of a sensor is left out if each sensor measures one quantity only and the other labels, such as the
     station's, tell as many rows apart.
     """
-    names = {one: frame.group_by(one).agg(pl.col(name).n_unique())[name].max() for one in labels}
-    rest = [one for one in labels if names[one] != 1 or not SENSOR_LABEL.search(one)]
+    most_names = {one: frame.group_by(one).agg(pl.col(name).n_unique())[name].max() for one in labels}  # of one label
+    rest = [one for one in labels if most_names[one] != 1 or not SENSOR_LABEL.search(one)]
     rows, of_rest = (frame.select(*times, name, *some).n_unique() for some in (labels, rest))
     return rest if rest and of_rest == rows else [*labels]
 
 
 def _are_times(column: pl.Series) -> bool:
+    """Whether most cells are times; digits alone, such as 20260131, are only in a column that is called like one."""
     cells = column.drop_nulls().head(20).to_list()
-    digits = () if re.search(r"date|time|datum|fecha|日期", column.name, re.IGNORECASE) else ("digits",)
-    if digits == () and all(re.fullmatch(r"1\d{9}(\d{3}){0,3}", cell) for cell in cells):
-        return bool(cells)  # moments since 1970
-    found = sum(1 for cell in cells if is_clock(cell) or ((shape := shape_of(cell)) and shape.name not in digits))
-    return bool(cells) and found > len(cells) / 2
+    is_called_so = re.search(r"date|time|datum|fecha|日期", column.name, re.IGNORECASE) is not None
+    if is_called_so and all(re.fullmatch(r"1\d{9}(\d{3}){0,3}", cell) for cell in cells):
+        return bool(cells)  # Unix times, in seconds to nanoseconds
+
+    def is_time(cell: str) -> bool:
+        shape = shape_of(cell)
+        return is_clock(cell) or (shape is not None and (is_called_so or shape.name != "digits"))
+
+    return bool(cells) and sum(map(is_time, cells)) > len(cells) / 2

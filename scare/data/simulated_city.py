@@ -73,37 +73,37 @@ def deploy(
     rng = np.random.default_rng([seed, 0])
     begin = (start or datetime(2026, 1, 1, tzinfo=UTC)).timestamp()
     names = [f"box-{k + 1:02d}" for k in range(boxes)]
-    at = {f"street-{k + 1:02d}": _draw_place(rng) for k in range(boxes)}
+    streets = {f"street-{k + 1:02d}": _draw_place(rng) for k in range(boxes)}
 
     def stay(site: str, device: str, first: float, last: float) -> Stay:
         return Stay(site, device, begin + first * DAY, begin + last * DAY)
 
     stations = [f"station-{letter}" for letter in ("abc" if journey is Journey.CITY else "a")]
-    places = {name: _draw_place(rng, "background") for name in stations} | at
+    places = {name: _draw_place(rng, "background") for name in stations} | streets
     stays = [stay(name, name, 0, days) for name in stations]
     if journey is Journey.STATION:
         places["depot"] = _draw_place(rng, "depot")
-        packed, compared = min(10.0, days / 6), min(31.0, days / 2)
+        depot_days, comparison_end = min(10.0, days / 6), min(31.0, days / 2)
         for k, name in enumerate(names):
-            stays.append(stay("depot", name, 0, packed))
+            stays.append(stay("depot", name, 0, depot_days))
             if k < max(2, boxes // 10):
-                stays.append(stay("station-a", name, packed, compared if k else days))
+                stays.append(stay("station-a", name, depot_days, comparison_end if k else days))
                 if not k:
                     continue
-                stays.append(stay(f"street-{k + 1:02d}", name, compared, days))
+                stays.append(stay(f"street-{k + 1:02d}", name, comparison_end, days))
             else:
-                stays.append(stay(f"street-{k + 1:02d}", name, packed, days))
+                stays.append(stay(f"street-{k + 1:02d}", name, depot_days, days))
     elif journey is Journey.TRAVELLER:
         stays += [stay(f"street-{k + 1:02d}", name, 0, days) for k, name in enumerate(names)]
-        beside, each, moment = min(10.0, days / 9), max(1.0, (days - 30) / boxes), 0.0
+        station_days, days_per_box, day = min(10.0, days / 9), max(1.0, (days - 30) / boxes), 0.0
         for k in range(boxes):
             if k % 10 == 0:
-                stays.append(stay("station-a", "traveller", moment, moment + beside))
-                moment += beside
-            if moment + each > days:
+                stays.append(stay("station-a", "traveller", day, day + station_days))
+                day += station_days
+            if day + days_per_box > days:
                 break
-            stays.append(stay(f"street-{k + 1:02d}", "traveller", moment, moment + each))
-            moment += each
+            stays.append(stay(f"street-{k + 1:02d}", "traveller", day, day + days_per_box))
+            day += days_per_box
     else:
         for k, name in enumerate(names):
             share = rng.uniform(0.3, 0.7) * days
@@ -117,8 +117,8 @@ def deploy(
                 stays.append(stay(f"street-{k + 1:02d}", name, first + 5, days))
             else:
                 stays.append(stay(f"street-{k + 1:02d}", name, 0, days))
-    kept = [one for one in stays if one.last > one.first]
-    return Deployment(places, Sites(tuple(kept)), tuple(stations), days)
+    lasting = [one for one in stays if one.last > one.first]
+    return Deployment(places, Sites(tuple(lasting)), tuple(stations), days)
 
 
 def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None = None) -> City:
@@ -184,17 +184,18 @@ def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Pla
     regional = daily + ornstein_uhlenbeck(rng, clock, REGIONAL_SECONDS, REGIONAL_SPREAD)
     metres = np.array([place.position for place in places.values()]) * METRES_OF_DEGREE
     metres[:, 1] *= np.cos(np.radians(CENTRE.latitude))
-    apart = np.linalg.norm(metres[:, None] - metres[None], axis=-1)
-    mixing = np.linalg.cholesky(np.exp(-apart / LOCAL_METRES) + 1e-9 * np.eye(len(metres)))
-    kept = clock.kept(LOCAL_SECONDS)
+    distances = np.linalg.norm(metres[:, None] - metres[None], axis=-1)
+    # Products with it make independent shocks correlate as the distances say.
+    mixing = np.linalg.cholesky(np.exp(-distances / LOCAL_METRES) + 1e-9 * np.eye(len(metres)))
+    share_kept = clock.kept(LOCAL_SECONDS)
     local = np.empty((len(metres), clock.rows))
     shocks = mixing @ rng.standard_normal((len(metres), clock.rows))
-    shocks[:, 1:] *= np.sqrt(1 - kept**2)
+    shocks[:, 1:] *= np.sqrt(1 - share_kept**2)
     for k, row in enumerate(shocks):
-        local[k] = LOCAL_SPREAD * decaying_sum(row, kept)
-    own = 0.1 * rng.standard_normal(len(metres))
-    field = USUAL_UGM3 * np.exp(regional + local + own[:, None])
-    return dict(zip(places, field, strict=True))
+        local[k] = LOCAL_SPREAD * decaying_sum(row, share_kept)
+    site_levels = 0.1 * rng.standard_normal(len(metres))
+    concentrations = USUAL_UGM3 * np.exp(regional + local + site_levels[:, None])
+    return dict(zip(places, concentrations, strict=True))
 
 
 def _long_table(city: City, names: Sequence[str], values: Mapping[str, np.ndarray]) -> pl.DataFrame:

@@ -48,10 +48,10 @@ class Sites:
 
     @cached_property
     def _by_device(self) -> dict[str, list[Stay]]:
-        found: dict[str, list[Stay]] = {}
+        stays: dict[str, list[Stay]] = {}
         for stay in self.stays:
-            found.setdefault(stay.device, []).append(stay)
-        return found
+            stays.setdefault(stay.device, []).append(stay)
+        return stays
 
     def of_device(self, device: str) -> Sequence[Stay]:
         """Return the stays of a device."""

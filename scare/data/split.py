@@ -199,7 +199,7 @@ def split_by_label(readings: Sequence[Readings], labels: Mapping[str, pl.DataFra
         unknown = words.filter(~words.is_in([word for known in LABELS.values() for word in known]))
         if len(unknown):
             raise DataError(f"{box.device}: the split column has '{unknown[0]}'; use train, validate or test")
-    train, validation, test = (tuple(found) for found in parts.values())
+    train, validation, test = (tuple(boxes) for boxes in parts.values())
     return _finish(Split(train, validation, test, "by the labels of a column", left_out=left_out), gap_seconds=0.0)
 
 

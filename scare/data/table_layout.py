@@ -112,9 +112,10 @@ def find_layout(
         header, first = below, below + 1
     if header is None:
         return Layout("", tuple(f"column_{number}" for number in range(1, width + 1)), None, first, {})
+    # A row between the two that is data after all comes first.
     first = next(i for i in range(header + 1, first + 1) if i == first or _is_data(rows[i], columns))
     between = [rows[i] for i in range(header + 1, first) if any(rows[i])]
-    above = list(takewhile(any, reversed(rows[max(0, header - ABOVE) : header])))[::-1]
+    above = list(takewhile(any, reversed(rows[max(0, header - ABOVE) : header])))[::-1]  # up to the first blank row
     doubled = delimiter == SPACES and len({*rows[header]}) < width
     if lines and (len(rows[header]) != width or doubled):
         names = _names_by_place(lines, header, first, rows, width) or _names(rows[header], between, above[::-1], kinds)
@@ -137,9 +138,9 @@ def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
     width = max(weights, key=lambda cells: weights[cells])
     kinds = []
     for column in range(width):
-        found = Counter(kind(row[column]) for row in sample if len(row) > column and row[column])
-        best = max(found, key=lambda what: found[what], default="")
-        kinds.append(best if sum(found.values()) >= len(sample) / 2 else "")
+        counts = Counter(kind(row[column]) for row in sample if len(row) > column and row[column])
+        best = max(counts, key=lambda what: counts[what], default="")
+        kinds.append(best if sum(counts.values()) >= len(sample) / 2 else "")
     return kinds
 
 
@@ -148,15 +149,15 @@ def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int
 
     `strict`, for columns that spaces divide, asks that half of all rows are data: any prose has spaces.
     """
-    likely = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
-    if strict and len(likely) < max(2, sum(any(row) and not row[0].startswith("#") for row in rows) / 2):
+    data_rows = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
+    if strict and len(data_rows) < max(2, sum(any(row) and not row[0].startswith("#") for row in rows) / 2):
         return None
-    for position, i in enumerate(likely):
-        filled = sum(1 for row in rows[i : i + 2 * SAMPLE] if any(row))
-        near = sum(1 for other in likely[position:] if other < i + 2 * SAMPLE)
-        if near >= 0.5 * filled and sum(map(bool, rows[i])) > 1:
+    for position, i in enumerate(data_rows):
+        filled_count = sum(1 for row in rows[i : i + 2 * SAMPLE] if any(row))
+        data_count = sum(1 for other in data_rows[position:] if other < i + 2 * SAMPLE)
+        if data_count >= 0.5 * filled_count and sum(map(bool, rows[i])) > 1:
             return i
-    return likely[0] if likely else None
+    return data_rows[0] if data_rows else None
 
 
 def _is_data(row: Sequence[str], columns: Sequence[str]) -> bool:
@@ -181,8 +182,8 @@ def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: i
 def _find_header_below(rows: Sequence[Sequence[str]], columns: Sequence[str], first: int, width: int) -> int | None:
     """Find a header of text alone under rows that are narrower than it, as under a list of the instrument's bins."""
     near = range(first + 1, min(first + ABOVE, len(rows) - 1))
-    found = (i for i in near if len(rows[i]) == width and all(kind(cell) == "text" for cell in rows[i]))
-    i = next(found, None)
+    candidates = (i for i in near if len(rows[i]) == width and all(kind(cell) == "text" for cell in rows[i]))
+    i = next(candidates, None)
     is_below = i is not None and all(len(row) < width for row in rows[first:i]) and _is_data(rows[i + 1], columns)
     return i if is_below else None
 
@@ -200,6 +201,7 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
         return 0.0
     texts = {cell for cell in cells if kind(cell) in ("text", "nothing")}
     names = {cell for cell in texts if not is_unit(cell) and not FORMATS.fullmatch(cell)}
+    # Columns that are called by an hour, such as 01:00, and hold numbers.
     hours = {(i, cell) for i, cell in enumerate(row[: len(columns)]) if columns[i] == "number" and kind(cell) == "time"}
     numbers = {cell for cell in cells if kind(cell) == "number"}
     filled = sum(what != "" for what in columns) or width
@@ -304,7 +306,7 @@ def _units(names: Sequence[str], between: Sequence[Sequence[str]], above: Sequen
     mostly = [row for row in above if sum(map(is_unit, row)) >= max(2, sum(map(bool, row)) / 4)]
     for row in (*between, *mostly):
         found = {name: cell for name, cell in zip(names, row, strict=False) if is_unit(cell)}
-        units = found | units
+        units = found | units  # what was found first counts
     return units
 
 
@@ -323,10 +325,10 @@ def unit_of_name(name: str) -> str:
 
 def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """Return the decimal sign; raises a DataError for a comma that may also group thousands."""
-    found = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
+    with_comma = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
     if delimiter == ",":  # a number and a code of its quality
-        found = [text for text in found if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
-    if found and all(map(THOUSANDS.fullmatch, found)):
+        with_comma = [text for text in with_comma if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
+    if with_comma and all(map(THOUSANDS.fullmatch, with_comma)):  # each comma may be decimal or group thousands
         if any(_has_points(column) for column in zip_longest(*rows, fillvalue="")):
             return "."
         for column in zip_longest(*rows, fillvalue=""):
@@ -338,7 +340,7 @@ def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> s
                 raise DataError(
                     f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
                 )
-    return "," if found else "."
+    return "," if with_comma else "."
 
 
 def _has_points(cells: Sequence[str]) -> bool:

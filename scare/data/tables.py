@@ -278,8 +278,8 @@ class TableFile:
         """Raise a DataError for the first of these columns that the file does not have."""
         for name in columns:
             if name in self.unreadable:
-                kind = self.unreadable[name]
-                raise DataError(f"{self.path}: the column '{name}' holds {kind}; write it as numbers, text or times")
+                dtype = self.unreadable[name]
+                raise DataError(f"{self.path}: the column '{name}' holds {dtype}; write it as numbers, text or times")
             if name not in self.columns:
                 raise DataError(f"{self.path}: no column '{name}'{suggestion(name, self.columns)}")
 
@@ -325,12 +325,12 @@ def _open_parquet(path: Path, options: TableOptions, probed: bool) -> TableFile:
         check_readable(path)
     schema = pl.scan_parquet(path, glob=False).collect_schema()
     columns = cs.expand_selector(schema, READABLE)
-    unreadable = {name: str(kind) for name, kind in schema.items() if name not in columns}
+    unreadable = {name: str(dtype) for name, dtype in schema.items() if name not in columns}
     temporal = cs.expand_selector(schema, cs.date() | cs.datetime())
-    found = recognise(columns)
-    notes = (found.sentence,) if found else ()
+    known = recognise(columns)
+    notes = (known.sentence,) if known else ()
     table = TableFile(
-        path, columns, unreadable=unreadable, temporal=temporal, notes=notes, format=found, options=options
+        path, columns, unreadable=unreadable, temporal=temporal, notes=notes, format=known, options=options
     )
     head = next(table.batches(columns, LAYOUT_LINES), None)
     return table if head is None else replace(table, units=_cell_units(head, ()))
@@ -402,22 +402,22 @@ def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _finish(table: TableFile) -> TableFile:
     """Recognise a known format, reshape the table to one row per time, and find the units in its cells."""
-    found = recognise(table.columns, table.remarks)
-    if found is None and table.delimiter and table.columns[0] == "column_1":
+    known_format = recognise(table.columns, table.remarks)
+    if known_format is None and table.delimiter and table.columns[0] == "column_1":
         assert table.source is not None
-        found = recognise_row(table.source.text(table.first)[-1])
-        if found:
-            table = replace(table, columns=found.names, notes=())
-    if found:
-        table = replace(table, format=found, notes=(found.sentence, *table.notes))
+        known_format = recognise_row(table.source.text(table.first)[-1])
+        if known_format:
+            table = replace(table, columns=known_format.names, notes=())
+    if known_format:
+        table = replace(table, format=known_format, notes=(known_format.sentence, *table.notes))
         if len(table.either) > 1:
             table = replace(table, notes=(*table.notes, f"Of {listed(table.either)} the first with a value counts."))
     head = next(table.batches(table.columns, LAYOUT_LINES), None)
     if head is None:
         return table
-    codes = found.codes if found else {}
-    dated = re.search(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)", table.path.name)
-    remarks = (*table.remarks, "-".join(dated.groups()) if dated else "")
+    codes = known_format.codes if known_format else {}
+    date_in_name = re.search(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)", table.path.name)
+    remarks = (*table.remarks, "-".join(date_in_name.groups()) if date_in_name else "")
     may_change = reshape(head, remarks, codes) or _has_later_names(table, head) or _has_blocks(table)
     reshaped = reshape(table.read(table.columns), remarks, codes) if may_change else None
     if reshaped:
@@ -452,26 +452,28 @@ def _has_blocks(table: TableFile) -> bool:
 
 def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
     """Return the units in cells: after a number, in a column of units, and in lines like `BC units = ng/m^3`."""
-    stated = {found[1].strip().lower(): found[2] for line in remarks if (found := STATED_UNIT.search(line))}
+    stated = {match[1].strip().lower(): match[2] for line in remarks if (match := STATED_UNIT.search(line))}
     units = {name: stated[name.lower()] for name in head.columns if is_unit(stated.get(name.lower(), ""))}
     numbers: list[str] = [name for name in head.columns if VALUE_COLUMN.fullmatch(name)][:1]
     for column in head.drop(LINE):
         if column.dtype.is_numeric() and not numbers:
             numbers.append(column.name)
         cells = column.drop_nulls().head(EXAMPLES * 10).to_list() if column.dtype == pl.String else []
-        after = {cell_unit(cell) for cell in cells}
-        named = {unit for cell in cells for unit in (cell, cell.partition(" ")[2]) if is_unit(unit)}
+        units_of_cells = {cell_unit(cell) for cell in cells}
+        unit_names = {unit for cell in cells for unit in (cell, cell.partition(" ")[2]) if is_unit(unit)}
         if cells and kind(cells[0]) == "number":
             numbers += [] if numbers and VALUE_COLUMN.fullmatch(numbers[0]) else [column.name]
-            if len(after) == 1 and "" not in after:
-                units.setdefault(column.name, after.pop())
-        elif len(named) == 1 and numbers:
-            stem = re.sub(r"[ _.]?units?$", "", column.name, flags=re.IGNORECASE)
-            value = re.compile(rf"{re.escape(stem)}[ _.]?(value|conc.*)?", re.IGNORECASE)
+            if len(units_of_cells) == 1 and "" not in units_of_cells:
+                units.setdefault(column.name, units_of_cells.pop())
+        elif len(unit_names) == 1 and numbers:
+            base = re.sub(r"[ _.]?units?$", "", column.name, flags=re.IGNORECASE)
+            value = re.compile(rf"{re.escape(base)}[ _.]?(value|conc.*)?", re.IGNORECASE)
             others = (name for name in head.columns if name != column.name)
-            unit = named.pop()
+            unit = unit_names.pop()
+            # A unit is that of the column with a matching name, or of the numbers before it; a single letter, such as
+            # C in "TempUnit", is too little for the latter.
             target = next(filter(value.fullmatch, others), "" if len(unit) == 1 else numbers[-1])
-            if target:  # a lone letter, as in "TempUnit", does not say whose it is
+            if target:
                 units.setdefault(target, unit)
     return units
 
@@ -620,12 +622,12 @@ class Tally:
 
     def notes(self) -> list[str]:
         """Return the sentences about what was counted; a DataError if most rows have no time."""
-        found = []
+        lines = []
         if self._lost_rows:
             shown = ", ".join(
                 f"'{text}' in line {line}" if text else f"none in line {line}" for line, text in self._lost
             )
-            are = "1 row is" if self._lost_rows == 1 else f"{self._lost_rows:,} rows are"
+            rows_are = "1 row is" if self._lost_rows == 1 else f"{self._lost_rows:,} rows are"
             if self._lost_rows > max(MANY_LOST, self._kept_rows):
                 rows = (
                     f"{self._lost_rows:,} of {self._lost_rows + self._kept_rows:,} rows have no time that can be read"
@@ -634,17 +636,17 @@ class Tally:
                     f"{self._table.path}: {rows}: {shown}; if the logger's clock had lost its time, correct the times"
                     " or leave these rows out"
                 )
-            found.append(f"{are} left out, without a time that can be read: {shown}.")
+            lines.append(f"{rows_are} left out, without a time that can be read: {shown}.")
         cells = {name: count for name, count in self._cells.items() if count}
         if len(cells) > EXAMPLES:
             names = ", ".join(f"'{name}'" for name in [*cells][:EXAMPLES])
             shown = ", ".join(dict.fromkeys(self._examples[name][0] for name in [*cells][:EXAMPLES]))
             columns = f"{len(cells)} columns ({names} and others)"
-            return [*found, f"{sum(cells.values()):,} cells of {columns} without a number, taken as missing: {shown}."]
+            return [*lines, f"{sum(cells.values()):,} cells of {columns} without a number, taken as missing: {shown}."]
         for name, count in cells.items():
             shown = ", ".join(self._examples[name])
-            found.append(f"{plural(count, 'cell')} of '{name}' without a number, taken as missing: {shown}.")
-        return found
+            lines.append(f"{plural(count, 'cell')} of '{name}' without a number, taken as missing: {shown}.")
+        return lines
 
 
 def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = None) -> pl.DataFrame:
@@ -657,16 +659,16 @@ def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = 
     texts = [column for column in frame if column.dtype == pl.String]
     numbers = []
     for text in texts:
-        found = to_numbers(text, table.decimal)
-        if found.null_count() > text.null_count():
-            odd = text.filter(found.is_null() & text.is_not_null())
-            strange = len(odd) - sum(1 for one in odd if NO_VALUE.fullmatch(one))
-            are_states = odd.n_unique() <= FEW_STATES and found.n_unique() >= MANY_NUMBERS
-            if (strange > found.count() / 4 and not are_states) or not found.count():
+        parsed = to_numbers(text, table.decimal)
+        if parsed.null_count() > text.null_count():
+            unread = text.filter(parsed.is_null() & text.is_not_null())
+            unusual = len(unread) - sum(1 for cell in unread if NO_VALUE.fullmatch(cell))
+            are_states = unread.n_unique() <= FEW_STATES and parsed.n_unique() >= MANY_NUMBERS
+            if (unusual > parsed.count() / 4 and not are_states) or not parsed.count():
                 continue
             if tally:
-                tally.add_cells(text, found, frame[LINE])
-        numbers.append(_without_codes(found, table))
+                tally.add_cells(text, parsed, frame[LINE])
+        numbers.append(_without_codes(parsed, table))
     others = [_without_codes(column.cast(pl.Float64), table) for column in frame.drop(LINE).select(cs.numeric())]
     return frame.with_columns(*others, *numbers).drop(LINE)
 

@@ -127,8 +127,8 @@ def shape_of(text: str) -> TimeShape | None:
     if not 6 <= len(text) <= 80 or not any(sign.isdigit() for sign in text):
         return None
     for name, pattern in PATTERNS.items():
-        if found := pattern.fullmatch(text):
-            return TimeShape(name, found["H"] is not None, bool(found["z"]))
+        if match := pattern.fullmatch(text):
+            return TimeShape(name, match["H"] is not None, bool(match["z"]))
     return None
 
 
@@ -181,11 +181,11 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     return parts.select(moment.alias("time"), offset.alias("offset"))
 
 
-def _replaced(texts: pl.Series, function: Callable[[str], int | None], kind: type[pl.DataType]) -> pl.Expr:
+def _replaced(texts: pl.Series, function: Callable[[str], int | None], dtype: type[pl.DataType]) -> pl.Expr:
     """Apply a function to each distinct text, null to null."""
-    found = texts.unique().drop_nulls().to_list()
-    answers = {text: function(text) for text in found}
-    return pl.lit(texts.replace_strict(answers, default=None, return_dtype=kind()))
+    distinct = texts.unique().drop_nulls().to_list()
+    answers = {text: function(text) for text in distinct}
+    return pl.lit(texts.replace_strict(answers, default=None, return_dtype=dtype()))
 
 
 def _month_number(text: str) -> int | None:
@@ -201,7 +201,7 @@ def offset_minutes(zone: str) -> int:
     (120, -330, 180, 60)
     """
     zone = zone.strip().lower()
-    if found := re.fullmatch(r"(?:utc|gmt)? ?([+-])(\d\d?):?(\d\d)?", zone):
-        minutes = 60 * int(found[2]) + int(found[3] or 0)
-        return -minutes if found[1] == "-" else minutes
+    if match := re.fullmatch(r"(?:utc|gmt)? ?([+-])(\d\d?):?(\d\d)?", zone):
+        minutes = 60 * int(match[2]) + int(match[3] or 0)
+        return -minutes if match[1] == "-" else minutes
     return ZONE_MINUTES[zone]

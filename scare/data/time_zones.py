@@ -41,12 +41,12 @@ LIKELY_ZONES = (  # the first that explains a shift is named
 
 
 def find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
-    """Return the zone of times that state none, and a note about where it was found."""
+    """Return the zone of times that state none, and a note about where it was found (empty if an option states it)."""
     if zone := table.options.timezone:
         return check_zone(zone), ""
     for name in columns:
-        if found := OFFSET.search(name):
-            return _offset_name(offset_minutes(found[1])), f"Times are {found[0]}, as the column '{name}' states."
+        if match := OFFSET.search(name):
+            return _offset_name(offset_minutes(match[1])), f"Times are {match[0]}, as the column '{name}' states."
         if zone := "UTC" if UTC_NAME.search(name) else zone_of_remark(name):
             return zone, f"Times are {zone}, as the column '{name}' states."
     if from_column := _zone_column(table, columns):
@@ -151,6 +151,7 @@ def in_utc(times: pl.Series, zone: str) -> pl.Series:
     if not twice.any():
         return early
     frame = pl.DataFrame({"time": times, "early": early, "late": late, "run": twice.rle_id(), "twice": twice})
+    # A run is a sequence of rows within an hour that comes twice; `second` marks those of its second time.
     step = pl.col("time").diff().over("run")
     back = (step < pl.duration()).cum_sum().over("run") > 0
     half = pl.int_range(pl.len()).over("run") >= pl.len().over("run") / 2

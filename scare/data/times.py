@@ -116,6 +116,7 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
     rows = max(map(len, texts.values()), default=0)
 
     def rank(level: int, columns: Sequence[str]) -> tuple[object, ...]:
+        """Return a sort key: False goes before True; `level` is lower for a more complete time."""
         first = columns[0]
         distinct = max(len(set(texts[name])) for name in columns)
         named = any(map(TIME_NAME.search, columns))
@@ -214,8 +215,8 @@ def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
     for i, name in enumerate(map(str.lower, columns[1:])):
         is_zoned = ZONE_CLOCK.fullmatch(name)
         if is_zoned or re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
-            four = rest[i].str.zfill(4) if is_zoned or re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
-            rest[i] = four.str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
+            padded = rest[i].str.zfill(4) if is_zoned or re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
+            rest[i] = padded.str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
         elif i and re.search(PART_WORDS["minute"], name):  # the first is the month
             rest[i - 1 : i + 1] = [pl.format("{}:{}", rest[i - 1], rest[i].str.zfill(2))]
     if len(columns) > 1 and re.search(PART_WORDS["day of year"], columns[1].lower()):
@@ -468,12 +469,12 @@ def _from_text(plain: str, shape: TimeShape, order: Order, zone: str, times: pl.
 
 def _from_shape(shape: TimeShape, order: Order, zone: str, texts: pl.Series) -> pl.Series:
     """Parse text by its shape."""
-    found = parse(texts, shape, order)
+    fields = parse(texts, shape, order)
     if shape.has_zone:
         ahead = pl.duration(minutes=pl.col("offset"))
-        parsed = found.select((pl.col("time") - ahead).dt.replace_time_zone("UTC")).to_series()
+        parsed = fields.select((pl.col("time") - ahead).dt.replace_time_zone("UTC")).to_series()
     else:
-        local = found.select(pl.when(pl.col("offset").is_null()).then("time")).to_series()
+        local = fields.select(pl.when(pl.col("offset").is_null()).then("time")).to_series()
         parsed = in_utc(local, zone)
     return parsed
 
