@@ -302,7 +302,7 @@ def iterate_at_step(
 
     `spans` are those of the file, `steps` the time steps (seconds) of the calibrators of the devices to read. `until`
     are times (seconds) to which a device's readings have been averaged before. `device` is as for `iterate_tables`.
-    The whole file is held in memory only if its rows are not in order.
+    A file whose rows are not in order is read whole, others block by block.
     """
     used = [span for span in spans if span.device in steps]
     chunks = iterate_tables(path, mapping, device=device, probed=True)
