@@ -60,4 +60,4 @@ def test_the_dashboard_of_readings_asks_for_fields_of_a_line() -> None:
         )
     )
     stream = LineStream(make_calibrator(), None, {})  # type: ignore[arg-type]
-    assert asked == stream._name(1.0, 0.5, 1.5, 0).keys()
+    assert asked == stream._by_key(1.0, 0.5, 1.5, 0).keys()

@@ -47,7 +47,7 @@ SCARE_INLINE int32_t rbf_kernel(int32_t cosine, const int32_t *coefficients, uin
 /* The RBF kernels of all supports, as pairs in the place of the first cosines. */
 SCARE_INLINE void rbf_kernels(int32_t *cosines, uint32_t supports, const int32_t *coefficients, uint32_t degree) {
     const void *from = cosines;
-    int32_t powers[SCARE_POWERS_Q];
+    int32_t powers[SCARE_POWERS_Q] = {0}; /* zeros only for GCC, which does not see that as many are read as written */
     SCARE_UNROLLED
     for (uint32_t i = 0u; i < degree; i++) powers[i] = coefficients[i];
     SCARE_ROLLED
