@@ -53,7 +53,7 @@ SCARE_INLINE float scare_sqrt(float x) {
 #endif
 
 /* Unroll the next loop where its number of turns is known: GCC does not if it optimises for size. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
 #define SCARE_UNROLLED _Pragma("GCC unroll 16")
 #else
 #define SCARE_UNROLLED
