@@ -161,8 +161,8 @@ def list_files(place: str) -> list[str]:
     if is_url(place):
         try:
             system, name = _file_system(place)
-            found = filter(system.isfile, system.glob(name)) if has_magic(place) else system.find(name)
-            return [f"{place.partition('://')[0]}://{path.lstrip('/')}" for path in found]
+            paths_found = filter(system.isfile, system.glob(name)) if has_magic(place) else system.find(name)
+            return [f"{place.partition('://')[0]}://{path.lstrip('/')}" for path in paths_found]
         except (OSError, ImportError, ValueError) as error:
             raise UnreachableError(f"could not list {place}: {' '.join(str(error).split())[:200]}") from error
     if Path(place).is_file():
@@ -261,9 +261,11 @@ def group_into_series(
     for representative, group in sorted(by_group.items()):
         members, fingerprint = [], _hash(FORMAT, list(settings))
         for file, summary in sorted(group, key=lambda pair: (pair[1].first, pair[0].name)):
-            used: list[object] = [(device, model.sha256) for device in summary.devices if (model := models.get(device))]
-            used += [astuple(stay) for device in summary.devices for stay in sites.of_device(device)]
-            fingerprint = _hash(fingerprint, file.name, summary.sha256, used)
+            depends_on: list[object] = [
+                (device, model.sha256) for device in summary.devices if (model := models.get(device))
+            ]
+            depends_on += [astuple(stay) for device in summary.devices for stay in sites.of_device(device)]
+            fingerprint = _hash(fingerprint, file.name, summary.sha256, depends_on)
             members.append(SeriesFile(file, summary, fingerprint))
         series.append(Series(_hash(representative)[:20], tuple(members)))
     return series

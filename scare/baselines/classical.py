@@ -124,8 +124,8 @@ def window_ridge(
     def moments(part: Examples) -> Moments:
         return Moments.from_batches(_batches(part, part.spread(int(MOST_PRODUCTS / size**2))), size)
 
-    learned = moments(examples)
-    solutions = [learned.solve(penalty) for penalty in PENALTIES]
+    training_moments = moments(examples)
+    solutions = [training_moments.solve(penalty) for penalty in PENALTIES]
     errors = squared_errors(_batches(held_out, np.arange(len(held_out))), solutions)
     best = int(np.argmin(errors))
     weight, bias = moments(everything).solve(PENALTIES[best])
@@ -198,15 +198,15 @@ def _fit_boosted(
 
     examples, held_out, everything = make_all(train, validation, inputs, refit)
     basis = HatBasis(inputs.window).matrix if inputs.window > 1 else None
-    learned = design_matrix(everything, basis)
-    flat = learned.features.reshape(len(learned.targets), -1)
+    data = design_matrix(everything, basis)
+    flat = data.features.reshape(len(data.targets), -1)
     weights, bias = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
         chosen = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
-        weights, bias = chosen.fit(learned)
+        weights, bias = chosen.fit(data)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
     with one_thread():
-        trees.fit(flat, learned.targets - flat @ weights - bias)
+        trees.fit(flat, data.targets - flat @ weights - bias)
     is_leaf = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
     leaves = int(sum(of_tree.sum() for of_tree in is_leaf))  # a number each
     splits = sum(map(len, is_leaf)) - leaves  # a feature and a threshold each
@@ -236,9 +236,9 @@ class Persistence:
         published_by = readings.times - self.lag_seconds  # a newer reference is not published yet
         newest = np.searchsorted(reference_times, published_by, side="right") - 1  # index of the newest one, or −1
         calibrated = np.full(len(readings), np.nan)
-        found = newest >= 0
-        is_recent = published_by[found] - reference_times[newest[found]] <= self.lag_seconds
-        calibrated[found] = np.where(is_recent, references[newest[found]], np.nan)
+        has_any = newest >= 0
+        is_recent = published_by[has_any] - reference_times[newest[has_any]] <= self.lag_seconds
+        calibrated[has_any] = np.where(is_recent, references[newest[has_any]], np.nan)
         return readings.frame.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None))
 
 

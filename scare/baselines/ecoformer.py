@@ -141,8 +141,8 @@ class EcoFormerNetwork(Network):
         """Return the network with its hash fitted to some of these windows, drawn at random."""
         count = min(FITTED_WINDOWS, max(1, FITTED_PAIRS // self.window**2))
         draw_key, fit_key = jax.random.split(key)
-        drawn = features[jax.random.permutation(draw_key, len(features))[:count]]
-        return eqx.tree_at(lambda n: n.attention, self, _fit_hash(self, drawn, fit_key))
+        windows = features[jax.random.permutation(draw_key, len(features))[:count]]
+        return eqx.tree_at(lambda n: n.attention, self, _fit_hash(self, windows, fit_key))
 
     def plan(self) -> Plan:
         """Return the network as a plan of kernel calls, from the window to the scaled target."""

@@ -192,11 +192,11 @@ class BatchNorm(eqx.Module):
         variance = jnp.square(centred).mean(axis=0)
         out = (centred * (self.gain / jnp.sqrt(variance + NORM_EPSILON)) + self.bias).reshape(tokens.shape)
         unbiased = variance * (len(rows) / max(len(rows) - 1, 1))
-        moved = [
+        running = [
             Buffer((1 - MOMENTUM) * old() + MOMENTUM * jax.lax.stop_gradient(new))
             for old, new in ((self.mean, mean), (self.variance, unbiased))
         ]
-        return out, BatchNorm(self.gain, self.bias, *moved)
+        return out, BatchNorm(self.gain, self.bias, *running)
 
     def folded(self) -> tuple[np.ndarray, np.ndarray]:
         """Return scale and shift for a plan: with its running statistics the norm is x · scale + shift."""
@@ -381,7 +381,10 @@ class PatchTSTNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def _head_steps(self, source: str, output: str) -> list[Step]:
-        """Return the head with the last norm folded in: flat(t·scale + shift) W = flat(t) (scale·W) + shift·W."""
+        """Return the head as plan steps, with the last norm folded in.
+
+        With tokens t, flat(t · scale + shift) W = flat(t) (scale · W) + shift · W.
+        """
         scale, shift = self.layers[-1].second_norm.folded()
         weight = np.asarray(self.head.weight).reshape(-1, len(scale))  # [tokens, width]
         bias = np.asarray(self.head.bias) + (weight @ shift).sum()
@@ -422,5 +425,5 @@ def drop(x: Array, rate: float, key: Array) -> Array:
     """Dropout: set a share `rate` of the numbers to zero and enlarge the others, so that their mean stays."""
     if rate == 0:
         return x
-    kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)  # half the bits of a float
-    return jnp.where(kept, x / (1 - rate), 0)
+    is_kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)  # half the bits of a float
+    return jnp.where(is_kept, x / (1 - rate), 0)

@@ -102,17 +102,17 @@ def _inspect_first(place: str, stated: dict[str, Any]) -> Inspection:
     return inspect_table(find_files([place])[0].path, convert(stated, TableOptions, "the command line"))
 
 
-def _read(place: str, found: Inspection, names: Sequence[str]) -> list[Readings]:
+def _read(place: str, inspection: Inspection, names: Sequence[str]) -> list[Readings]:
     """Read these columns of each device in a folder, glob or file; a device may have several files.
 
     The columns `found` in the first file hold for all.
     """
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
-    channels = tuple(found.column(name).channel for name in names)
-    device_column = "" if sources[0].device else found.device_column
-    stated = found.options.table_options
-    mapping = ColumnMapping(found.time, channels, None, device_column, sort=True, **stated)
+    channels = tuple(inspection.column(name).channel for name in names)
+    device_column = "" if sources[0].device else inspection.device_column
+    stated = inspection.options.table_options
+    mapping = ColumnMapping(inspection.time, channels, None, device_column, sort=True, **stated)
     for source in sources:
         for box in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(box.device, []).append(box.frame)

@@ -188,8 +188,8 @@ def _show_tasks(methods: Sequence[Any], tasks: Sequence[str], form: TableForm) -
     columns = ["", *(f"{task} {name}" for task in tasks for name in ("RMSE", "bias")), "RMSE ÷ lowest"]
     rows = []
     for method in methods:
-        found = [method.rows.get(task, {}).get(name) for task in tasks for name in ("rmse", "bias")]
-        cells = ["" if value is None else f"{value:.4g}" for value in found]
+        values = [method.rows.get(task, {}).get(name) for task in tasks for name in ("rmse", "bias")]
+        cells = ["" if value is None else f"{value:.4g}" for value in values]
         rows.append([method.label, *cells, "" if isnan(method.ratio) else f"{method.ratio:.3f}"])
     show_table(f"{len(tasks)} tasks, and the geometric mean of RMSE ÷ the lowest of a task", columns, rows, form)
 

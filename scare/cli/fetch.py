@@ -196,19 +196,19 @@ def _fetch(
             bar.update(task, completed=done, total=total, file=f"{file} {done >> 10:,} of {total >> 10:,} kB")
 
         try:
-            found = write_months(fetch(files, read, out, report), out, request)
+            summary = write_months(fetch(files, read, out, report), out, request)
         except KeyboardInterrupt:
             note(f"Downloaded files stay in {out}. Run the same command to resume.")
             raise
-    _print_result(name, source, found, out, as_json)
+    _print_result(name, source, summary, out, as_json)
 
 
-def _print_result(name: str, source: FetchSource, found: dict[str, Any], out: Path, as_json: bool) -> None:
-    """Write the sidecar file and print what was fetched; `found` is what `write_months` returns."""
-    sidecar = write_sidecar(out, name, source, found)
+def _print_result(name: str, source: FetchSource, summary: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Write the sidecar file and print what was fetched; `summary` is what `write_months` returns."""
+    sidecar = write_sidecar(out, name, source, summary)
     if as_json:
-        emit({"folder": str(out), "sidecar": str(sidecar), "devices": found["rows"]})
-    rows = found["rows"]
+        emit({"folder": str(out), "sidecar": str(sidecar), "devices": summary["rows"]})
+    rows = summary["rows"]
     note(f"Wrote {sum(rows.values()):,} rows of {len(rows):,} devices to {out}. Licence: {source.licence}")
 
 

@@ -50,37 +50,37 @@ def inspect(
         sheet=sheet,
         missing=tuple(missing or ()),
     )
-    found = inspect_table(file, stated, split_names(time) if time else ())
-    config, facts = "", found.as_dict()
-    if found.is_reference and out is None:
+    inspection = inspect_table(file, stated, split_names(time) if time else ())
+    config, facts = "", inspection.as_dict()
+    if inspection.is_reference and out is None:
         reasons = [f"Only a reference's values; use them beside a sensor's: scare train SENSOR --reference-file {file}"]
     else:
-        mapping, reasons = found.propose(parse_quantity(quantity) if quantity else "")
+        mapping, reasons = inspection.propose(parse_quantity(quantity) if quantity else "")
         config = mapping.to_toml()
     if out is not None:
         with replacing(out) as temporary:
             temporary.write_text(config, encoding="utf-8")
         note(f"Wrote the config to {out}.")
     if as_json:
-        emit({**facts, "notes": [*found.notes, *reasons], "config": config})
+        emit({**facts, "notes": [*inspection.notes, *reasons], "config": config})
         return
     for name in ("rows", "time", "first", "last", "step_seconds", "duplicates", "out_of_order", "gaps", "longest_gap"):
         STDOUT.print(f"{name.replace('_', ' '):>14}  {facts[name]}", markup=False)
     head = ["column", "role", "quantity", "unit", "missing", "min", "median", "max", "sentinels"]
-    show_table("columns", head, _rows(found))
-    for name, why in found.left_out:
+    show_table("columns", head, _rows(inspection))
+    for name, why in inspection.left_out:
         STDOUT.print(f"no channel: {name} ({why})", markup=False)
-    for line in (*found.notes, *reasons):
+    for line in (*inspection.notes, *reasons):
         STDOUT.print(line, markup=False)
     if config:
         STDOUT.print("\nThe config, ready to paste into a TOML file for --config:\n")
         STDOUT.print(config, markup=False)
 
 
-def _rows(found: Inspection) -> list[list[str]]:
+def _rows(inspection: Inspection) -> list[list[str]]:
     """Return one row of the printed table for each column of the file."""
     rows = []
-    for facts in found.as_dict()["columns"]:
+    for facts in inspection.as_dict()["columns"]:
         numbers = [
             "" if not np.isfinite(facts[name]) else f"{facts[name]:.4g}" for name in ("minimum", "median", "maximum")
         ]

@@ -34,13 +34,13 @@ def run(config: ConfigPath, as_json: Json = False) -> None:
     from scare.live.config import read_config
     from scare.live.gateway import Gateway
 
-    found = read_config(config)
-    if found.co_location is None:
-        _serve(Gateway(found, open_calibrator), as_json)
+    settings = read_config(config)
+    if settings.co_location is None:
+        _serve(Gateway(settings, open_calibrator), as_json)
         return
     from scare.cli.progress import assess_live
 
-    _serve(Gateway(found, open_calibrator, assess_live), as_json)
+    _serve(Gateway(settings, open_calibrator, assess_live), as_json)
 
 
 @app.command()
@@ -60,19 +60,19 @@ def check(
     from scare.live.config import read_config
     from scare.live.pipeline import ModelFiles, Monitor
 
-    found = read_config(config)
-    models = ModelFiles(found.models, open_calibrator, Monitor(), found.sites)
-    found.check_channels(models.channels)
+    settings = read_config(config)
+    models = ModelFiles(settings.models, open_calibrator, Monitor(), settings.sites)
+    settings.check_channels(models.channels)
     note(f"{config} is valid. Its models read {', '.join(models.channels)}.")
     for sentence in models.describe_steps():
         note(sentence)
     steps = {name: calibrator.inputs.step_seconds for name, calibrator in models.calibrators.items()}
-    if found.mqtt is None:
+    if settings.mqtt is None:
         if as_json:
             emit({"channels": models.channels, "steps": steps})
         return
-    listener = TopicListener(found, found.mqtt)
-    note(f"Listening to {found.mqtt.host} for {duration(seconds)}.")
+    listener = TopicListener(settings, settings.mqtt)
+    note(f"Listening to {settings.mqtt.host} for {duration(seconds)}.")
     listener.listen(seconds)
     if listener.dropped and listener.dropped[-1]:
         note(f"The broker dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")

@@ -170,9 +170,9 @@ def plan(
     fixed = options.split_names(stay) if stay else ()
     if unknown := sorted(set(fixed) - set(network.solution.boxes)):
         raise UsageError(f"--stay names {listed(unknown)}, which the network does not have")
-    found = plan_trips(network.solution, names, trips, days, fixed)
+    proposals = plan_trips(network.solution, names, trips, days, fixed)
     if as_json:
-        emit({"unit": fleet.target.unit, "trips": [vars(trip) for trip in found]})
+        emit({"unit": fleet.target.unit, "trips": [vars(trip) for trip in proposals]})
         return
     show_table(
         f"trips of {days:g} days, the most useful first",
@@ -183,7 +183,7 @@ def plan(
                 trip.beside,
                 *(f"{value:.3g}" for value in (trip.before, trip.after, trip.worst_before, trip.worst_after)),
             ]
-            for trip in found
+            for trip in proposals
         ],
     )
     note("The gain is computed for encounters like those so far, as if they took place at the end of the readings.")
@@ -221,12 +221,12 @@ def _solve(
     """Read a network, solve it, and return it with the calibrator that its lines correct."""
     if model and column:
         raise UsageError("--column is for networks without --model: a model states what it reads")
-    known = [
+    reference_series = [
         (box, Channel(name, box.channels[0].unit))
         for box, name in _read(references, (reference_column,) if reference_column else (), time, device_column)
     ]
-    stations = {box.device for box, _ in known}
-    tables = [(box.device, box.frame.rename({channel.name: CALIBRATED})) for box, channel in known]
+    stations = {box.device for box, _ in reference_series}
+    tables = [(box.device, box.frame.rename({channel.name: CALIBRATED})) for box, channel in reference_series]
     fleet = options.open_calibrator(model) if model else None
     wanted = tuple(channel.name for channel in fleet.inputs.channels) if fleet else (column,) if column else ()
     steps, first = [], None
@@ -242,11 +242,11 @@ def _solve(
     if fleet is None:
         if first is None or not steps:
             raise DataError(f"{', '.join(files)}: no box has two readings")
-        target = Channel("calibrated", known[0][1].unit)
+        target = Channel("calibrated", reference_series[0][1].unit)
         fleet = as_it_reads(first, target, float(pl.Series(steps).median() or steps[0]))  # type: ignore[arg-type]
     hours = hourly(((name, frame.select(TIME, CALIBRATED)) for name, frame in tables), CALIBRATED, stations)
-    found = read_toml(rules, EncounterRules) if rules else EncounterRules()
-    return solve_network(hours, read_sites(sites), read_places(places), found), fleet
+    encounter_rules = read_toml(rules, EncounterRules) if rules else EncounterRules()
+    return solve_network(hours, read_sites(sites), read_places(places), encounter_rules), fleet
 
 
 def _read(

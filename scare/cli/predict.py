@@ -109,12 +109,12 @@ def predict(
         if out and out.resolve() == table.resolve():
             raise UsageError(f"--out {out} would replace the readings; give it another name")
         calibrator = options.open_for_table(model, table, labels.time, labels)
-        of, step = find_index(index, calibrator.target) if index else None, calibrator.inputs.step_seconds
+        air_index, step = find_index(index, calibrator.target) if index else None, calibrator.inputs.step_seconds
         level = calibrator.intervals.level if calibrator.intervals else UNUSED_LEVEL
-        hourly = HourlyIndex(of, level, step) if of else None
+        hourly = HourlyIndex(air_index, level, step) if air_index else None
         metadata = describe_table({"*": (product_version(model), calibrator)})
-        written = Output(out or Path("calibrated.csv"), metadata, stays, hourly)
-        enough = _predict_file(calibrator, table, written, labels, device, as_json)
+        output = Output(out or Path("calibrated.csv"), metadata, stays, hourly)
+        enough = _predict_file(calibrator, table, output, labels, device, as_json)
         if strict and not enough:
             raise typer.Exit(ExitCode.PARITY_FAILED)
         return

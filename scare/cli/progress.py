@@ -55,20 +55,20 @@ def progress(
     sets = choose_sets(targets) if targets else ()
     readings = read_colocation(files, given.config.data, note)
     conditions = _read_conditions(deployment or (), readings[0].channels)
-    found = assess_progress(readings, sets, conditions, reference_uncertainty)
+    status = assess_progress(readings, sets, conditions, reference_uncertainty)
     target = readings[0].reference or Channel("")
-    advice, rows = _advice(found), _summary(found, display_unit(target.unit))
+    advice, rows = _advice(status), _summary(status, display_unit(target.unit))
     if as_json:
-        emit({"advice": advice, "summary": rows, **asdict(found)})
+        emit({"advice": advice, "summary": rows, **asdict(status)})
     else:
         STDOUT.print(advice, markup=False)
         show_table("The co-location so far", ["", ""], rows)
-    for line in found.missing:
+    for line in status.missing:
         note(f"Missing: {line}.")
-    for one in found.assessments:
-        if one.second_hand:
-            note(f"{one.title}: second-hand, {one.second_hand}.")
-    graded = {one.name for one in found.assessments}
+    for assessment in status.assessments:
+        if assessment.second_hand:
+            note(f"{assessment.title}: second-hand, {assessment.second_hand}.")
+    graded = {assessment.name for assessment in status.assessments}
     for target_set in sets:
         if target_set.name not in graded:
             note(f"{target_set.title} was not applied. {why_no_target(target, [target_set])}")
@@ -78,14 +78,14 @@ def assess_live(files: Sequence[Path], settings: CoLocationSettings) -> dict[str
     """Assess the hours that `scare live` keeps, as a run of this command with --json would."""
     given = options.columns("time", "", settings.reference, "", settings.reference_file)
     readings = read_colocation(files, read_config(None, data=given).config.data, lambda text: None)
-    found = assess_progress(readings, choose_sets(settings.targets) if settings.targets else ())
+    status = assess_progress(readings, choose_sets(settings.targets) if settings.targets else ())
     unit = readings[0].reference.unit if readings[0].reference else ""
-    return {"advice": _advice(found), "summary": _summary(found, display_unit(unit)), **asdict(found)}
+    return {"advice": _advice(status), "summary": _summary(status, display_unit(unit)), **asdict(status)}
 
 
-def _advice(found: CoLocationProgress) -> str:
-    more = plural(found.go_on_days or 1, "day")
-    return f"{'Stop' if found.stop else f'Go on for at least {more}'}: {found.reason}."
+def _advice(status: CoLocationProgress) -> str:
+    more = plural(status.go_on_days or 1, "day")
+    return f"{'Stop' if status.stop else f'Go on for at least {more}'}: {status.reason}."
 
 
 def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict[str, np.ndarray]:
@@ -105,32 +105,36 @@ def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _summary(found: CoLocationProgress, unit: str) -> list[list[str]]:
-    """What is behind the advice, in rows of a label and a value."""
-    captured = f"{found.hours:,} of {plural(found.devices, 'device')} ({100 * found.capture:.0f} %)"
-    rows = [["days", f"{found.days:.1f}"], ["hours with sensor and reference", captured]]
-    if found.error is not None:
-        interval = f"{found.error:.3g} {unit} (80 %: {found.low:.3g} to {found.high:.3g})"
+def _summary(status: CoLocationProgress, unit: str) -> list[list[str]]:
+    """Return what the advice is based on, as rows of a label and a value."""
+    captured = f"{status.hours:,} of {plural(status.devices, 'device')} ({100 * status.capture:.0f} %)"
+    rows = [["days", f"{status.days:.1f}"], ["hours with sensor and reference", captured]]
+    if status.error is not None:
+        interval = f"{status.error:.3g} {unit} (80 %: {status.low:.3g} to {status.high:.3g})"
         rows.append(["expected error of hourly means if stopped today", interval])
-        rows.append(["estimated with", found.family])
-    if found.in_a_week is not None:
-        rows.append(["after another week", f"{found.in_a_week:.3g} {unit}"])
-    if found.raw_error is not None:
-        rows.append(["error of the sensor as it reads", f"{found.raw_error:.3g} {unit}"])
-    rows += [[f"conditions seen: {one.name}", f"{100 * one.share:.0f} %"] for one in found.conditions]
-    return rows + _class_rows(found)
+        rows.append(["estimated with", status.family])
+    if status.in_a_week is not None:
+        rows.append(["after another week", f"{status.in_a_week:.3g} {unit}"])
+    if status.raw_error is not None:
+        rows.append(["error of the sensor as it reads", f"{status.raw_error:.3g} {unit}"])
+    rows += [[f"conditions seen: {one.name}", f"{100 * one.share:.0f} %"] for one in status.conditions]
+    return rows + _class_rows(status)
 
 
-def _class_rows(found: CoLocationProgress) -> list[list[str]]:
-    """A row for each device and set of targets: class, uncertainty and how sure."""
+def _class_rows(status: CoLocationProgress) -> list[list[str]]:
+    """Return a row for each device and set of targets: class, uncertainty, and how sure the class is."""
     rows: list[list[str]] = []
-    for one in found.assessments:
-        mark = " (second-hand)" if one.second_hand else ""
-        for device in one.devices:
+    for assessment in status.assessments:
+        mark = " (second-hand)" if assessment.second_hand else ""
+        for device in assessment.devices:
             value = device.values.get("uncertainty")
-            at = f", U {100 * value:.0f} % at {one.limit:.3g} {display_unit(one.unit)}" if value and one.limit else ""
-            beyond = ", extrapolated" if one.beyond(device) else ""
-            label = class_label(device.reached, one) if device.reached else "not judged"
+            at = (
+                f", U {100 * value:.0f} % at {assessment.limit:.3g} {display_unit(assessment.unit)}"
+                if value and assessment.limit
+                else ""
+            )
+            beyond = ", extrapolated" if assessment.beyond(device) else ""
+            label = class_label(device.reached, assessment) if device.reached else "not judged"
             reached = f"{label}{mark}{at}{beyond}; {device.certainty or 'too few averages'}"
-            rows.append([f"{one.title}, {device.device}", reached])
+            rows.append([f"{assessment.title}, {device.device}", reached])
     return rows

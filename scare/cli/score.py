@@ -117,8 +117,8 @@ def _open(model: str, files: Sequence[Path], data: DataSection) -> tuple[Calibra
     if correction := find_published(model):
         readings = read_colocation(files, data, note)
         first = readings[0]
-        found = find_channels(correction, first.channels)
-        return bind(correction, found, first.step_seconds, first.reference), readings
+        channels = find_channels(correction, first.channels)
+        return bind(correction, channels, first.step_seconds, first.reference), readings
     calibrator = open_calibrator(model)
     readings = read_for(calibrator, files, data)
     if has_learned_from(calibrator.facts, readings):
@@ -298,18 +298,18 @@ def report(
     from scare.report.files import print_pdf, tables_folder
     from scare.report.page import write_report
 
-    found, deployment = read_run(run), read_deployment(facts) if facts else None
+    scored_run, deployment = read_run(run), read_deployment(facts) if facts else None
     if targets or reference_uncertainty:
-        summary = summarize(found, choose_sets(targets), reference_uncertainty)
-        found = replace(found, card=replace(found.card, **summary))
+        summary = summarize(scored_run, choose_sets(targets), reference_uncertainty)
+        scored_run = replace(scored_run, card=replace(scored_run.card, **summary))
     path = out or run / "report.html"
     with progress("drawing", "device") as (bar, task):
-        bar.update(task, total=len(found.series))
-        write_report(found, path, lambda name: bar.update(task, advance=1, device=name), deployment)
+        bar.update(task, total=len(scored_run.series))
+        write_report(scored_run, path, lambda name: bar.update(task, advance=1, device=name), deployment)
     size, written = path.stat().st_size, tables_folder(path)
     if as_json:
-        devices = [series.device for series in found.series]
-        emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, found.series))})
+        devices = [series.device for series in scored_run.series]
+        emit({"page": str(path), "bytes": size, "devices": devices, "rows": sum(map(len, scored_run.series))})
     note(f"Wrote {path} ({size / 1e6:.1f} MB). It opens in any browser, even offline. Its tables are in {written}.")
     if pdf:
         note(f"Wrote {print_pdf(path)}.")

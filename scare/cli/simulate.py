@@ -77,10 +77,10 @@ def _drift(text: str) -> Drift:
     Drift(kind=<DriftKind.GAIN: 'gain'>, box=1, day=20.0, ramp_days=14.0, size=0.0)
     """
     kinds = "|".join(kind.value for kind in DriftKind)
-    found = re.fullmatch(rf"({kinds}):box-0*([1-9]\d*):(\d+(?:\.\d+)?)", text)
-    if found is None:
+    match = re.fullmatch(rf"({kinds}):box-0*([1-9]\d*):(\d+(?:\.\d+)?)", text)
+    if match is None:
         raise UsageError(f"--drift '{text}': write one of {kinds.replace('|', ', ')}, a box and a day: gain:box-02:20")
-    return Drift(DriftKind(found[1]), int(found[2]) - 1, float(found[3]))
+    return Drift(DriftKind(match[1]), int(match[2]) - 1, float(match[3]))
 
 
 def demo(

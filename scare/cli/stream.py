@@ -116,26 +116,26 @@ def _lock(state: Path) -> TextIO:
 
 def _batches() -> Iterator[list[str]]:
     """Yield the lines that are there, as soon as there are any, until stdin ends or the process is asked to stop."""
-    found: Queue[str | None] = Queue(16 * BATCH)
+    lines_read: Queue[str | None] = Queue(16 * BATCH)
     stopped = threading.Event()
-    threading.Thread(target=_read_lines, args=(found, stopped), daemon=True).start()
+    threading.Thread(target=_read_lines, args=(lines_read, stopped), daemon=True).start()
     with stop_on_signal(stopped.set):
         while True:
             batch: list[str | None] = []
             with suppress(Empty):
-                batch.append(found.get(timeout=WAIT_SECONDS))
+                batch.append(lines_read.get(timeout=WAIT_SECONDS))
                 while batch[-1] is not None and len(batch) < BATCH:
-                    batch.append(found.get_nowait())
+                    batch.append(lines_read.get_nowait())
             if lines := [line for line in batch if line is not None]:
                 yield lines
             if None in batch or (stopped.is_set() and not batch):
                 return
 
 
-def _read_lines(found: "Queue[str | None]", stopped: threading.Event) -> None:
+def _read_lines(lines_read: "Queue[str | None]", stopped: threading.Event) -> None:
     """Put the lines of stdin into a queue, then None."""
     for line in sys.stdin:
-        found.put(line.rstrip("\r\n"))
+        lines_read.put(line.rstrip("\r\n"))
         if stopped.is_set():
             return
-    found.put(None)
+    lines_read.put(None)

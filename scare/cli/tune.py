@@ -88,10 +88,10 @@ def tune(
     interrupted = True
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 
-        def show_progress(found: Sequence[Any]) -> None:
-            bar.update(task, completed=len(found), total=asked.trials, what=_best(search, found))
+        def show_progress(trials: Sequence[Any]) -> None:
+            bar.update(task, completed=len(trials), total=asked.trials, what=_best(search, trials))
             if not STDERR.is_terminal:  # a log shows no bar
-                note(_best(search, found))
+                note(_best(search, trials))
 
         run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs, asked.executor), show_progress)
         interrupted = False
@@ -115,10 +115,10 @@ def _without_test(readings: list[Readings], until: str) -> list[Readings]:
     return kept
 
 
-def _best(search: Any, found: Sequence[Any]) -> str:
+def _best(search: Any, trials: Sequence[Any]) -> str:
     """Return how many candidates were tried, and the lowest RMSE so far (the Pareto front is sorted by it)."""
-    front = search.front(found)
-    return plural(len(found), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
+    front = search.front(trials)
+    return plural(len(trials), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
 
 
 def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
@@ -148,18 +148,19 @@ def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None
     note(f"scare train … --config {configs[0]}")
 
 
-def _show(outcome: Mapping[str, Any], terms: Any) -> None:
+def _show(outcome: Mapping[str, Any], settings: Any) -> None:
     """Print the front, the preset and what does not fit, as tables."""
     preset = outcome["preset"]  # trial 0
     off_front = [preset] if preset and all(member["trial"] for member in outcome["front"]) else []
     shown = [*outcome["front"], *off_front]
     cost = _cost_headings(shown)
-    title = f"Pareto front: means over {plural(terms.folds, 'fold')}, differences to the preset ± spread over the folds"
+    folds = plural(settings.folds, "fold")
+    title = f"Pareto front: means over {folds}, differences to the preset ± spread over the folds"
     rows = [[_name(candidate, candidate in off_front), *_scores(candidate), *_cost(candidate)] for candidate in shown]
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
     if over := outcome["does_not_fit"]:
-        title = f"does not fit {terms.budget}: {len(over)}, nearest first"
+        title = f"does not fit {settings.budget}: {len(over)}, nearest first"
         show_table(
             title, ["", *_cost_headings(over)], [[_name(candidate), *_cost(candidate)] for candidate in over[:SHOWN]]
         )

@@ -76,8 +76,8 @@ def update(
             trained = _retrain(model, read_for(model, full, given.config.data), readings)
             trained.calibrator.save(temporary)
         else:
-            found = adopt(model, _of_device(readings, device)) if device else update_calibrator(model, readings)
-            found.calibrator.save(temporary)
+            result = adopt(model, _of_device(readings, device)) if device else update_calibrator(model, readings)
+            result.calibrator.save(temporary)
     if full:
         _print_retraining(trained, out, as_json)
         return
@@ -86,7 +86,7 @@ def update(
     if others and not device:  # all boxes share the file
         remedy = f"add --device {min(names)}" if len(names) == 1 else "use --device"
         note(f"This also changes {listed(others)}; {remedy} to change one box.")
-    _print_update(found, out, as_json)
+    _print_update(result, out, as_json)
 
 
 def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]) -> Any:
@@ -108,41 +108,48 @@ def _of_device(readings: Sequence[Readings], device: str) -> Readings:
     return named[0] if named else replace(readings[0], device=device)
 
 
-def _print_retraining(found: Any, out: Path, as_json: bool) -> None:
+def _print_retraining(retraining: Any, out: Path, as_json: bool) -> None:
     """Print the errors of the old and the retrained calibrator, and which one was kept."""
     if as_json:
-        emit({"file": str(out), "changed": found.changed, "rmse_before": found.before, "rmse_after": found.after})
+        emit(
+            {
+                "file": str(out),
+                "changed": retraining.changed,
+                "rmse_before": retraining.before,
+                "rmse_after": retraining.after,
+            }
+        )
     else:
-        unit = found.calibrator.target.unit
-        rmse = f"RMSE on the newest day: {found.before:.4g} {unit}".rstrip() + f" before, {found.after:.4g} retrained."
-        STDOUT.print(rmse, markup=False)
-    kept = "" if found.changed else " It is the old one, because retraining did not improve it."
+        unit = retraining.calibrator.target.unit
+        before = f"RMSE on the newest day: {retraining.before:.4g} {unit}".rstrip()
+        STDOUT.print(f"{before} before, {retraining.after:.4g} retrained.", markup=False)
+    kept = "" if retraining.changed else " It is the old one, because retraining did not improve it."
     note(f"Wrote the calibrator to {out}.{kept}")
 
 
-def _print_update(found: Update, out: Path, as_json: bool) -> None:
+def _print_update(result: Update, out: Path, as_json: bool) -> None:
     """Print how many pairs there were, whether the update is used, what it learned, and the errors."""
-    learned = found.calibrator.facts[LEARNED]
-    unit = found.calibrator.target.unit
+    learned = result.calibrator.facts[LEARNED]
+    unit = result.calibrator.target.unit
     if as_json:
-        facts: dict[str, Any] = {"file": str(out), "changed": found.changed, "pairs": found.pairs}
-        emit({**facts, "rmse_before": found.before, "rmse_after": found.after, LEARNED: learned})
+        facts: dict[str, Any] = {"file": str(out), "changed": result.changed, "pairs": result.pairs}
+        emit({**facts, "rmse_before": result.before, "rmse_after": result.after, LEARNED: learned})
     else:
         outcome = "No update was proven better, so calibrated values stay the same."
-        if found.changed and found.coefficients.any():
+        if result.changed and result.coefficients.any():
             outcome = "The update was better on pairs that it had not seen, and is used from now on."
-        elif found.changed:
+        elif result.changed:
             outcome = "The previous update was worse than the trained calibrator, and is reverted."
-        STDOUT.print(f"{found.pairs:,} pairs. {outcome}", markup=False)
+        STDOUT.print(f"{result.pairs:,} pairs. {outcome}", markup=False)
         numbers = ", ".join(f"{name} {number:+.3f}" for name, number in learned["numbers"].items())
         STDOUT.print(f"All updates since training, in scaled units: {numbers}", markup=False)
         STDOUT.print(
-            f"RMSE on these pairs: {found.before:.4g} {unit}".rstrip() + f" before, {found.after:.4g} now.",
+            f"RMSE on these pairs: {result.before:.4g} {unit}".rstrip() + f" before, {result.after:.4g} now.",
             markup=False,
         )
         if factor := learned.get("interval_factor"):
             STDOUT.print(f"Intervals are {factor:.3g} times as wide as after training.", markup=False)
-    if not found.changed:
-        pairs = make_learner(found.calibrator).settings.round
+    if not result.changed:
+        pairs = make_learner(result.calibrator).settings.round
         note(f"An update is fitted every {pairs:,} pairs and tested on the next {pairs:,}.")
     note(f"Wrote the calibrator to {out}.")

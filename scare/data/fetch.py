@@ -159,8 +159,8 @@ def write_months(
     return {"rows": rows, "places": places}
 
 
-def write_sidecar(out: Path, name: str, source: FetchSource, written: Mapping[str, Any]) -> Path:
-    """Write origin, licence, units and devices beside the data; `written` is what `write_months` returns."""
+def write_sidecar(out: Path, name: str, source: FetchSource, summary: Mapping[str, Any]) -> Path:
+    """Write origin, licence, units and devices beside the data; `summary` is what `write_months` returns."""
     units = {column.name: column.unit for column in source.columns.values() if column.unit}
     facts = {
         "source": name,
@@ -169,7 +169,7 @@ def write_sidecar(out: Path, name: str, source: FetchSource, written: Mapping[st
         "time": "UTC, the end of what a row describes",
         "units": units,
         "devices": {
-            device: {"rows": rows, **written["places"].get(device, {})} for device, rows in written["rows"].items()
+            device: {"rows": rows, **summary["places"].get(device, {})} for device, rows in summary["rows"].items()
         },
     }
     with replacing(out / SIDECAR) as temporary:

@@ -126,10 +126,10 @@ def grade_methods(study: Study, targets: TargetSet, reference: str = "") -> list
     order: tuple[str, ...] = ()
     for job, estimates in rows.estimates.items():
         series = _series(rows, estimates)
-        found = assess(series, rows.readings[0].reference or Channel(""), targets, reference)
-        if found is not None:
-            results.setdefault((job.method, job.window), []).extend(found.devices)
-            order = (*found.classes, BELOW_ALL, NOT_JUDGED)
+        assessment = assess(series, rows.readings[0].reference or Channel(""), targets, reference)
+        if assessment is not None:
+            results.setdefault((job.method, job.window), []).extend(assessment.devices)
+            order = (*assessment.classes, BELOW_ALL, NOT_JUDGED)
     grades = []
     for (method, window), devices in results.items():
         reached = [result.reached or NOT_JUDGED for result in devices]

@@ -96,8 +96,8 @@ def write_predictions(path: Path, frame: pl.DataFrame, costs: Mapping[str, Metho
     """Write a table of predictions, and the costs by task beside it."""
     write_table(frame.select(*KEY, VALUE, LOW, HIGH), path)
     with replacing(path.with_suffix(".json")) as temporary:
-        found = {task: asdict(cost) for task, cost in costs.items()}
-        temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        plain_costs = {task: asdict(cost) for task, cost in costs.items()}
+        temporary.write_text(json.dumps(plain_costs, indent=1), encoding="utf-8")
 
 
 def test_rows(test: Sequence[Readings]) -> pl.DataFrame:
@@ -253,8 +253,8 @@ def _score_all(folder: Path, tests: Mapping[str, Sequence[Readings]]) -> Leaderb
     for facts in task_folders(folder):
         if facts.task in tests:
             predictions = {name: parts[(facts.task,)] for name, parts in tables.items() if (facts.task,) in parts}
-            found = {name: cost[facts.task] for name, cost in costs.items() if facts.task in cost}
-            tasks.append(_score_task(facts, tests[facts.task], predictions, found))
+            task_costs = {name: cost[facts.task] for name, cost in costs.items() if facts.task in cost}
+            tasks.append(_score_task(facts, tests[facts.task], predictions, task_costs))
     return Leaderboard(tuple(tasks), {name: sha256_of(path) for name, path in paths.items()})
 
 

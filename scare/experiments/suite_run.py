@@ -118,11 +118,12 @@ def import_predictions(file: Path, suite: Suite, out: Path, notify: Notify) -> N
         if name not in folders:
             notify(f"{file}: {name} was not run here, so it is skipped")
             continue
-        given = frame.filter(pl.col(TASK) == name)
+        predictions = frame.filter(pl.col(TASK) == name)
         rows = test_rows(read_parts(folders[name])["test"])
-        tables.append(given.join(rows, on=(DEVICE, TIME), how="semi", maintain_order="left"))
-        if other := given.height - tables[-1].height:
-            notify(f"{file}: {name}: {plural(other, 'row')} of {given.height:,} are no test rows, so they are skipped")
+        tables.append(predictions.join(rows, on=(DEVICE, TIME), how="semi", maintain_order="left"))
+        if other := predictions.height - tables[-1].height:
+            rows_given = f"{plural(other, 'row')} of {predictions.height:,}"
+            notify(f"{file}: {name}: {rows_given} are no test rows, so they are skipped")
     if not any(table.height for table in tables):
         raise DataError(f"{file} has no test rows for these tasks; devices and times (UTC) must match the tasks' files")
     write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), read_costs(file))
@@ -142,15 +143,15 @@ def _count_instructions(study: Study, job: Job, board: str) -> float | None:
 
     None where they cannot be counted: a model without a fixed-point version, or a raw reading, which runs no model.
     """
-    kept = study.folder / ROWS / f"{job.key}.{board}.json"
-    if not kept.exists():
-        counted, calibrator = None, study.calibrator(job)
+    file = study.folder / ROWS / f"{job.key}.{board}.json"
+    if not file.exists():
+        instructions, calibrator = None, study.calibrator(job)
         if calibrator is not None and len(calibrator.golden.windows):
             try:
                 report = measure_once(compile_calibrator(calibrator, Arithmetic.FIXED), find_board(board))
-                counted = report.instructions and report.instructions["max"]
+                instructions = report.instructions and report.instructions["max"]
             except ScareError:
-                counted = None
-        with replacing(kept) as temporary:
-            temporary.write_text(json.dumps(counted), encoding="utf-8")
-    return cast(float | None, load_json(kept))
+                instructions = None
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps(instructions), encoding="utf-8")
+    return cast(float | None, load_json(file))

@@ -256,8 +256,8 @@ def score_every(task: SuiteTask, split: Split) -> Split:
 
 def _without_reference(box: Readings, first: datetime, last: datetime) -> Readings:
     """Return the readings without their references from `first` to before `last`."""
-    inside = (box.times >= first.timestamp()) & (box.times < last.timestamp())
-    return _with_targets(box, np.where(inside, np.nan, box.targets))
+    in_span = (box.times >= first.timestamp()) & (box.times < last.timestamp())
+    return _with_targets(box, np.where(in_span, np.nan, box.targets))
 
 
 def _with_targets(box: Readings, targets: np.ndarray) -> Readings:
@@ -275,7 +275,7 @@ def _with_references_of_test(readings: Sequence[Readings], split: Split, device:
 
 def _device(readings: Sequence[Readings], prefix: str) -> str:
     """Find the first device whose name begins with a prefix."""
-    found = next((box.device for box in readings if box.device.startswith(prefix)), "")
-    if not found:
+    device = next((box.device for box in readings if box.device.startswith(prefix)), "")
+    if not device:
         raise DataError(f"no device '{prefix}' has a reference{suggestion(prefix, [box.device for box in readings])}")
-    return found
+    return device

@@ -177,9 +177,9 @@ def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Spli
         for index, box in enumerate(tests):
             segments, _ = WindowStream(inputs, box.device).take(box.times, inputs.select(box))
             rows = np.concatenate([np.empty(0, int), *(segment.rows for segment in segments)])
-            kept = np.full(len(box), np.nan)
-            kept[rows] = box.targets[rows]
-            tests[index] = replace(box, frame=box.frame.with_columns(pl.Series(REFERENCE, kept)))
+            targets = np.full(len(box), np.nan)
+            targets[rows] = box.targets[rows]
+            tests[index] = replace(box, frame=box.frame.with_columns(pl.Series(REFERENCE, targets)))
     if not any(np.isfinite(box.targets).any() for box in tests):
         raise DataError(f"no test row has a value for every window length ({windows}); {split.description}")
     return replace(split, test=tuple(tests))
@@ -206,7 +206,7 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
     running: dict[Future[Any], tuple[Trial, float]] = {}  # each trial, and when it was started
     while True:
         done = search.trials()
-        left = effort.seconds - (time.monotonic() - begun)
+        seconds_left = effort.seconds - (time.monotonic() - begun)
         for trial in done:
             if trial.number == 0 and trial.failed is not None:
                 raise DataError(f"the preset itself cannot be examined: {trial.failed}")
@@ -214,15 +214,15 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
         current = [trial for trial, _ in running.values()]
         more_trials = effort.trials is None or len(done) + len(running) < effort.trials
         has_preset = any(trial.number == 0 for trial in (*done, *current))
-        has_time = left > mean_seconds or not has_preset  # the preset is started in any case
+        has_time = seconds_left > mean_seconds or not has_preset  # the preset is started in any case
         if more_trials and has_time and len(running) < executor.size:
             candidate = proposer.propose(done, current)
             if candidate is not None:
                 running[_start(search, candidate, done, executor)] = candidate, time.monotonic()
                 continue  # there may be another free worker
-        if not running or (left <= 0 and any(trial.number == 0 for trial in done)):
+        if not running or (seconds_left <= 0 and any(trial.number == 0 for trial in done)):
             return
-        wait(running, max(0.1, left) if done else None, FIRST_COMPLETED)
+        wait(running, max(0.1, seconds_left) if done else None, FIRST_COMPLETED)
         for future in [future for future in running if future.done()]:
             trial, started = running.pop(future)
             if reason := executor.lost(future):  # its process died
@@ -284,11 +284,11 @@ class Proposer:
             study.enqueue_trial(self._index(self._preset))
         if len(known) >= prod(map(len, self._space.values())):
             return None
-        asked = self._ask(study, known)
-        values = self._values(asked)
+        proposal = self._ask(study, known)
+        values = self._values(proposal)
         last = max((trial.number for trial in (*done, *running)), default=0)
         number = 0 if values == self._preset else last + 1
-        self._running[number] = asked
+        self._running[number] = proposal
         return Trial(number, values)
 
     def _ask(self, study: optuna.Study, known: Sequence[Mapping[str, int | float]]) -> optuna.Trial:
@@ -298,15 +298,15 @@ class Proposer:
         """
         by_optuna = self._preset not in known or len(known) > DRAWN
         for _ in range(ATTEMPTS if by_optuna else 0):
-            asked = study.ask(self._indices)
-            if self._values(asked) not in known:
-                return asked
-            study.tell(asked, state=optuna.trial.TrialState.FAIL)
+            proposal = study.ask(self._indices)
+            if self._values(proposal) not in known:
+                return proposal
+            study.tell(proposal, state=optuna.trial.TrialState.FAIL)
         draw = Random(self._seed + len(known))
         values = self._preset
         while values in known:
-            changed = {name: draw.choice(choices) for name, choices in self._space.items() if draw.random() < CHANGED}
-            values = {**self._preset, **changed}
+            changes = {name: draw.choice(choices) for name, choices in self._space.items() if draw.random() < CHANGED}
+            values = {**self._preset, **changes}
         study.enqueue_trial(self._index(values))
         return study.ask(self._indices)
 
@@ -330,9 +330,9 @@ class Proposer:
                 self._study.add_trial(known)
         return self._study
 
-    def _values(self, asked: optuna.Trial) -> dict[str, int | float]:
+    def _values(self, proposal: optuna.Trial) -> dict[str, int | float]:
         """Look up the values at the indices that Optuna chose."""
-        return {name: values[asked.params[name]] for name, values in self._space.items()}
+        return {name: values[proposal.params[name]] for name, values in self._space.items()}
 
     def _index(self, values: Mapping[str, int | float]) -> dict[str, int]:
         """Find the index of each value in its list."""

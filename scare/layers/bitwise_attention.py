@@ -88,8 +88,8 @@ class RbfHash(eqx.Module):
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
         """Return the hash with another support set; `frozen` stays as it is unless given."""
-        kept = self.frozen if frozen is None else Buffer(frozen)
-        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), kept, self.raw)
+        frozen_buffer = self.frozen if frozen is None else Buffer(frozen)
+        return RbfHash(self.projection, Buffer(supports), Buffer(bandwidth), frozen_buffer, self.raw)
 
 
 class EfficientBitwiseAttention(eqx.Module):

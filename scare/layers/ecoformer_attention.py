@@ -107,7 +107,7 @@ class HashAttention(eqx.Module):
         ]
 
     def newest_steps(self, source: str, output: str) -> list[Step]:
-        """`newest` as steps of a plan, through an associative memory, which takes linear time.
+        """Return `newest` as steps of a plan, through an associative memory, which takes linear time.
 
         With Bias.SUM the weights sum to one, so tokens are mixed before the value projection, which then runs once.
         """

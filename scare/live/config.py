@@ -122,9 +122,9 @@ class Kafka:
 
     def __post_init__(self) -> None:
         topics = {"topic": self.topic} | ({"publish": self.publish} if self.publish else {})
-        for name, broker in topics.items():
-            if not TOPIC.fullmatch(broker):
-                raise UsageError(f"kafka.{name} '{broker}' is not a topic name; use 1 to 249 letters, digits or . _ -")
+        for name, topic in topics.items():
+            if not TOPIC.fullmatch(topic):
+                raise UsageError(f"kafka.{name} '{topic}' is not a topic name; use 1 to 249 letters, digits or . _ -")
         if self.publish == self.topic:
             raise UsageError(f"kafka.publish is '{self.topic}', the topic of the readings; results need another topic")
         for broker in self.brokers:
@@ -224,10 +224,10 @@ class AlertSettings:
 
     def address(self) -> str:
         """Return the address of the webhook, which is a secret; empty without one."""
-        found = secret(self.webhook_file, WEBHOOK)
-        if found and not found.startswith(("http://", "https://")):
+        address = secret(self.webhook_file, WEBHOOK)
+        if address and not address.startswith(("http://", "https://")):
             raise UsageError("the address of the webhook does not begin with http:// or https://")
-        return found
+        return address
 
 
 @dataclass(frozen=True)

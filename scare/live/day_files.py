@@ -29,7 +29,7 @@ class ParquetFiles:
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
         self._results: list[Result] = []
-        self._kept: tuple[int, list[Result]] = -1, []  # part that was written last, and its results
+        self._last_part: tuple[int, list[Result]] = -1, []  # part that was written last, and its results
 
     def publish(self, results: Sequence[Result]) -> bool:
         """Collect results in memory until `keep`; unlike other sinks, late ones too."""
@@ -40,8 +40,8 @@ class ParquetFiles:
         """Write the collected results as part `number` of their days, and merge the parts of days that are over."""
         if not self._results:
             return
-        if number == self._kept[0]:  # the snapshot failed, so this part is written again, with what came since
-            self._results = self._kept[1] + self._results
+        if number == self._last_part[0]:  # the snapshot failed, so this part is written again, with what came since
+            self._results = self._last_part[1] + self._results
         for (day, model), results in groupby(sorted(self._results, key=_day_and_model), _day_and_model):
             folder = self._folder / day
             write_table(as_table(list(results)), folder / f"{model}.{number:08d}.parquet")
@@ -51,7 +51,7 @@ class ParquetFiles:
         for part in sorted(self._folder.glob("*/*.*.parquet")):
             if part.parent.name < today and part.exists():  # merging one part removes the others of its model
                 merge_parts(part.parent, part.name.rsplit(".", 2)[0])
-        self._kept, self._results = (number, self._results), []
+        self._last_part, self._results = (number, self._results), []
 
 
 def _day_and_model(result: Result) -> tuple[str, str]:

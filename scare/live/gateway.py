@@ -99,23 +99,23 @@ class Gateway:
         if config.http:
             models = self.models.calibrators.items()
             status = LiveStatus(
-                self.pipeline,
-                self.problems,
-                self._remarks,
-                lambda: self._worker.backlog,
-                self.monitor,
-                self.recent,
-                {name: display_unit(model.target.unit) for name, model in models},
-                {name: model.inputs.step_seconds for name, model in models},
-                self._alerts.counts if self._alerts else dict,
-                self._blobs,
-                lambda: self._co_location.latest if self._co_location else None,
+                pipeline=self.pipeline,
+                problems=self.problems,
+                remarks=self._remarks,
+                backlog=lambda: self._worker.backlog,
+                monitor=self.monitor,
+                recent=self.recent,
+                units={name: display_unit(model.target.unit) for name, model in models},
+                steps={name: model.inputs.step_seconds for name, model in models},
+                alerts=self._alerts.counts if self._alerts else dict,
+                blobs=self._blobs,
+                co_location=lambda: self._co_location.latest if self._co_location else None,
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)
 
     def _wire_sources(self, config: Config, readers: Sequence[Reader], opened: ExitStack) -> None:
-        """One pipeline for the readings that arrive over MQTT, are POSTed or polled."""
+        """Make one pipeline for the readings that arrive over MQTT, are POSTed or polled, and their sources."""
         store = Store(config.state)
         opened.callback(store.close)
         self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
@@ -135,8 +135,8 @@ class Gateway:
         return [channel.name for channel in inputs.channels], inputs.step_seconds
 
     def _remarks(self) -> list[str]:
-        found = self.pipeline.remarks() if self.pipeline else []
-        return [*found, *self._blobs.remarks(), *(self._co_location.remarks() if self._co_location else ())]
+        remarks = self.pipeline.remarks() if self.pipeline else []
+        return [*remarks, *self._blobs.remarks(), *(self._co_location.remarks() if self._co_location else ())]
 
     def _wire_kafka(self, kafka: Kafka, reader: Reader, opened: ExitStack) -> None:
         """Make a pipeline for each partition assigned to this process."""
@@ -162,15 +162,15 @@ class Gateway:
 
     def problems(self) -> dict[str, str]:
         """Return what an operator must know now, by what it is about: clock, disk, lag, broker."""
-        found = dict(self.pipeline.problems) if self.pipeline else {}
+        problems = dict(self.pipeline.problems) if self.pipeline else {}
         if self.pipeline and self.pipeline.lag > MAX_LAG_SECONDS:
-            found["lag"] = f"readings have been waiting for {self.pipeline.lag:.0f} seconds"
+            problems["lag"] = f"readings have been waiting for {self.pipeline.lag:.0f} seconds"
         connections = [connection for connection in (self._mqtt_source, self._mqtt_sink) if connection is not None]
         if not all(connection.is_connected for connection in connections):
-            found["broker"] = "there is no connection to the MQTT broker"
+            problems["broker"] = "there is no connection to the MQTT broker"
         if self._sensor_things is not None and self._sensor_things.problem:
-            found["sensor_things"] = self._sensor_things.problem
-        return found
+            problems["sensor_things"] = self._sensor_things.problem
+        return problems
 
     @property
     def _worker(self) -> "Pipeline | Partitions":

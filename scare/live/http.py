@@ -230,10 +230,10 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             return error_response(404, str(error))
 
     async def show_co_location(request: Request) -> Response:
-        found = status.co_location()
-        if found is None:
+        assessment = status.co_location()
+        if assessment is None:
             return error_response(404, "[co_location] of the config file names no device beside a reference")
-        return JSONResponse(found)
+        return JSONResponse(assessment)
 
     async def list_blobs(request: Request) -> Response:
         return JSONResponse({"devices": await run_in_threadpool(status.blobs.listed)})

@@ -102,9 +102,9 @@ class Store:
                 yield body
         if damaged:
             self.damaged += damaged
-            aside = path.with_name(f"damaged-{path.name}")
-            shutil.copyfile(path, aside)
-            LOG.error("%s: skipped %d damaged lines and used the others; the file is kept as %s", path, damaged, aside)
+            copy = path.with_name(f"damaged-{path.name}")
+            shutil.copyfile(path, copy)
+            LOG.error("%s: skipped %d damaged lines and used the others; the file is kept as %s", path, damaged, copy)
 
     def _find(self, pattern: str) -> list[int]:
         """Return the numbers of our files of this kind; foreign files are ignored."""
@@ -143,7 +143,7 @@ class Store:
         self._journal, self.number = journal, number
         sync(self._folder)
         if not self._writing:
-            self._rest_on(number)
+            self._start_from(number)
 
     @property
     def is_writing(self) -> bool:
@@ -164,7 +164,7 @@ class Store:
         self._writing = None
         if code := os.waitstatus_to_exitcode(status):
             raise OSError(code, os.strerror(code) if code > 0 else f"its writer was ended by signal {-code}")
-        self._rest_on(number)
+        self._start_from(number)
         return True
 
     def _wait_for_writer(self) -> None:
@@ -174,17 +174,17 @@ class Store:
             with suppress(OSError):
                 self.finish_snapshot()
 
-    def _rest_on(self, number: int) -> None:
-        """Start from this snapshot from now on, and remove files that are no longer needed."""
+    def _start_from(self, number: int) -> None:
+        """Make this the snapshot that a restart begins with, and remove files that are no longer needed."""
         self._base = number
         for old in self._find("snapshot-*"):
             if old < number:
                 self._snapshot_path(old).unlink()
-        kept = {old: self._journal_path(old) for old in self._find("journal-*")}
-        for old, path in kept.items():
+        journals = {old: self._journal_path(old) for old in self._find("journal-*")}
+        for old, path in journals.items():
             if old < number - 1 and time() - path.stat().st_mtime >= KEPT_SECONDS:
                 path.unlink()
-        self.oldest = min(old for old, path in kept.items() if path.exists())
+        self.oldest = min(old for old, path in journals.items() if path.exists())
 
     def close(self) -> None:
         """Close the journal and unlock the folder."""

@@ -239,14 +239,14 @@ def channel_fields(adapter: Adapter, fields: Mapping[str, str], names: Iterable[
 
     A name that the adapter does not define is a key of the message.
     """
-    found = {}
+    fields_of_channels = {}
     for name in names:
         wanted = fields.get(name, name)
         if wanted.startswith("/"):
-            found[name] = Field(wanted)
+            fields_of_channels[name] = Field(wanted)
         else:
-            found[name] = adapter.fields.get(wanted) or Field("/" + escape_key(wanted))
-    return found
+            fields_of_channels[name] = adapter.fields.get(wanted) or Field("/" + escape_key(wanted))
+    return fields_of_channels
 
 
 def field_value(field: Field, content: Any) -> float:

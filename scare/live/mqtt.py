@@ -130,15 +130,15 @@ def explain_silence(broker: Broker, context: ssl.SSLContext | None) -> str:
     """
     host = broker.host
     port = broker.used_port
-    tls = context is not None
-    found = speaks_tls(host, port)
-    if found is None:
-        other = DEFAULT_PORTS[not tls]
-        if not broker.port and speaks_tls(host, other) is (not tls):
-            return f", but port {other} does: set mqtt.tls = {str(not tls).lower()}"
+    we_use_tls = context is not None
+    server_has_tls = speaks_tls(host, port)
+    if server_has_tls is None:
+        other = DEFAULT_PORTS[not we_use_tls]
+        if not broker.port and speaks_tls(host, other) is (not we_use_tls):
+            return f", but port {other} does: set mqtt.tls = {str(not we_use_tls).lower()}"
         return "; check mqtt.host and mqtt.port"
-    if found is not tls:
-        return " with TLS; if it has none, set mqtt.tls = false" if tls else " without TLS; set mqtt.tls = true"
+    if server_has_tls is not we_use_tls:
+        return " with TLS; if it has none, set mqtt.tls = false" if we_use_tls else " without TLS; set mqtt.tls = true"
     if context is not None:
         try:
             with create_connection((host, port), PROBE_SECONDS) as socket:

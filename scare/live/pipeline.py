@@ -314,8 +314,8 @@ class ModelFiles:
             return ""
         is_rejected = self.rejects_finer(name) if seconds < step else self.rejects_coarser(name)
         accepted = f"averaged to {duration(step)}" if seconds < step else "calibrated as they are"
-        fate = "rejected" if is_rejected else accepted
-        return f"{device} sends every {duration(round(seconds, 1))}: its readings are {fate} ('{name}')."
+        outcome = "rejected" if is_rejected else accepted
+        return f"{device} sends every {duration(round(seconds, 1))}: its readings are {outcome} ('{name}')."
 
     def _check_channels(self, calibrator: Calibrator) -> Calibrator:
         """Refuse a calibrator with channels that the inputs of this process do not read."""

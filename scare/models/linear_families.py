@@ -187,9 +187,11 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     """
     data = design.data
     newest = data.features[:, design.newest_row].astype(np.float64)
-    known = np.unique(data.devices)
+    devices = np.unique(data.devices)
     # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
-    is_device = (data.devices[:, None] == known).astype(np.float64) if len(known) > 1 else np.empty((len(newest), 0))
+    is_device = (
+        (data.devices[:, None] == devices).astype(np.float64) if len(devices) > 1 else np.empty((len(newest), 0))
+    )
     change_times = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
     is_later = (data.times[:, None] >= change_times).astype(np.float64)
     parts = [np.ones((len(newest), 1)), newest, is_device, is_device * newest[:, :1], is_later]
@@ -197,13 +199,15 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     columns = np.concatenate(parts, axis=1)
     groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]  # shrunk to zero
     targets = data.targets.astype(np.float64)
-    found = _fit_with_priors(columns, targets, groups, np.lexsort((data.times, data.devices)))
-    bias, slopes, device_offsets, device_slopes, changes = (found[start:stop] for start, stop in pairwise(borders))
+    coefficients = _fit_with_priors(columns, targets, groups, np.lexsort((data.times, data.devices)))
+    bias, slopes, device_offsets, device_slopes, changes = (
+        coefficients[start:stop] for start, stop in pairwise(borders)
+    )
     weights = np.zeros(design.size)
     weights[design.newest_columns] = slopes
-    pairs = zip(known, device_offsets, device_slopes, strict=True) if len(known) > 1 else ()
+    pairs = zip(devices, device_offsets, device_slopes, strict=True) if len(devices) > 1 else ()
     effects = {data.names[number]: DeviceEffect(float(offset), float(slope)) for number, offset, slope in pairs}
-    return Linear(weights, float(bias[0] + changes.sum()), effects), data.targets - columns @ found
+    return Linear(weights, float(bias[0] + changes.sum()), effects), data.targets - columns @ coefficients
 
 
 def _fit_with_priors(
@@ -223,15 +227,15 @@ def _fit_with_priors(
     for _ in range(EVIDENCE_ROUNDS):
         precision = effective / count / noise
         covariance = np.linalg.inv(precision * gram + np.diag(1 / variance))
-        found = precision * (covariance @ moment)
-        errors = (targets - columns @ found)[order]
+        coefficients = precision * (covariance @ moment)
+        errors = (targets - columns @ coefficients)[order]
         noise = max(float(np.square(errors).mean()), 1e-9)
         correlation = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
         effective = max(count * (1 - correlation) / (1 + correlation), min(count, FEWEST_EFFECTIVE))
         for group in groups:
-            spread = np.square(found[group]).sum() + np.trace(covariance[np.ix_(group, group)])
+            spread = np.square(coefficients[group]).sum() + np.trace(covariance[np.ix_(group, group)])
             variance[group] = max(float(spread) / len(group), 1e-8)
-    return found
+    return coefficients
 
 
 @dataclass(frozen=True)

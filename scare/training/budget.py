@@ -51,8 +51,10 @@ def choose_by_cost(candidates: Sequence[Weighed], recipe: Recipe) -> int:
         )
     if recipe.rules.smallest_within is None or len(fitting) == 1:
         return next(iter(fitting))
-    most = (1 + recipe.rules.smallest_within) * min(candidate.combination.rmse for candidate in fitting.values())
-    about_as_good = [number for number, candidate in fitting.items() if candidate.combination.rmse <= most]
+    highest_error = (1 + recipe.rules.smallest_within) * min(
+        candidate.combination.rmse for candidate in fitting.values()
+    )
+    about_as_good = [number for number, candidate in fitting.items() if candidate.combination.rmse <= highest_error]
     return min(about_as_good, key=lambda number: fitting[number].size)
 
 

@@ -71,13 +71,13 @@ class Combination:
 
     def smaller(self, rules: SelectionRules) -> list["Combination"]:
         """Return variants without the network, without trees and without both, if they differ; lowest error first."""
-        shares = {self.shares: self}
+        variants = {self.shares: self}
         if not self.families:
             return []
         for without in ((NETWORK,), (TREES,), (NETWORK, TREES)):
-            others = tuple(choose_shares(self.families, self.targets, rules, without))
-            shares.setdefault(others, replace(self, shares=others))
-        return sorted(list(shares.values())[1:], key=lambda variant: variant.rmse)
+            variant_shares = tuple(choose_shares(self.families, self.targets, rules, without))
+            variants.setdefault(variant_shares, replace(self, shares=variant_shares))
+        return sorted(list(variants.values())[1:], key=lambda variant: variant.rmse)
 
     @property
     def used(self) -> dict[str, float]:
@@ -145,16 +145,18 @@ class Combination:
         if len(devices) < FEWEST_DEVICES or not self.start:
             return None
         network = self.members[0].start
-        learning = replace(inputs, policy=ANY)
-        as_new = replace(inputs, scaling=replace(inputs.scaling, devices={}))
+        training_inputs = replace(inputs, policy=ANY)
+        new_device_inputs = replace(inputs, scaling=replace(inputs.scaling, devices={}))
 
         def sample(part: Examples) -> Design:
             return network.design(design_matrix(part, network.basis, MOST_WINDOWS), inputs.scaling)
 
         squares = []
         for device in devices:
-            others = make_examples([box for box in readings if box.device != device], learning)
-            own = make_examples([replace(box, device="") for box in readings if box.device == device], as_new)
+            others = make_examples([box for box in readings if box.device != device], training_inputs)
+            own = make_examples(
+                [replace(box, device="") for box in readings if box.device == device], new_device_inputs
+            )
             if not len(others) or not len(own):
                 continue
             train, test = sample(others), sample(own)
@@ -199,18 +201,19 @@ def combine(
         linear = next(family for family in families if family.family == LINEAR)
         family, guarded = _fit_trees(design, validation, linear, rules)
         families.append(family)
-    # The network does not know a window's device, so device effects are subtracted here and added back below.
-    learned = examples.without_effects(solution.effects)
-    judged = held_out.without_effects(solution.effects)
-    members = train_members(recipe, learned, judged, unit, solution, report)
+    # The network does not know a window's device, so device effects are subtracted from the targets here, and added
+    # back to its outputs below.
+    training_part = examples.without_effects(solution.effects)
+    validation_part = held_out.without_effects(solution.effects)
+    members = train_members(recipe, training_part, validation_part, unit, solution, report)
     rows = held_out.spread(len(targets))
     cross_fitted = [
-        cross_fit(member.checkpoints[:, rows], judged.targets[rows], held_out.times[rows], rules.blocks)[1]
+        cross_fit(member.checkpoints[:, rows], validation_part.targets[rows], held_out.times[rows], rules.blocks)[1]
         for member in members
         if member.has_learned
     ]
     if cross_fitted:
-        effects = (held_out.targets - judged.targets)[rows]
+        effects = (held_out.targets - validation_part.targets)[rows]
         families.append(Fitted(NETWORK, NETWORK, np.mean(cross_fitted, axis=0) + effects))
     shares = choose_shares(families, targets, rules)
     return Combination(tuple(families), tuple(shares), tuple(members), tuple(start), guarded, targets)
@@ -263,13 +266,13 @@ def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: Select
 
     variants = {f"on {DRIFT}": fit_drift, f"on {LINEAR}": fit_linear}
     channels = design.data.features.shape[2]
-    seen, judged = flat(design.data), flat(validation.data)
-    guarded = outside_share(judged, seen, channels) <= MOST_OUTSIDE
+    train_features, validation_features = flat(design.data), flat(validation.data)
+    guarded = outside_share(validation_features, train_features, channels) <= MOST_OUTSIDE
     outputs = []
     for fit_base in variants.values():
         base, residuals = fit_base(design)
-        trees = fit_trees(seen, residuals, channels, guarded)
-        outputs.append(validation.predict(base) + trees.predict(judged))
+        trees = fit_trees(train_features, residuals, channels, guarded)
+        outputs.append(validation.predict(base) + trees.predict(validation_features))
     best, cross_fitted = cross_fit(np.stack(outputs), validation.data.targets, validation.data.times, rules.blocks)
     name = list(variants)[best]
     return Fitted(TREES, name, cross_fitted, corrected=variants[name]), guarded

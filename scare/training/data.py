@@ -80,10 +80,10 @@ def prepare_inputs(
         return scaled(False), first.reference
     if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
         return scaled(True), first.reference
-    apart, together = scaled(True), scaled(False)
+    own_scales, shared_scales = scaled(True), scaled(False)
     families = LINEAR_FAMILIES if with_effects else (LINEAR,)
-    errors = [_linear_error(inputs, readings, validation, recipe, families) for inputs in (apart, together)]
-    return (apart if errors[0] < CLEARLY_LOWER * errors[1] else together), first.reference
+    errors = [_linear_error(inputs, readings, validation, recipe, families) for inputs in (own_scales, shared_scales)]
+    return (own_scales if errors[0] < CLEARLY_LOWER * errors[1] else shared_scales), first.reference
 
 
 def _linear_error(
@@ -97,7 +97,7 @@ def _linear_error(
     basis, target = HatBasis(inputs.window).matrix, readings[0].reference
     parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
     if target is None or not all(map(len, parts)):
-        return 0.0
+        return 0.0  # nothing to compare; `check_examples` raises the error
     train, held_out = (
         Design(design_matrix(part, basis, MOST_WINDOWS), inputs.scaling, 0, lambda features: products(features[:, 0]))
         for part in parts

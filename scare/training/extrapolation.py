@@ -174,7 +174,7 @@ def _lower_bound(plan: Plan, examples: Examples) -> float | None:
 
 
 def _direction(examples: Examples) -> float:
-    """1 if the target rises with the first channel, -1 if it falls."""
+    """Return 1 if the target rises with the first channel, -1 if it falls."""
     first, targets = _first(examples), examples.targets
     return -1.0 if (first - first.mean()) @ (targets - targets.mean()) < 0 else 1.0
 

@@ -140,10 +140,10 @@ def fit(
     if not isinstance(recipe, str) or recipe in MODELS:
         chosen = Recipe.preset("default", model=recipe) if isinstance(recipe, str) else recipe
         return evaluate(train, held_out, chosen, report).fitted(report)
-    found = fit_baseline(recipe, train, held_out)
-    if not isinstance(found, Calibrator):
+    baseline = fit_baseline(recipe, train, held_out)
+    if not isinstance(baseline, Calibrator):
         raise UsageError(f"'{recipe}' gives no calibrator that can be saved; use SensorCalibrator(model='{recipe}')")
-    return found
+    return baseline
 
 
 @one_thread()
@@ -418,8 +418,8 @@ def _golden(calibrator: Calibrator, examples: Examples) -> Sample:
 
 def _stored(calibrator: Calibrator, held_out: Examples) -> Sample:
     """Sample windows as the plan reads them, with their references."""
-    kept = held_out.spread(STORED_VALIDATION)
-    return Sample(_clamped(calibrator, held_out, kept), _references(calibrator, held_out, kept))
+    which = held_out.spread(STORED_VALIDATION)
+    return Sample(_clamped(calibrator, held_out, which), _references(calibrator, held_out, which))
 
 
 def _clamped(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:

@@ -159,10 +159,10 @@ class Trainer:
                         f"training diverged in round {number}: the loss is not a number; lower the learning rate"
                         " (training.rate in a --config file) and look for extreme values with 'scare inspect'"
                     )
-                left = (time.perf_counter() - started) / number * (self.rounds - number)
+                seconds_left = (time.perf_counter() - started) / number * (self.rounds - number)
                 if report is not None:
                     train_rmse = float(np.sqrt(loss)) * self.unit if self.has_references else float("nan")
-                    report(Progress(number, self.rounds, speed, train_rmse, rmse, self.best_rmse, left))
+                    report(Progress(number, self.rounds, speed, train_rmse, rmse, self.best_rmse, seconds_left))
 
     def _enter(self, phase: int, network: Network, key: Array) -> TrainingState:
         """Begin a phase: set its targets (the references, or its own) and a new optimiser, and return the state."""

@@ -26,7 +26,10 @@ FEW_DEVICES = 5  # with at least this many, the farthest device is left out of t
 
 
 def own_share(readings: Sequence[Readings], settle: int) -> np.ndarray:
-    """Compute how far each channel's centre moves to a new device's own mean over `settle` readings [channels]."""
+    """Compute how far each channel's centre moves to a new device's own mean over `settle` readings.
+
+    Returns shares from 0 (it stays the fleet's) to 1 [channels].
+    """
     shares = [
         _share(readings, index, settle) if is_raw(readings, index, channel) else 0.0
         for index, channel in enumerate(readings[0].channels)
@@ -76,13 +79,13 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
     if count >= FEW_DEVICES:
         # Leave out the farthest device: a single faulty one would make all look different. The factor makes up for a
         # part of the variance that this takes away; the prior below adds to it.
-        kept = np.delete(offsets, np.argmax(np.abs(offsets - np.median(offsets))))
-        between = float(kept.var(ddof=1)) * (1 + 1.5 / count)
+        others = np.delete(offsets, np.argmax(np.abs(offsets - np.median(offsets))))
+        between = float(others.var(ddof=1)) * (1 + 1.5 / count)
     prior = PRIOR_WEIGHT * PRIOR_SPREAD**2 * variance
     between = ((count - 1) * between + prior) / (count - 1 + PRIOR_WEIGHT)
     blocks = [values[: len(values) // settle * settle].reshape(-1, settle).mean(axis=1) for values, _ in pairs]
-    drift = [float(means.var()) for means in blocks if len(means) > 1]
-    noise = max(LEAST_NOISE * variance, float(np.mean(drift)) if drift else 0.0)
+    mean_variances = [float(means.var()) for means in blocks if len(means) > 1]
+    noise = max(LEAST_NOISE * variance, float(np.mean(mean_variances)) if mean_variances else 0.0)
     return between / (between + noise) if between + noise else 0.0
 
 

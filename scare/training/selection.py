@@ -102,10 +102,10 @@ def cross_fit(outputs: np.ndarray, targets: np.ndarray, times: np.ndarray, block
     borders = np.quantile(times, np.arange(1, blocks) / blocks)
     block = np.searchsorted(borders, times, side="right")
     cross_fitted = outputs[best].copy()
-    for number in range(blocks):
-        inside = block == number
-        if inside.any() and not inside.all():
-            cross_fitted[inside] = outputs[best_on(~inside)][inside]
+    for block_number in range(blocks):
+        in_block = block == block_number
+        if in_block.any() and not in_block.all():
+            cross_fitted[in_block] = outputs[best_on(~in_block)][in_block]
     return best, cross_fitted
 
 

@@ -79,9 +79,9 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
     return Trees(feature, threshold, leaf, low, high)
 
 
-def outside_share(features: np.ndarray, seen: np.ndarray, channels: int) -> float:
-    """Return the share of rows at which trees fitted to `seen` would be switched off."""
-    low, high = np.percentile(seen[:, :channels], [EDGE, 100 - EDGE], axis=0)
+def outside_share(features: np.ndarray, training_features: np.ndarray, channels: int) -> float:
+    """Return the share of rows at which trees fitted to `training_features` would be switched off."""
+    low, high = np.percentile(training_features[:, :channels], [EDGE, 100 - EDGE], axis=0)
     newest = features[:, :channels]
     return float(((newest < low) | (newest > high)).any(axis=1).mean())
 
@@ -113,9 +113,9 @@ def _center_thresholds(feature: np.ndarray, threshold: np.ndarray, features: np.
     """
     for number in np.unique(feature):
         values = np.unique(features[:, number])
-        moved = (feature == number) & np.isfinite(threshold)
-        after = np.searchsorted(values, threshold[moved] + MARGIN, side="right").clip(1, len(values) - 1)
-        threshold[moved] = (values[after - 1].astype(np.float64) + values[after]) / 2
+        of_feature = (feature == number) & np.isfinite(threshold)
+        next_above = np.searchsorted(values, threshold[of_feature] + MARGIN, side="right").clip(1, len(values) - 1)
+        threshold[of_feature] = (values[next_above - 1].astype(np.float64) + values[next_above]) / 2
     # Rounded down to float32, a threshold still separates all float32 values in the same way.
     largest = np.finfo(np.float32).max
     rounded = np.minimum(threshold, largest).astype(np.float32)

@@ -351,13 +351,13 @@ def assess(periods: Periods, meter: DriftMeter) -> Assessment:
     """Compare the boxes of a fleet with their first days and with each other."""
     names = meter.measures
     rules = [RULES[name.split(" ", 1)[0]] for name in names]
-    now, usual = meter.measure(periods.recent), meter.measure(periods.usual)
-    values = np.stack([_change(rule, *pair) for rule, *pair in zip(rules, now.T, usual.T, strict=True)], axis=1)
-    has_fleet = np.isfinite(now[:, 0])  # `neighbours` could be measured
+    recent, usual = meter.measure(periods.recent), meter.measure(periods.usual)
+    values = np.stack([_change(rule, *pair) for rule, *pair in zip(rules, recent.T, usual.T, strict=True)], axis=1)
+    has_fleet = np.isfinite(recent[:, 0])  # `neighbours` could be measured
     if has_fleet.sum() > 2:
         values = values - median(values, 0)  # what changes for all boxes is weather
-    used = np.where(has_fleet[:, None], [rule.fleet for rule in rules], [rule.alone for rule in rules])
-    units = np.where(used, np.abs(values) / _alarm_units(values, rules), np.nan)
+    is_assessed = np.where(has_fleet[:, None], [rule.fleet for rule in rules], [rule.alone for rule in rules])
+    units = np.where(is_assessed, np.abs(values) / _alarm_units(values, rules), np.nan)
     # The state that each measure leads to [boxes, measures]: how many thresholds it reaches, up to the rule's worst.
     states = sum((np.nan_to_num(units) >= threshold).astype(int) for threshold in THRESHOLDS.values())
     states = np.minimum(states, [rule.worst for rule in rules])
@@ -396,8 +396,8 @@ def box_hours(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, n
     table = calibrator.predict(readings)
     calibrated = table[CALIBRATED].fill_null(np.nan).to_numpy()
     rows = scaled_rows(inputs, readings.device, calibrated, inputs.select(readings))
-    kept = (table[FLAGS].to_numpy() & LEFT_OUT) == 0
-    return hourly(readings.times[kept], rows[kept])
+    is_used = (table[FLAGS].to_numpy() & LEFT_OUT) == 0
+    return hourly(readings.times[is_used], rows[is_used])
 
 
 def scaled_rows(inputs: Inputs, device: str, calibrated: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -73,8 +73,8 @@ class DriftMonitor(DeviceArrays):
         `at` are the devices' row indices, `times` seconds [n], `rows` the calibrated value and the channels, scaled
         [n, 1 + channels].
         """
-        kept = ((flags & LEFT_OUT) == 0) & (at < len(self))
-        at, times, rows = at[kept], times[kept], rows[kept]
+        is_used = ((flags & LEFT_OUT) == 0) & (at < len(self))
+        at, times, rows = at[is_used], times[is_used], rows[is_used]
         day = (times // DAY).astype(np.int32)
         hour = (times % DAY // HOUR).astype(np.int64)
         parity = day % 2  # even and odd days have a slot each

@@ -155,12 +155,12 @@ def set_line(
     learner.state.active = active
     channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.size - 2]]
     numbers = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
-    known: Any = calibrator.facts.get(LEARNED, {})
-    learned = {**known, **facts, "numbers": {name: round(float(number), 6) for name, number in numbers}}
+    earlier_facts: Any = calibrator.facts.get(LEARNED, {})
+    learned = {**earlier_facts, **facts, "numbers": {name: round(float(number), 6) for name, number in numbers}}
     stored: dict[str, Any] = {STATE: learner.store().hex()}
     shipped = _shipped_intervals(calibrator)
     if calibrator.intervals and shipped and not shipped.kept_windows:
-        learned["interval_factor"] = round(widening * known.get("interval_factor", 1.0), 4)
+        learned["interval_factor"] = round(widening * earlier_facts.get("interval_factor", 1.0), 4)
         stored[SHIPPED_INTERVALS] = asdict(shipped)
         calibrator = replace(calibrator, intervals=shipped.scaled(learned["interval_factor"]))
     corrected = with_learned(calibrator.plan, learner.coefficients)
@@ -312,13 +312,13 @@ def _hold_level(calibrator: Calibrator, pairs: Pairs, corrections: np.ndarray) -
     shipped = _shipped_intervals(calibrator)
     if shipped is None or shipped.kept_windows:
         return calibrator
-    known: Any = calibrator.facts.get(LEARNED, {})
-    factor = convert(known, SessionFacts, "what was learned", DataError, unknown="ignore").interval_factor
+    session_facts: Any = calibrator.facts.get(LEARNED, {})
+    factor = convert(session_facts, SessionFacts, "what was learned", DataError, unknown="ignore").interval_factor
     target = calibrator.inputs.scaling.target
     values = target.invert((pairs.values + corrections)[:, None])[:, 0]
     references = target.invert((pairs.values + pairs.residuals)[:, None])[:, 0]
     factor = shipped.hold_level(values, references, factor)
-    facts = {SHIPPED_INTERVALS: asdict(shipped), LEARNED: {**known, "interval_factor": round(factor, 4)}}
+    facts = {SHIPPED_INTERVALS: asdict(shipped), LEARNED: {**session_facts, "interval_factor": round(factor, 4)}}
     return replace(calibrator.with_facts(**facts), intervals=shipped.scaled(factor))
 
 
@@ -359,10 +359,10 @@ def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
     corrections = np.zeros(len(pairs))
     blocks = np.arange(len(pairs)) * BLOCKS // len(pairs)  # the block of each pair
     for block in range(BLOCKS):
-        inside = blocks == block
+        in_block = blocks == block
         learner = make_learner(calibrator)
-        _learn_at_once(learner, pairs.features[~inside], pairs.residuals[~inside])
-        corrections[inside] = pairs.features[inside] @ learner.coefficients
+        _learn_at_once(learner, pairs.features[~in_block], pairs.residuals[~in_block])
+        corrections[in_block] = pairs.features[in_block] @ learner.coefficients
     return corrections
 
 

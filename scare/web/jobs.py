@@ -258,19 +258,19 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
 
 
 def _report_command(setup: Setup, *more: str) -> Command:
-    """The command that makes the report, with the facts of the deployment."""
+    """Return the command that makes the report, with the facts of the deployment."""
     facts = _options("facts", [SITE if setup.site() else ""])
     uncertainty = _options("reference-uncertainty", [setup.selections.reference_uncertainty])
     return Command(("report", "run", *facts, *uncertainty, *more, "--json"))
 
 
 def _site(setup: Setup) -> dict[str, Any]:
-    """The file with these facts, which is written before the command runs."""
+    """Return the facts of the deployment and the file they are written to before the command; {} without any."""
     return {"config": setup.site(), "written": SITE} if setup.site() else {}
 
 
 def _options(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    """An option of a command for each value that is not empty."""
+    """Return an option of a command for each value that is not empty."""
     return tuple(word for value in values if value for word in (f"--{name}", value))
 
 

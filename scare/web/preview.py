@@ -37,10 +37,15 @@ WEATHER = {"T": "temperature", "RH": "humidity"}
 
 def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]:
     """Describe a file's columns: the role that each seems to have (`looks`), its facts and a chart of it."""
-    found = inspect_table(path, options)
-    facts = found.as_dict()
-    labels = {**dict.fromkeys(found.time, "time"), found.device_column: "device", found.site_column: "site"}
-    names = [*found.table.columns, *found.numbers.columns]  # the mean of two laser counters is not a column of the file
+    inspection = inspect_table(path, options)
+    facts = inspection.as_dict()
+    labels = {
+        **dict.fromkeys(inspection.time, "time"),
+        inspection.device_column: "device",
+        inspection.site_column: "site",
+    }
+    # The mean of two laser counters is among the numbers, but not a column of the file.
+    names = [*inspection.table.columns, *inspection.numbers.columns]
     columns = {name: {"name": name, "quantity": "", "looks": labels.get(name, "nothing")} for name in names}
     for column in facts["columns"]:
         looks = "reference" if column["role"] == "reference" else WEATHER.get(column["quantity"], "sensor")
@@ -48,34 +53,36 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     for name, why in facts["left_out"].items():
         columns[name]["why"] = why
     facts["columns"] = list(columns.values())
-    facts["kind"] = found.table.format.kind if found.table.format else ""
-    proposed = _proposals(found)
+    facts["kind"] = inspection.table.format.kind if inspection.table.format else ""
+    mappings = _proposals(inspection)
     facts["channels"] = {
-        quantity: [channel.name for channel in mapping.channels] for quantity, mapping in proposed.items()
+        quantity: [channel.name for channel in mapping.channels] for quantity, mapping in mappings.items()
     }
-    facts["reference"] = next((mapping.reference.name for mapping in proposed.values() if mapping.reference), "")
+    facts["reference"] = next((mapping.reference.name for mapping in mappings.values() if mapping.reference), "")
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
-    facts["devices"] = found.stamps[DEVICE].unique().sort().to_list()
-    frame = pl.concat([found.stamps, found.numbers], how="horizontal")
+    facts["devices"] = inspection.stamps[DEVICE].unique().sort().to_list()
+    frame = pl.concat([inspection.stamps, inspection.numbers], how="horizontal")
     frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
     times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
     pictures = {  # charts of the first device
-        name: _picture(times, frame[name].fill_null(np.nan).to_numpy()[:, None], found.step_seconds, SMALL)
-        for name in found.numbers.columns
+        name: _picture(times, frame[name].fill_null(np.nan).to_numpy()[:, None], inspection.step_seconds, SMALL)
+        for name in inspection.numbers.columns
     }
-    return {**facts, "time": list(found.time), PREVIEWED: pictures}
+    return {**facts, "time": list(inspection.time), PREVIEWED: pictures}
 
 
-def _proposals(found: Inspection) -> dict[str, ColumnMapping]:
+def _proposals(inspection: Inspection) -> dict[str, ColumnMapping]:
     """Return the columns to use for each quantity that the file measures, and under "" if none is known."""
-    measured = dict.fromkeys(["", *(channel.quantity for channel in found.channels if channel.family != "weather")])
-    return {quantity: found.propose(quantity)[0] for quantity in measured} if found.channels else {}
+    measured = dict.fromkeys(
+        ["", *(channel.quantity for channel in inspection.channels if channel.family != "weather")]
+    )
+    return {quantity: inspection.propose(quantity)[0] for quantity in measured} if inspection.channels else {}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
     """Return a chart's series, decimated to about `points`: times [s], then each column's values, null at every gap."""
-    kept = decimate(columns, points)
-    shown, values = with_breaks(times, columns, kept, step)
+    indices = decimate(columns, points)
+    shown, values = with_breaks(times, columns, indices, step)
     return [[round(time, 1) for time in shown.tolist()], *map(_numbers, values.T)]
 
 
@@ -134,10 +141,10 @@ def _side_by_side(box: Readings) -> dict[str, Any]:
 
 def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tuple[bool, np.ndarray]:
     """Return a sensor's values in the reference's unit; False, and the values as they are, if they do not convert."""
-    found = to_unit(sensor, reference)
-    if found is None or not (sensor.unit and reference.unit):
+    to_reference = to_unit(sensor, reference)
+    if to_reference is None or not (sensor.unit and reference.unit):
         return False, values
-    return True, found.gain * values + found.offset
+    return True, to_reference.gain * values + to_reference.offset
 
 
 def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
@@ -171,13 +178,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         first, second, *rest = arguments
         if first == "--together":
-            found = preview_colocation(Path(second), [*map(Path, rest)])
+            preview = preview_colocation(Path(second), [*map(Path, rest)])
         else:
-            found = preview_file(Path(first), convert(json.loads(second), TableOptions, "the options"))
+            preview = preview_file(Path(first), convert(json.loads(second), TableOptions, "the options"))
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(nan_to_none(found)))
+    print(json.dumps(nan_to_none(preview)))
     return 0
 
 

@@ -250,10 +250,10 @@ async def _read_json(request: Request) -> dict[str, Any]:
         if len(body) > LARGEST_REQUEST:
             raise DataError(f"The request is too large: more than {LARGEST_REQUEST >> 10} KiB.")
     try:
-        found = json.loads(bytes(body) or b"{}")
+        value = json.loads(bytes(body) or b"{}")
     except ValueError as error:
         raise DataError("The request is not valid JSON.") from error
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 async def _receive(request: Request, path: Path, registry: SessionRegistry) -> None:

@@ -113,7 +113,10 @@ class Setup:
 
 
 def read_selections(selections: Mapping[str, Any]) -> Selections:
-    """Check and convert selections of the page, without the `dates` of sessions in which all files had one order."""
+    """Check and convert selections of the page.
+
+    The key `dates` is ignored: sessions of an earlier version had one order of dates for all files.
+    """
     known = {name: selection for name, selection in selections.items() if name != "dates"}
     read = convert(known, Selections, "the selections")
     convert(read.facts, Deployment, "the facts of the deployment")
@@ -151,14 +154,14 @@ def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     if len(previews) < 2 or all(_has(preview, REFERENCE) and _has(preview, SENSOR) for preview in previews.values()):
         return kinds
     columns = [[column["name"] for column in preview["columns"]] for preview in previews.values()]
-    unlike = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
+    distinct_files = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
     # From sure to possible: its format is a station's; its name or a column says so; its format is not a sensor's.
-    known = [name for name in unlike if previews[name].get("kind") == REFERENCE]
-    likely = [name for name in unlike if STATION.search(name) or _has(previews[name], REFERENCE)]
-    possible = [name for name in unlike if previews[name].get("kind") != SENSOR]
-    if known or likely or len(previews) == 2:
+    sure = [name for name in distinct_files if previews[name].get("kind") == REFERENCE]
+    likely = [name for name in distinct_files if STATION.search(name) or _has(previews[name], REFERENCE)]
+    possible = [name for name in distinct_files if previews[name].get("kind") != SENSOR]
+    if sure or likely or len(previews) == 2:
         # A station's file usually has fewer quantities than a sensor's.
-        station = min(known or likely or possible or previews, key=lambda name: _count_measured(previews[name]))
+        station = min(sure or likely or possible or previews, key=lambda name: _count_measured(previews[name]))
         kinds[station] = REFERENCE
     return kinds
 

@@ -73,8 +73,8 @@ class Session:
     def setup(self) -> Setup:
         """The selections, completed by what the previews of its files show."""
         jobs = ((name, self.jobs.by_name.get(f"look:{name}")) for name in self.names(FILES))
-        found = {name: job.results[-1] for name, job in jobs if job and job.results}
-        previews = {name: result for name, result in found.items() if result and PREVIEWED in result}
+        results = {name: job.results[-1] for name, job in jobs if job and job.results}
+        previews = {name: result for name, result in results.items() if result and PREVIEWED in result}
         return make_setup(previews, read_selections(self.selections))
 
     def names(self, place: str) -> list[str]:

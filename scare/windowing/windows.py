@@ -112,8 +112,8 @@ class Grid:
         """Gather the windows whose newest slots are `ends`, [len(ends), window, channels]."""
         if not len(ends):  # the grid may be shorter than a window
             return np.empty((0, self.window, self.values.shape[1]), self.values.dtype)
-        every = np.lib.stride_tricks.sliding_window_view(self.values, self.window, axis=0)
-        return every[ends - (self.window - 1)].swapaxes(1, 2)
+        all_windows = np.lib.stride_tricks.sliding_window_view(self.values, self.window, axis=0)
+        return all_windows[ends - (self.window - 1)].swapaxes(1, 2)
 
 
 def make_grid(
@@ -135,15 +135,15 @@ def make_grid(
     slots = _place(times, step_seconds, policy.longest_jump(window), history.last_time)
     used = slots >= 0
     count = lead + (int(slots.max()) + 1 if used.any() else 0)
-    laid = np.full((count, values.shape[1]), np.nan)
-    laid[:lead] = history.values
-    laid[lead + slots[used]] = values[used]
-    real = np.isfinite(laid).all(axis=1)
+    slot_values = np.full((count, values.shape[1]), np.nan)
+    slot_values[:lead] = history.values
+    slot_values[lead + slots[used]] = values[used]
+    real = np.isfinite(slot_values).all(axis=1)
     real[:lead] = history.real
     age = _ages(real, history.age)
     last_time = float(times[used][-1]) if used.any() else history.last_time
     placed = np.where(used, slots + lead, -1)
-    return Grid(window, _fill_holes(laid, real, lead), real, age, placed, last_time)
+    return Grid(window, _fill_holes(slot_values, real, lead), real, age, placed, last_time)
 
 
 def row_flags(grid: Grid, usable: np.ndarray) -> np.ndarray:
@@ -233,17 +233,17 @@ def _ages(real: np.ndarray, before: np.ndarray) -> np.ndarray:
     return age
 
 
-def _fill_holes(laid: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
-    """Fill each hole of `laid` [slots, channels] with the row before it, and holes before the first row with that row.
+def _fill_holes(slot_values: np.ndarray, real: np.ndarray, lead: int) -> np.ndarray:
+    """Fill each hole of `slot_values` [slots, channels] with the row before it, or else with the first row.
 
     The first `lead` slots are history, whose holes were filled already.
     """
     has_row = real.copy()
-    has_row[:lead] = np.isfinite(laid[:lead]).all(axis=1)
+    has_row[:lead] = np.isfinite(slot_values[:lead]).all(axis=1)
     if not has_row.any():
-        return laid
+        return slot_values
     source = np.maximum.accumulate(np.where(has_row, np.arange(len(has_row)), -1))  # slot of the row before, or −1
-    return laid[np.where(source >= 0, source, np.argmax(has_row))]
+    return slot_values[np.where(source >= 0, source, np.argmax(has_row))]
 
 
 def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
