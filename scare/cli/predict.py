@@ -184,9 +184,12 @@ def _predict_file(
         for line in lines:
             note(line)
 
-    streams, newest, devices = DeviceStreams(model, announce), dict[str, dict[str, Any]](), dict[str, Counter[str]]()
-    sample: list[np.ndarray] = []
-    flags, reasons = Counter[str](dict.fromkeys(Flag.__members__, 0)), Counter[str]()
+    streams = DeviceStreams(model, announce)
+    newest: dict[str, dict[str, Any]] = {}  # the last row of each device
+    devices: dict[str, Counter[str]] = {}  # counts of `COUNTED`
+    sample: list[np.ndarray] = []  # values of all rows of the first chunk, and of every seventh row of others
+    flags = Counter[str](dict.fromkeys(Flag.__members__, 0))
+    reasons = Counter[str]()  # flags of rows without a value
     with progress("calibrating", "count") as (bar, task), table_writer(output.path, output.metadata) as write:
         for chunk in iterate_at_step(file, mapping, spans, steps, own_name):
             result = streams.push(chunk)

@@ -92,15 +92,15 @@ def _read_conditions(files: Sequence[Path], channels: Sequence[Channel]) -> dict
     """Read hourly means of the channels that the files have, by channel."""
     parts: dict[str, list[np.ndarray]] = {}
     for file in files:
-        here = [channel for channel in channels if channel.name in open_table(file).columns]
-        if not here:
+        present = [channel for channel in channels if channel.name in open_table(file).columns]
+        if not present:
             names = ", ".join(channel.name for channel in channels)
             raise DataError(f"{file}: it has none of the columns {names}; call its columns as those of the sensor")
         times, device = find_time_and_device(file)
-        mapping = ColumnMapping(times, tuple(here), None, device, sort=True)
-        for one in read_readings(file, mapping):
-            hourly = average(one, HOUR) if one.step_seconds < HOUR else one
-            for index, channel in enumerate(here):
+        mapping = ColumnMapping(times, tuple(present), None, device, sort=True)
+        for box in read_readings(file, mapping):
+            hourly = average(box, HOUR) if box.step_seconds < HOUR else box
+            for index, channel in enumerate(present):
                 parts.setdefault(channel.name, []).append(hourly.values[:, index])
     return {name: np.concatenate(values) for name, values in parts.items()}
 

@@ -468,16 +468,16 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     numbered = [
         name
         for name, own_words in name_words.items()
-        if name in stated or (own_words <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1 beside Box2 has values
+        if name in stated or (own_words <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1 and Box2 have values
     ]
-    columns = [
+    possible_labels = [
         label
         for label in frame.select(candidates)
         if label.dtype == pl.String
         or label.name in numbered
         or (name_words[label.name] <= LABEL_WORDS and _are_whole(label))
     ]
-    labels = [label for label in columns if not label.null_count() and label.n_unique() <= len(label) / 2]
+    labels = [label for label in possible_labels if not label.null_count() and label.n_unique() <= len(label) / 2]
     repeats = {label.name: _count_repeats(times, label) for label in labels}
     named = [
         label.name

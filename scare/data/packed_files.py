@@ -316,7 +316,7 @@ def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, A
     """
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         yield name, value
-        inner: dict[str, list[dict[str, Any]]] = {}
+        inner: dict[str, list[dict[str, Any]]] = {}  # the lists within the records, joined, by their keys
         for record in value:
             plain = {key: item for key, item in record.items() if not isinstance(item, dict | list)}
             for key, records in _record_lists({key: item for key, item in record.items() if key not in plain}, name):
@@ -356,6 +356,7 @@ def _columns(value: dict[str, Any]) -> list[dict[str, Any]]:
     for names in lists.values():
         if rows and all(isinstance(cell, str) for cell in names) and {*map(len, rows)} == {len(names)}:
             return [dict(zip(names, row, strict=True)) for row in rows]
+    # Columns that are objects with the same row numbers as keys.
     objects = [item for item in value.values() if isinstance(item, dict)]
     if len(objects) > 1 and len(objects) == len(value) and all([*item] == [*objects[0]] for item in objects):
         lists = {key: [*item.values()] for key, item in value.items()} if all(map(str.isdigit, objects[0])) else {}

@@ -237,8 +237,8 @@ def conversion(
     >>> [round(conversion("ppb", "ug/m3", 46.01, temperature).gain, 4) for temperature in (25.0, 20.0)]
     [1.8806, 1.9127]
     """
-    units = {spell_unit(name): unit for name, unit in _table().units.items()}
-    source, target = units.get(spell_unit(unit)), units.get(spell_unit(other))
+    by_spelling = {spell_unit(name): known for name, known in _table().units.items()}
+    source, target = by_spelling.get(spell_unit(unit)), by_spelling.get(spell_unit(other))
     if source is None or target is None:
         return Conversion(1.0) if spell_unit(unit) == spell_unit(other) else None
     density = 1.0

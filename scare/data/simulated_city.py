@@ -86,10 +86,10 @@ def deploy(
         depot_days, comparison_end = min(10.0, days / 6), min(31.0, days / 2)
         for k, name in enumerate(names):
             stays.append(stay("depot", name, 0, depot_days))
-            if k < max(2, boxes // 10):
-                stays.append(stay("station-a", name, depot_days, comparison_end if k else days))
-                if not k:
-                    continue
+            if not k:  # stays beside the station
+                stays.append(stay("station-a", name, depot_days, days))
+            elif k < max(2, boxes // 10):
+                stays.append(stay("station-a", name, depot_days, comparison_end))
                 stays.append(stay(f"street-{k + 1:02d}", name, comparison_end, days))
             else:
                 stays.append(stay(f"street-{k + 1:02d}", name, depot_days, days))
@@ -106,19 +106,19 @@ def deploy(
             day += days_per_box
     else:
         for k, name in enumerate(names):
-            share = rng.uniform(0.3, 0.7) * days
+            move_day = rng.uniform(0.3, 0.7) * days
             station = stations[k % len(stations)]
             if k % 10 == 0:  # begins beside a station
-                stays += [stay(station, name, 0, share), stay(f"street-{k + 1:02d}", name, share, days)]
+                stays += [stay(station, name, 0, move_day), stay(f"street-{k + 1:02d}", name, move_day, days)]
             elif k % 10 < 7:  # stands some days beside the box before it, somewhere in mid-term
-                first = rng.uniform(0, days - 7)
-                site = f"street-{k:02d}"
-                stays += [stay(f"street-{k + 1:02d}", name, 0, first), stay(site, name, first, first + 5)]
-                stays.append(stay(f"street-{k + 1:02d}", name, first + 5, days))
+                trip_day = rng.uniform(0, days - 7)
+                stays.append(stay(f"street-{k + 1:02d}", name, 0, trip_day))
+                stays.append(stay(f"street-{k:02d}", name, trip_day, trip_day + 5))
+                stays.append(stay(f"street-{k + 1:02d}", name, trip_day + 5, days))
             else:
                 stays.append(stay(f"street-{k + 1:02d}", name, 0, days))
-    lasting = [one for one in stays if one.last > one.first]
-    return Deployment(places, Sites(tuple(lasting)), tuple(stations), days)
+    stays = [one for one in stays if one.last > one.first]  # a short network leaves some without a day
+    return Deployment(places, Sites(tuple(stays)), tuple(stations), days)
 
 
 def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None = None) -> City:

@@ -289,12 +289,16 @@ def suggest_window(readings: Sequence[Readings], gap_seconds: float) -> str:
     `gap_seconds` is the duration of the window that is too long.
     """
     times = reference_times(readings)
-    window = shortest_part(readings) / 2
+    window_seconds = shortest_part(readings) / 2
     step = float(np.median([box.step_seconds for box in readings if len(box) > 1] or [np.inf]))
-    missing = 2 * gap_seconds / VALIDATION_SHARE - float(times[-1] - times[0])
-    unit, size = next((pair for pair in UNITS.items() if missing >= pair[1]), ("minute", 60.0))
-    more = plural(max(1, ceil(missing / size)), f"more {unit}")
-    return f"use --window {as_option(window)}, or {more}" if window >= FEWEST_READINGS * step else f"it takes {more}"
+    missing_seconds = 2 * gap_seconds / VALIDATION_SHARE - float(times[-1] - times[0])
+    unit, size = next((pair for pair in UNITS.items() if missing_seconds >= pair[1]), ("minute", 60.0))
+    more = plural(max(1, ceil(missing_seconds / size)), f"more {unit}")
+    return (
+        f"use --window {as_option(window_seconds)}, or {more}"
+        if window_seconds >= FEWEST_READINGS * step
+        else f"it takes {more}"
+    )
 
 
 def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_seconds: float) -> tuple[Readings, ...]:

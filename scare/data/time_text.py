@@ -152,7 +152,7 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     for pattern, standard in MORNING_MARKS:
         plain = plain.str.replace(pattern, standard)
     parts = plain.str.extract_groups(shape.pattern).struct.unnest()
-    by_day = "j" in parts.columns
+    by_day = "j" in parts.columns  # the day of the year, instead of month and day
     year, month, day = (pl.col(name) for name in ("yjj" if by_day else "ymd"))
     if shape.name == "year last" and order == "mdy":
         month, day = day, month
@@ -166,7 +166,7 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     hour = pl.col("H").cast(pl.Int64, strict=False).fill_null(0)
     half = pl.col("p").str.to_lowercase()
     hour = pl.when(half == "p").then(hour % 12 + 12).when(half == "a").then(hour % 12).otherwise(hour)
-    midnight = hour == 24
+    midnight = hour == 24  # the beginning of the next day
     iso = pl.format(
         "{}-{} {}:{}:{}.{}",
         full_year.cast(pl.String),

@@ -122,7 +122,7 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
         named = any(map(TIME_NAME.search, columns))
         states_zone = holds[first] == "zoned" or any(map(UTC_NAME.search, columns))
         late = any(map(LATE_NAME.search, columns))
-        few = distinct < min(3, rows)
+        few = distinct < min(3, rows)  # hardly ever changes
         return (few, level >= 3, not states_zone, not named, late, level, list(texts).index(first))
 
     for name, what in holds.items():

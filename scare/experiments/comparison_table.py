@@ -170,12 +170,12 @@ def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Metho
     >>> [(one.label, round(one.ratio, 2)) for one in join_tables(tables)]
     [('b', 1.41), ('a', 1.73)]
     """
-    several = any(len({row["window"] for row in rows}) > 1 for rows in tables.values())
+    has_several_windows = any(len({row["window"] for row in rows}) > 1 for rows in tables.values())
     methods: dict[str, dict[str, Mapping[str, Any]]] = {}
     for task, rows in tables.items():
         for row in rows:
             if row.get("rmse") is not None:
-                label = f"{row['method']}, window {row['window']}" if several else row["method"]
+                label = f"{row['method']}, window {row['window']}" if has_several_windows else row["method"]
                 methods.setdefault(label, {})[task] = row
     by_label = methods.items()
     lowest = {task: min((own[task]["rmse"] for _, own in by_label if task in own), default=0) for task in tables}

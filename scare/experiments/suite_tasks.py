@@ -227,6 +227,7 @@ def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | Non
     if len(borders) not in (2, 3):
         raise UsageError(f"{task.name}: give a split_column, test devices, or two or three borders")
     first, *ends, last = borders
+    # The middle one of three borders ends validation: references from there to the test are left out.
     for end in ends:
         readings = [_without_reference(box, end, last) for box in readings]
     split = split_by_time(readings, gap_seconds(task, readings), borders=(first, last))

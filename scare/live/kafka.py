@@ -115,12 +115,15 @@ class Partitions:
     def _pause_waiting(self) -> None:
         """Fetch nothing for partitions whose readings wait for this computer's clock: commits stay in order."""
         for number, (pipeline, _) in self._pipelines.items():
-            if pipeline.is_holding != (number in self._paused):
-                partition = [TopicPartition(self._kafka.topic, number)]
-                (self._consumer.pause if pipeline.is_holding else self._consumer.resume)(partition)
-                self._paused ^= {number}
+            partition = [TopicPartition(self._kafka.topic, number)]
+            if pipeline.is_holding and number not in self._paused:
+                self._consumer.pause(partition)
+                self._paused.add(number)
+            elif number in self._paused and not pipeline.is_holding:
+                self._consumer.resume(partition)
+                self._paused.remove(number)
             if pipeline.is_holding:
-                pipeline.process([])
+                pipeline.process([])  # look at the clock again
 
     def stop(self) -> None:
         """Let `run` return soon."""

@@ -434,7 +434,7 @@ class Pipeline:
 
     def process(self, deliveries: Sequence[Delivery]) -> None:
         """Journal, calibrate, publish and acknowledge deliveries; partial ones wait until their row is complete."""
-        complete = self._assembler.finish_due(time())
+        complete = self._assembler.finish_due(time())  # rows whose other numbers have not come in time
         for delivery in deliveries:
             if not delivery.partial:
                 continue
@@ -445,7 +445,7 @@ class Pipeline:
         complete += [delivery for delivery in deliveries if not delivery.partial]
         complete = self._check_clock(complete)
         new = self._filter_new(complete)
-        if new:
+        if new:  # journalled before anything else, so that a killed process loses none
             self._has_news = True
             if not self._journal(new):
                 return  # the process stops; nothing is acknowledged

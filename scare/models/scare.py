@@ -235,6 +235,7 @@ class Scare:
             return Operations(multiply_adds=min(direct, parts))
 
         if choice.mix is Mix.MULTI_HEAD:
+            # With few channels the readings themselves serve as keys and values (`SoftmaxAttention.fused`).
             fused = not self.front.patching and not self.front.overall and channels < KEY_WIDTH
             inner = (channels if fused else KEY_WIDTH) * choice.heads
             keys_and_values = Operations(tokens * channels * inner) if fused else project(inner) + project(inner)
@@ -260,7 +261,9 @@ class Scare:
             )
         attend = Operations(multiply_adds=pairs * width, additions=pairs, bit_operations=2 * pairs, divisions=tokens)
         if choice.mix is Mix.HASH:
+            # Queries and keys share a projection and a code; the last term is the projection of the output.
             return project(width) + project(width) + code + attend + Operations(tokens * width * width)
+        # Queries, keys and values are projected, queries and keys hashed.
         return project(width) + project(width) + project(width) + code + code + attend
 
 

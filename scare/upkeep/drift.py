@@ -337,9 +337,9 @@ def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: i
     recent = np.zeros(usual.shape, bool)
     recent[:, -recent_days:] = True
     overlap = (usual & recent).any(axis=1) | (counts[:, -1] < usual_days)
-    first = np.where((usual & ~overlap[:, None])[..., None], sums, 0.0).sum(axis=1)
-    last = np.where(recent[..., None], sums, 0.0).sum(axis=1)
-    return Periods(first, last, usual.sum(axis=1), recent.sum(axis=1))
+    usual_sums = np.where((usual & ~overlap[:, None])[..., None], sums, 0.0).sum(axis=1)
+    recent_sums = np.where(recent[..., None], sums, 0.0).sum(axis=1)
+    return Periods(usual_sums, recent_sums, usual.sum(axis=1), recent.sum(axis=1))
 
 
 def known_hours(sums: np.ndarray, meter: DriftMeter) -> np.ndarray:
