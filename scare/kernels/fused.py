@@ -341,7 +341,7 @@ def read_out(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     hidden = one_product(x, weights["inner"]) + weights["inner_bias"]
     active = POINTWISE[settings["activation"]].run(hidden, {}, {})
     straight, deep = weights["straight"].reshape(-1, 1), weights["outer"].reshape(-1, 1)
-    return x.reshape(len(x), -1) @ straight + active.reshape(len(x), -1) @ deep + weights["bias"]
+    return x.reshape(-1, len(straight)) @ straight + active.reshape(-1, len(deep)) @ deep + weights["bias"]
 
 
 def _read_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
