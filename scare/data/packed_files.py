@@ -1,15 +1,14 @@
-"""The content of a table file, whatever it is packed in: gzip, zip, an encoding, a spreadsheet, JSON.
+"""The content of a table file, whatever it is packed in: gzip, zip, an encoding.
 
-Called by `tables`, which takes ordinary text line by line (`Source.lines`), and anything else at once, as rows of cells
-(`read_sheets`, `read_records`).
+Called by `tables`, which takes ordinary text line by line (`Source.lines`). `spreadsheets` and `json_records` read
+the rest at once, as rows of cells.
 """
 
 import codecs
 import gzip
 import io
-import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,6 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 from zipfile import BadZipFile, ZipFile
 
-import polars as pl
-
-from scare.data.time_text import shape_of
 from scare.errors import DataError, UsageError
 from scare.limits import check_table, table_limit
 from scare.words import suggestion
@@ -60,8 +56,6 @@ PLAIN = {
     **{0: None, 0xA0: " ", 0x202F: " ", 0x2212: "-"},
     **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
 }
-NO_DAY = re.compile(r"^1899-12-3[01][ T](?=\d\d:\d\d)")  # of a spreadsheet's clock, which is a part of its day 0
-SERIES = 5  # records in a record, on average; fewer are the parts of a message
 WHOLE_LINE = re.compile(r'"((?:[^",;\t]|"")+[,;\t](?:[^"]|"")*)"')
 MESSAGE = re.compile(r"^[^{]*?(\{.*\})\s*$")  # of a broker's or a device's log: a JSON object after its topic
 
@@ -232,149 +226,3 @@ def _decoded(head: bytes, encoding: str) -> str | None:
         return codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
         return None
-
-
-def read_sheets(source: Source, sheet: str) -> dict[str, list[list[str]]]:
-    """Return the cells of a spreadsheet's sheets as text, by name; of one sheet if it is named."""
-    frames = load_sheets(source, sheet)
-    return {
-        name: [[NO_DAY.sub("", (cell or "").strip()) for cell in row] for row in frame.rows()]
-        for name, frame in frames.items()
-    }
-
-
-def load_sheets(source: Source, sheet: str) -> dict[str, pl.DataFrame]:
-    """Like `read_sheets`, as frames of text with null for an empty cell."""
-    import fastexcel
-
-    try:
-        with source.open() as handle:
-            content = handle.read()
-        _check_unpacked(source.path, content)
-        book = fastexcel.read_excel(content)
-        if sheet and sheet not in book.sheet_names:
-            raise UsageError(f"{source.path}: no sheet '{sheet}'{suggestion(sheet, book.sheet_names)}")
-        return {
-            name: book.load_sheet(name, header_row=None, dtypes="string").to_polars()
-            for name in ([sheet] if sheet else book.sheet_names)
-        }
-    except fastexcel.FastExcelError as error:
-        reason = " ".join(str(error).split())[:80]
-        raise DataError(f"{source.path}: the spreadsheet cannot be read ({reason}); save it as CSV") from error
-
-
-def _check_unpacked(path: Path, content: bytes) -> None:
-    """Check what a spreadsheet unpacks to before it is; `testzip` finds one that declares less than it holds."""
-    if content[:2] == b"PK":
-        with ZipFile(io.BytesIO(content)) as archive:
-            check_table(path, document=sum(entry.file_size for entry in archive.infolist()))
-            if bad := archive.testzip():
-                raise DataError(f"{path}: the spreadsheet is damaged in '{bad[:60]}'; save it again, or as CSV")
-
-
-def read_records(source: Source) -> tuple[str, list[list[str]], dict[str, str]]:
-    """Return the longest list of records in a JSON text: its name, header and rows, and what stands beside it.
-
-    Nested keys are joined. Beside it may stand units, as in `hourly_units.pm10`, and a time zone.
-    """
-    text = "\n".join(source.text())
-    try:
-        value = json.loads(text)
-    except ValueError:
-        try:
-            value = [message for line in text.splitlines() if line.strip() and (message := _message(line)) is not None]
-        except ValueError as error:
-            raise DataError(f"{source.path}: cannot be read as JSON: {error}") from error
-    lists = {name: [*records] for name, records in _record_lists(value, "")}
-    name = max(lists, key=lambda key: len(lists[key]), default="")
-    if len(lists.get(name, ())) < 3:
-        raise DataError(
-            f"{source.path}: the JSON holds one message, not a table; collect messages as one list, or export CSV"
-        )
-    records = [dict(flat(record, "")) for record in lists[name]]
-    header = list(dict.fromkeys(key for record in records for key in record))
-    beside = dict(flat(value, "")) if isinstance(value, dict) else {}
-    return name, [header, *([record.get(key, "") for key in header] for record in records)], beside
-
-
-def _message(line: str) -> dict[str, Any] | None:
-    """Return the JSON object in a line of a log, with the time that precedes it as `logged at`; None without one."""
-    match = MESSAGE.match(line)
-    if match is None:
-        return None
-    record = json.loads(match[1])
-    words = line[: match.start(1)].split()
-    texts = [*words[:1], " ".join(words[:2])]
-    time = next((text for text in texts if (shape := shape_of(text)) and shape.has_clock), "")
-    return {"logged at": time, **record} if time else record
-
-
-def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield all lists of records within a JSON value, with the keys that lead to them.
-
-    Lists within records, such as the readings of each station, are joined and keep the plain values of their record.
-    """
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        yield name, value
-        inner: dict[str, list[dict[str, Any]]] = {}  # the lists within the records, joined, by their keys
-        for record in value:
-            plain = {key: item for key, item in record.items() if not isinstance(item, dict | list)}
-            for key, records in _record_lists({key: item for key, item in record.items() if key not in plain}, name):
-                inner.setdefault(key, []).extend({**plain, **nested} for nested in records)
-        yield from ((key, records) for key, records in inner.items() if len(records) >= SERIES * len(value))
-    elif isinstance(value, dict):
-        if records := _columns(value) or _keyed(value):
-            yield name, records
-        for key, item in value.items():
-            yield from _record_lists(item, f"{name}.{key}".strip("."))
-
-
-def _keyed(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of an object whose keys are times, numbers or a database's keys, with these; [] for another.
-
-    >>> _keyed({f"155103372{i}": {"P1": 8.5 + i} for i in range(5)})[0]
-    {'time': '1551033720', 'P1': 8.5}
-    """
-    records = [*value.values()]
-    if len(records) < SERIES or not all(isinstance(one, dict) and one and [*one] == [*records[0]] for one in records):
-        return []
-    moments = all(re.fullmatch(r"1\d{9}(\d{3})?", key) or shape_of(key) for key in value)
-    key_name = "time" if moments and "time" not in records[0] else "key"
-    return [{key_name: key, **one} for key, one in value.items()]
-
-
-def _columns(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of a table written by columns, as rows without names, or as objects by row number.
-
-    Returns [] for an object that is no such table.
-
-    >>> _columns({"time": [1, 2, 3], "pm25": [4, 5, 6]})[0], _columns({"fields": ["a", "b"], "data": [[1, 2]]})
-    ({'time': 1, 'pm25': 4}, [{'a': 1, 'b': 2}])
-    """
-    lists = {key: item for key, item in value.items() if isinstance(item, list)}
-    rows = next((items for items in lists.values() if items and all(isinstance(row, list) for row in items)), [])
-    for names in lists.values():
-        if rows and all(isinstance(cell, str) for cell in names) and {*map(len, rows)} == {len(names)}:
-            return [dict(zip(names, row, strict=True)) for row in rows]
-    # Columns that are objects with the same row numbers as keys.
-    objects = [item for item in value.values() if isinstance(item, dict)]
-    if len(objects) > 1 and len(objects) == len(value) and all([*item] == [*objects[0]] for item in objects):
-        lists = {key: [*item.values()] for key, item in value.items()} if all(map(str.isdigit, objects[0])) else {}
-    plain = {key: cells for key, cells in lists.items() if not any(isinstance(cell, dict | list) for cell in cells)}
-    lengths = {len(cells) for cells in plain.values()}
-    if len(plain) < 2 or len(lengths) != 1:
-        return []
-    return [dict(zip(plain, cells, strict=True)) for cells in zip(*plain.values(), strict=True)]
-
-
-def flat(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the plain values within a JSON record as text, by name; of lists, only those of objects with a "value"."""
-    if isinstance(value, dict):
-        for key, one in value.items():
-            yield from flat(one, f"{name}.{key}".strip("."))
-    elif isinstance(value, list) and all(isinstance(one, dict) and "value" in one for one in value):
-        for one in value:
-            label = next((str(one[key]) for key in ("name", "value_type", "parameter", "type") if key in one), "")
-            yield from flat(one["value"], f"{name}.{label}") if label else ()
-    elif not isinstance(value, list):
-        yield name, "" if value is None else str(value)

@@ -15,7 +15,8 @@ from threading import Lock, Timer
 
 import polars as pl
 
-from scare.data.packed_files import find_source, load_sheets
+from scare.data.packed_files import find_source
+from scare.data.spreadsheets import load_sheets
 from scare.errors import DataError
 from scare.limits import check_table, table_bytes, table_limit
 

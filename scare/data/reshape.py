@@ -14,7 +14,7 @@ from itertools import pairwise
 import polars as pl
 
 from scare.data.cells import is_unit, kind
-from scare.data.packed_files import flat
+from scare.data.json_records import flat
 from scare.data.quantities import Conversion, conversion, find_quantity, find_unit
 from scare.data.time_text import is_clock, parse, shape_of
 from scare.words import listed, plural

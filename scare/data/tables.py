@@ -27,11 +27,13 @@ import polars as pl
 import polars.selectors as cs
 
 from scare.data.cells import MISSING, NO_VALUE, NUMBER, cell_unit, is_unit, kind, to_numbers
+from scare.data.json_records import read_records
 from scare.data.known_formats import TableFormat, recognise, recognise_row
 from scare.data.packed_files import NAMES as ENCODINGS
-from scare.data.packed_files import Source, find_source, read_records, read_sheets
+from scare.data.packed_files import Source, find_source
 from scare.data.parquet_check import check_readable
 from scare.data.reshape import NAME_COLUMN, UNIT_COLUMN, VALUE_COLUMN, VALUE_WORD, has_blocks, reshape
+from scare.data.spreadsheets import read_sheets
 from scare.data.table_layout import (
     NO_NAME,
     SPACES,
