@@ -201,9 +201,9 @@ def _make_tasks(
         return Task(str(archive.out.absolute()), labels, own, tuple(part), stays)
 
     part: list[Series] = []
-    most = min(TASK_BYTES, sum(series.size for series in todo) // (TASKS_PER_WORKER * workers))
+    most_bytes = min(TASK_BYTES, sum(series.size for series in todo) // (TASKS_PER_WORKER * workers))
     for series in sorted(todo, key=lambda series: (-series.size, series.key)):
-        if part and (len(part) == TASK_SERIES or sum(other.size for other in part) + series.size > most):
+        if part and (len(part) == TASK_SERIES or sum(other.size for other in part) + series.size > most_bytes):
             yield make_task(part)
             part = []
         part.append(series)
@@ -369,7 +369,7 @@ class SeriesWorker:
         if not counts:
             return {"left_out": left_out}
         sentences = {device: spans[device].changes(self._step(device)) for device in counts}
-        changes = {device: "; ".join(some) for device, some in sentences.items() if some}
+        changes = {device: "; ".join(texts) for device, texts in sentences.items() if texts}
         written = {"output_bytes": output.stat().st_size, "output_sha256": content_hash(output)}
         return {"counts": counts, "left_out": left_out, "changes": changes, "output": member.file.output, **written}
 

@@ -93,7 +93,7 @@ class DLinearNetwork(Network):
 
 @cache
 def moving_average(window: int, kernel: int) -> np.ndarray:
-    """Centred moving average as a matrix [window, window]; the first and last reading are repeated beyond the ends.
+    """Return the centred moving average as a matrix [window, window]; beyond its ends the end readings repeat.
 
     >>> moving_average(4, 3) * 3
     array([[2., 1., 0., 0.],

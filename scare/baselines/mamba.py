@@ -141,7 +141,7 @@ class RootMeanSquareNorm(eqx.Module):
         return RootMeanSquareNorm(jnp.ones(width))
 
     def __call__(self, x: Array) -> Array:
-        """Norm each vector of x [..., width]: same shape."""
+        """Divide each vector of x [..., width] by its root mean square, times the gain: same shape."""
         return x / root_mean_square(x) * self.gain
 
     def steps(self, source: str, output: str) -> list[Step]:

@@ -395,7 +395,7 @@ class PatchTSTNetwork(Network):
 
 
 def standardize(x: Array) -> tuple[Array, Array]:
-    """Reversible instance normalisation (Kim et al. 2022) without its affine part.
+    """Apply reversible instance normalisation (Kim et al. 2022) without its affine part.
 
     Returns windows [batch, rows, channels] with mean 0 and deviation 1 in each channel, and their moments [batch, 2,
     channels], mean and deviation.
@@ -422,7 +422,7 @@ def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
 
 
 def drop(x: Array, rate: float, key: Array) -> Array:
-    """Dropout: set a share `rate` of the numbers to zero and enlarge the others, so that their mean stays."""
+    """Apply dropout: set a share `rate` of the numbers to zero and enlarge the others, so that their mean stays."""
     if rate == 0:
         return x
     is_kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)  # half the bits of a float

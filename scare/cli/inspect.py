@@ -118,7 +118,9 @@ def info(
                 "step_seconds": inputs.step_seconds,
                 "processing_level": asdict(processing_level(model)),
                 "product": product_version(calibrator),
-                "verdict": found.as_dict() if (found := verdict_of(model.facts, inputs.step_seconds, unit)) else None,
+                "verdict": verdict.as_dict()
+                if (verdict := verdict_of(model.facts, inputs.step_seconds, unit))
+                else None,
                 "equations": {device: str(equation) for device, equation in equations(model).items()},
                 "gap_policy": inputs.policy.name,
                 "scaling": inputs.scaling.method,

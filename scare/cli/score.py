@@ -227,7 +227,7 @@ def _show(card: Card) -> None:
 def _show_targets(card: Card, sets: Sequence[TargetSet]) -> None:
     """Print the class of each device by each set of targets that was asked for, and what is behind it."""
     for target_set in sets:
-        assessment = next((found for found in card.assessments if found.name == target_set.name), None)
+        assessment = next((each for each in card.assessments if each.name == target_set.name), None)
         if assessment is None:
             note(why_no_target(Channel(card.target["name"], card.target["unit"]), [target_set]))
             continue

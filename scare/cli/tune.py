@@ -109,10 +109,10 @@ def _without_test(readings: list[Readings], until: str) -> list[Readings]:
         rows, test = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
         end = min(float(box.times[0]) for box in test)
     note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are reserved for the test and not used.")
-    kept = [box for box in rows if len(box)]
-    if not kept:
+    before_test = [box for box in rows if len(box)]
+    if not before_test:
         raise UsageError(f"tune.until: there is no row before {until}")
-    return kept
+    return before_test
 
 
 def _best(search: Any, trials: Sequence[Any]) -> str:

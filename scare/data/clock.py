@@ -276,7 +276,7 @@ class _Pair:
     lags: int
 
     def correlate(self) -> CrossCorrelation:
-        """Correlate at every shift; a DataError if the two never vary together."""
+        """Correlate sensor and reference at every shift."""
         values = _lagged_correlations(self.sensor, self.truth, self.lags)
         return CrossCorrelation(self.step * np.arange(-self.lags, self.lags + 1), values)
 
@@ -435,7 +435,7 @@ def _moments(values: np.ndarray) -> np.ndarray:
 
 
 def _standardise(values: np.ndarray) -> np.ndarray:
-    """Centre by the median, which leaves exactly zero if the value never changes, and divide by the deviation."""
+    """Subtract the median, which leaves exactly zero if the value never changes, and divide by the deviation."""
     known = np.isfinite(values)
     if not known.any():
         return values

@@ -74,6 +74,7 @@ def read_frame(
 
 
 def _device_rows(rows: pl.DataFrame, channels: tuple[Channel, ...], reference: Channel | None) -> DeviceRows:
+    """Make the readings of one device, in order of time; raises a DataError if a time is there twice."""
     device = str(rows[DEVICE][0])
     ordered = rows.sort(TIME, maintain_order=True)
     repeated = ordered.filter(~pl.col(TIME).is_first_distinct())

@@ -215,9 +215,12 @@ def _find_encoding(head: bytes, stated: str, path: Path) -> str:
         raise DataError(f"{path}: the file is not a text table, a spreadsheet or Parquet; export it as CSV")
     if _decoded(head, "utf-8") is not None:
         return "utf-8"
-    words = {name: sum(word in (_decoded(head, name) or "") for word in some) for name, some in HEADER_WORDS.items()}
-    best = max(words, key=lambda name: words[name])
-    return best if words[best] else "cp1252"
+    counts = {
+        name: sum(word in (_decoded(head, name) or "") for word in header_words)
+        for name, header_words in HEADER_WORDS.items()
+    }
+    best = max(counts, key=lambda name: counts[name])
+    return best if counts[best] else "cp1252"
 
 
 def _decoded(head: bytes, encoding: str) -> str | None:

@@ -120,7 +120,7 @@ def quantities() -> Mapping[str, Quantity]:
 
 
 def quantity(name: str) -> Quantity:
-    """Look up a quantity by its name in the table; a UsageError for an unknown name suggests the nearest."""
+    """Look up a quantity by its name in the table; a UsageError for another name suggests the nearest."""
     if name not in quantities():
         raise UsageError(f"no quantity is called '{name}'{suggestion(name, quantities())}")
     return quantities()[name]
@@ -168,10 +168,10 @@ def guess_unit(name: str) -> str:
     >>> guess_unit("Ref.PM2.5"), guess_unit("Temperature_int"), guess_unit("NO2_B43F_P1"), guess_unit("NO2 [ppb]")
     ('ug/m3', 'degC', '', 'ppb')
     """
-    meant = (
+    units_of_name = (
         quantity.unit for quantity in quantities().values() if quantity.unit and _matches_any(quantity.names, name)
     )
-    return find_unit(name) or next(meant, "")
+    return find_unit(name) or next(units_of_name, "")
 
 
 def find_unit(text: str) -> str:

@@ -24,7 +24,7 @@ SHOWN = 5  # names in a message
 
 
 def inspect_reference(data: DataSection) -> Inspection:
-    """Inspect the reference file; a DataError if it holds several stations or lacks the stated column."""
+    """Inspect the reference file; raises a DataError if it holds several stations or lacks the stated column."""
     file = Path(data.reference_file)
     stated = data.reference_table or ReferenceTable()
     inspected = inspect_table(file, replace(stated, dates=stated.dates or data.dates), stated.time)
@@ -86,7 +86,7 @@ def _choose_reference(
     of_quantity = [one for one in columns if wanted and one.quantity == wanted]
     unknown = [one for one in columns if not one.quantity]
     shared = [one for one in columns if one.quantity and any(channel.measures(one.quantity) for channel in channels)]
-    shared_pollutants, pollutants = ([one for one in some if one.family != "weather"] for some in (shared, columns))
+    shared_pollutants, pollutants = ([one for one in group if one.family != "weather"] for group in (shared, columns))
     of_wanted = of_quantity or unknown if wanted else []
     candidates = of_wanted or shared_pollutants or pollutants or shared or list(columns)
     if len(candidates) == 1:
@@ -188,7 +188,7 @@ def join_reference(
 
 
 def correct_clock(readings: Readings, clock: ClockCheck) -> Readings:
-    """Shift the readings by the offset that was found; a DataError if no single one holds for the whole period."""
+    """Shift the readings by the offset of the clock; raises a DataError if it is not the same for the whole period."""
     if clock.change:
         raise DataError(
             f"{readings.device}: the clock was set about {clock.change.time:%Y-%m-%d}, so one shift cannot correct it;"

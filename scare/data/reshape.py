@@ -76,7 +76,10 @@ class Reshaped:
 def reshape(
     frame: pl.DataFrame, remarks: Sequence[str] = (), codes: Mapping[str, str] | None = None
 ) -> Reshaped | None:
-    """Reshape a table of text to one row per time; None if it already is. `codes` are names of quantities and units."""
+    """Reshape a table of text to one row per time; None if it has that shape already.
+
+    `codes` maps the file's codes of quantities and units to their names.
+    """
     done: Reshaped | None = None
     frame = _without_headers(frame)
     for step in (
@@ -101,7 +104,7 @@ def reshape(
 
 
 def _without_headers(frame: pl.DataFrame) -> pl.DataFrame:
-    """Leave out comments and headers that come again unchanged, as before each series of an InfluxDB file."""
+    """Leave out comments and rows that repeat the header, as before each series of an InfluxDB file."""
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
     if len(texts) < 2:
         return frame
@@ -148,7 +151,7 @@ def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
 def _open_messages(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Add the values of a column whose cells are JSON messages as columns; a damaged message has none."""
     cells = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
-    name = next((one for one, some in cells.items() if some and all(map(_values, some))), "")
+    name = next((one for one, sample in cells.items() if sample and all(map(_values, sample))), "")
     if not name:
         return None
     messages = [_values(cell) for cell in frame[name]]
@@ -203,7 +206,7 @@ def _name_parts(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
         for i in range(len(numbers) - len(parts) + 1):
             if parts[0] == "date" and not all(map(shape_of, frame[names[i]].drop_nulls().unique())):
                 continue
-            within = [column.is_between(*some) for column, some in zip(numbers[i:], limits, strict=False)]
+            within = [column.is_between(*allowed) for column, allowed in zip(numbers[i:], limits, strict=False)]
             all_within = all(not part.null_count() and part.all() for part in within)
             are_clocks = parts[-1] != "hhmm" or _are_hours_and_minutes(numbers[i + len(parts) - 1])
             distinct = pl.DataFrame(numbers[i : i + len(parts)]).n_unique()
@@ -228,7 +231,7 @@ def _are_numbers(column: pl.Series) -> bool:
 def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Read cells such as +0213,1 of NOAA's hourly files: tenths, then a quality code; 3 and 7 are errors."""
     cells = {name: frame[name].drop_nulls().head(50) for name in frame.columns if name != LINE}
-    tenths = [name for name, some in cells.items() if len(some) and some.str.contains(TENTHS).all()]
+    tenths = [name for name, sample in cells.items() if len(sample) and sample.str.contains(TENTHS).all()]
     if not any(cells[name].str.contains(SIGNED).all() for name in tenths):
         return None
     numbers = pl.col(tenths).str.extract(TENTHS, 1).cast(pl.Float64)
@@ -241,7 +244,7 @@ def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
 def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Give clocks without a date that of the row above, as where a date stands only in the first row of its day."""
     columns = [frame[name] for name in frame.columns if name != LINE]
-    clocks = [one for one in columns if len(some := one.drop_nulls().head(20)) and all(map(is_clock, some))]
+    clocks = [one for one in columns if len(sample := one.drop_nulls().head(20)) and all(map(is_clock, sample))]
     dates = [
         one for one in columns if one.null_count() and _are_times(one) and one.name not in {c.name for c in clocks}
     ]
@@ -335,10 +338,14 @@ def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     if {*hours.values()} not in ({*range(24)}, {*range(1, 25)}) or len(hours) != 24:
         return None
     last = frame.columns.index([*hours][-1])
-    kept = [name for name in frame.columns if name not in hours and name not in flags.values()]
-    kept = [name for name in kept if frame.columns.index(name) < last or not _are_numbers(frame[name])]
+    label_columns = [name for name in frame.columns if name not in hours and name not in flags.values()]
+    label_columns = [
+        name for name in label_columns if frame.columns.index(name) < last or not _are_numbers(frame[name])
+    ]
     # A spreadsheet gives a date the clock 00:00:00.
-    others = [pl.col(name).str.replace(r"[T ]00:00(:00)?$", "") if name != LINE else pl.col(LINE) for name in kept]
+    others = [
+        pl.col(name).str.replace(r"[T ]00:00(:00)?$", "") if name != LINE else pl.col(LINE) for name in label_columns
+    ]
     parts = []
     for name, hour in hours.items():
         value = pl.col(name)
@@ -463,7 +470,7 @@ def _distinguishing(frame: pl.DataFrame, name: str, times: Sequence[str], labels
     """
     most_names = {one: frame.group_by(one).agg(pl.col(name).n_unique())[name].max() for one in labels}  # of one label
     rest = [one for one in labels if most_names[one] != 1 or not SENSOR_LABEL.search(one)]
-    rows, of_rest = (frame.select(*times, name, *some).n_unique() for some in (labels, rest))
+    rows, of_rest = (frame.select(*times, name, *label_names).n_unique() for label_names in (labels, rest))
     return rest if rest and of_rest == rows else [*labels]
 
 

@@ -238,19 +238,21 @@ def _find_members(path: Path, city: City) -> dict[str, str]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     sensors = {f"{city}_{sensor}.csv": sensor for sensor in SENSORS[city]}
-    found: dict[str, str] = {}
+    file_of_sensor: dict[str, str] = {}
     for member in members:
         sensor = sensors.get(PurePath(member).name)
-        if sensor in found:
-            raise DataError(f"{path} has both {found[sensor]} and {member}; name the folder that holds only one")
+        if sensor in file_of_sensor:
+            raise DataError(
+                f"{path} has both {file_of_sensor[sensor]} and {member}; name the folder that holds only one"
+            )
         if sensor:
-            found[sensor] = member
-    if not found:
+            file_of_sensor[sensor] = member
+    if not file_of_sensor:
         raise DataError(
             f"{path} has no file of a {city} sensor, such as {city}_{SENSORS[city][0]}.csv;"
             " name the record's zip or the folder of its files"
         )
-    return {sensor: found[sensor] for sensor in SENSORS[city] if sensor in found}
+    return {sensor: file_of_sensor[sensor] for sensor in SENSORS[city] if sensor in file_of_sensor}
 
 
 def _read_member(path: Path, member: str) -> bytes:

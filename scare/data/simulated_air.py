@@ -139,19 +139,19 @@ def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
 
 
 def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
-    """Follow values with a first-order lag, settled at the first row."""
-    kept = clock.kept(lag_seconds)
-    inputs = (1 - kept) * values
+    """Return what a first-order lag makes of values [rows]; it has settled at the first row."""
+    share_kept = clock.kept(lag_seconds)
+    inputs = (1 - share_kept) * values
     inputs[0] = values[0]
-    return decaying_sum(inputs, kept)
+    return decaying_sum(inputs, share_kept)
 
 
 def ornstein_uhlenbeck(rng: Generator, clock: Clock, memory_seconds: float, spread: float) -> np.ndarray:
     """Draw a stationary Ornstein–Uhlenbeck process around zero with this memory and standard deviation."""
-    kept = clock.kept(memory_seconds)
-    inputs = spread * np.sqrt(1 - kept**2) * rng.standard_normal(clock.rows)
+    share_kept = clock.kept(memory_seconds)
+    inputs = spread * np.sqrt(1 - share_kept**2) * rng.standard_normal(clock.rows)
     inputs[0] = spread * rng.standard_normal()
-    return decaying_sum(inputs, kept)
+    return decaying_sum(inputs, share_kept)
 
 
 def log_random_walk(rng: Generator, clock: Clock, spread_per_root_day: float) -> np.ndarray:
@@ -259,10 +259,10 @@ class WeatheredAir(Air):
 
     def followed(self, air: np.ndarray, lag_seconds: float, dead: np.ndarray) -> np.ndarray:
         """Follow the air with this lag [rows]; the `dead` share [rows] of the cell responds weakly and late."""
-        seen = lagged(air, self.clock, lag_seconds)
+        response = lagged(air, self.clock, lag_seconds)
         if not dead.any():
-            return seen
-        return (1 - dead) * seen + dead * DYING_RESPONSE * lagged(air, self.clock, DYING_SECONDS)
+            return response
+        return (1 - dead) * response + dead * DYING_RESPONSE * lagged(air, self.clock, DYING_SECONDS)
 
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
         """Draw the readings of one new box: its sensing cells first, then temperature and humidity."""

@@ -132,16 +132,16 @@ def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None 
         there = (hours >= stay.first) & (hours < stay.last)
         air.setdefault(stay.device, np.full(clock.rows, np.nan))[there] = truth[stay.site][there]
     readings, gains, offsets = {}, {}, {}
-    for k, (name, seen) in enumerate(air.items()):
+    for k, (name, truth_there) in enumerate(air.items()):
         rng = np.random.default_rng([seed, 2, k])
         if name in deployment.references:
-            readings[name] = np.round(np.maximum(seen + rng.normal(0, 0.3, clock.rows), 0), 2)
+            readings[name] = np.round(np.maximum(truth_there + rng.normal(0, 0.3, clock.rows), 0), 2)
             continue
         steps = np.sqrt(HOUR / (365.25 * DAY)) * rng.standard_normal((2, clock.rows))
         gains[name] = GAIN * rng.lognormal(0, GAIN_SPREAD) * np.exp(np.cumsum(GAIN_AGEING * steps[0]))
         offsets[name] = rng.normal(0, OFFSET_SPREAD_UGM3) + np.cumsum(OFFSET_AGEING_UGM3 * steps[1])
-        noise = (NOISE_UGM3 + RELATIVE_NOISE * seen) * ornstein_uhlenbeck(rng, clock, NOISE_SECONDS, 1.0)
-        readings[name] = np.round(gains[name] * (seen + noise) + offsets[name], 2)
+        noise = (NOISE_UGM3 + RELATIVE_NOISE * truth_there) * ornstein_uhlenbeck(rng, clock, NOISE_SECONDS, 1.0)
+        readings[name] = np.round(gains[name] * (truth_there + noise) + offsets[name], 2)
     return City(deployment, start, truth, readings, air, gains, offsets)
 
 

@@ -119,6 +119,7 @@ def read_places(path: Path | str) -> Mapping[str, Place]:
 
 
 def _read_rows(path: Path | str, needed: Sequence[str], header: Sequence[str]) -> list[dict[str, str | None]]:
+    """Read the rows of a CSV table that has the columns `needed`; error messages show the whole `header`."""
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as handle:
             table = csv.DictReader(handle)

@@ -284,7 +284,7 @@ def shortest_part(readings: Sequence[Readings]) -> float:
 
 
 def suggest_window(readings: Sequence[Readings], gap_seconds: float) -> str:
-    """Suggest a window that leaves half of validation to be scored, or how much more data this one takes.
+    """Suggest a window that leaves half of validation to be scored, or say how much more data the present one takes.
 
     `gap_seconds` is the duration of the window that is too long.
     """
@@ -318,15 +318,15 @@ def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_se
 
 def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
     """Return the devices that have a complete row, and a message about each that has none."""
-    kept, left_out = drop_dead_devices({"": readings})
-    return kept[""], left_out
+    alive, left_out = drop_dead_devices({"": readings})
+    return alive[""], left_out
 
 
 def _finish(split: Split, gap_seconds: float) -> Split:
     """Drop devices that are dead in a part, add notes, and check that every part has a reference and nothing leaks."""
     parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
-    kept, left_out = drop_dead_devices(parts)
-    train, validation, test = kept.values()
+    alive, left_out = drop_dead_devices(parts)
+    train, validation, test = alive.values()
     split = Split(train, validation, test, split.description, left_out=split.left_out + left_out)
     for part, readings in split.parts.items():
         if not any(np.isfinite(box.targets).any() for box in readings):

@@ -305,8 +305,8 @@ def _units(names: Sequence[str], between: Sequence[Sequence[str]], above: Sequen
     units = {name: unit for name in names if (unit := unit_of_name(name))}
     mostly = [row for row in above if sum(map(is_unit, row)) >= max(2, sum(map(bool, row)) / 4)]
     for row in (*between, *mostly):
-        found = {name: cell for name, cell in zip(names, row, strict=False) if is_unit(cell)}
-        units = found | units  # what was found first counts
+        in_row = {name: cell for name, cell in zip(names, row, strict=False) if is_unit(cell)}
+        units = in_row | units  # what was found first counts
     return units
 
 

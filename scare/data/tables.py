@@ -383,16 +383,16 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
 
 def _tidy_names(layout: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the distinct names for the columns, and notes about the header."""
-    notes, seen, names = [], Counter[str](), []
+    notes, counts, names = [], Counter[str](), []
     if layout.header is None:
         notes.append(f"There is no header; the columns are called column_1 to column_{len(layout.names)}.")
     elif layout.header:
         notes.append(f"Line {layout.header + 1} is the header; the lines before it are skipped.")
     for number, name in enumerate(layout.names, 1):
         name = name.strip() or f"column_{number}"
-        seen[name] += 1
-        names.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    doubled = [name for name, count in seen.items() if count > 1]
+        counts[name] += 1
+        names.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
+    doubled = [name for name, count in counts.items() if count > 1]
     if len(doubled) > EXAMPLES:
         notes.append(
             f"{len(doubled)} names stand twice, such as '{doubled[0]}'; the second is read as '{doubled[0]}_2'."
@@ -607,10 +607,10 @@ class Tally:
         self._numbers[name] += len(numbers) - numbers.null_count()
         if texts.dtype != pl.String or numbers.null_count() == texts.null_count():
             return
-        odd = pl.DataFrame({"text": texts, "line": lines}).filter(numbers.is_null() & texts.is_not_null())
-        self._cells[name] += odd.height
+        unread = pl.DataFrame({"text": texts, "line": lines}).filter(numbers.is_null() & texts.is_not_null())
+        self._cells[name] += unread.height
         examples = self._examples.setdefault(name, [])
-        first = odd.unique("text", keep="first", maintain_order=True).head(EXAMPLES - len(examples))
+        first = unread.unique("text", keep="first", maintain_order=True).head(EXAMPLES - len(examples))
         examples += [f"'{text[:LONGEST_EXAMPLE]}' in line {line}" for text, line in first.rows()]
 
     def report(self) -> None:

@@ -117,7 +117,7 @@ def _zones() -> frozenset[str]:
 
 
 def check_zone(zone: str) -> str:
-    """Return a time zone as a person states it: IANA name, offset or UTC; a UsageError for any other."""
+    """Return a time zone as a person states it: IANA name, offset or UTC; raises a UsageError for any other."""
     if zone.upper() in ("UTC", "GMT", "Z"):
         return "UTC"
     if re.fullmatch(r"(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?", zone, re.IGNORECASE):

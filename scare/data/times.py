@@ -80,7 +80,7 @@ class TimeFormat:
 
 
 def find_time_columns(table: TableFile) -> tuple[str, ...]:
-    """Find the columns that together hold the time of a row; a DataError if none do.
+    """Find the columns that together hold the time of a row; raises a DataError if none do.
 
     A time that states UTC goes before a local one, a whole time before a date and a clock.
     """
@@ -92,10 +92,10 @@ def find_time_columns(table: TableFile) -> tuple[str, ...]:
     if head is None:
         raise DataError(f"{table.path}: the file has a header but no rows")
     texts = {name: head[name].cast(pl.String).drop_nulls().to_list() for name in table.columns}
-    found = [candidate for candidate in _candidates(texts) if candidate]
-    if not found:
+    candidates = [candidate for candidate in _candidates(texts) if candidate]
+    if not candidates:
         raise _no_times(table)
-    return min(found, key=lambda candidate: candidate[0])[1]
+    return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
 def _no_times(table: TableFile) -> DataError:
@@ -104,7 +104,7 @@ def _no_times(table: TableFile) -> DataError:
     what = f"'{part}' alone is no date; add the year, month and day as columns" if part else "Name them with --time"
     head = next(table.batches(table.columns, HEAD_ROWS), pl.DataFrame())
     cells = {one.name: one.drop_nulls().head(1).to_list() for one in head.select(pl.col(pl.String))}
-    clocks = (name for name, some in cells.items() if some and is_clock(some[0].partition(" -> ")[0]))
+    clocks = (name for name, sample in cells.items() if sample and is_clock(sample[0].partition(" -> ")[0]))
     if not part and (clock := next(clocks, "")):
         what = f"'{clock}' has times of day without a date; join it with a column of dates: --time DATE,{clock}"
     return DataError(f"{table.path}: no column holds times; there are {', '.join(table.columns[:20])}. {what}")
@@ -226,7 +226,7 @@ def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
 
 
 def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
-    """Find the format of the first time in these columns; a DataError if it is not a time."""
+    """Find the format of the first time in these columns; raises a DataError if it is not a time."""
     table.require(columns)
     zone, zone_note = find_zone(table, columns)
     written = (batch.select(LINE, _joined_text(columns)).drop_nulls() for batch in table.batches(columns, HEAD_ROWS))
@@ -365,9 +365,9 @@ def _total_change(days: Sequence[int]) -> int:
 
 def _both_readings(text: str) -> str:
     """Explain why a date is ambiguous, with both ways to read it."""
-    found = SHORT_DATE.match(text)
-    assert found is not None
-    first, second = int(found[1]), int(found[2])
+    match = SHORT_DATE.match(text)
+    assert match is not None
+    first, second = int(match[1]), int(match[2])
     return (
         f"'{text}' may be {first} {month_name[second]} or {second} {month_name[first]}, and no row of the column"
         " proves which; use --dates day-first or --dates month-first (data.dates in a --config file)"
@@ -430,7 +430,7 @@ def _from_epoch(times: pl.Series) -> pl.Series:
 
 def _are_days(numbers: pl.Series) -> bool:
     """Whether all numbers are days of this time, as spreadsheets or Matlab count them."""
-    return any(numbers.is_between(*some).all() for some in (EXCEL_DAYS, MATLAB_DAYS))
+    return any(numbers.is_between(*span).all() for span in (EXCEL_DAYS, MATLAB_DAYS))
 
 
 def _from_serial(zone: str, times: pl.Series) -> pl.Series:
@@ -462,8 +462,8 @@ def _from_text(plain: str, shape: TimeShape, order: Order, zone: str, times: pl.
         rest = parsed.is_null() & texts.is_not_null()
         if not rest.any():
             return parsed
-        odd = _from_shape(shape, order, zone, texts.filter(rest))
-        return parsed.scatter(rest.arg_true(), odd)
+        by_shape = _from_shape(shape, order, zone, texts.filter(rest))
+        return parsed.scatter(rest.arg_true(), by_shape)
     return _from_shape(shape, order, zone, texts)
 
 

@@ -57,7 +57,7 @@ Notify = Callable[[str], object]
 def prepare_tasks(
     suite: Suite, tasks: Sequence[SuiteTask], files: Path, out: Path, methods: Sequence[str], notify: Notify
 ) -> list[Study]:
-    """Read, check and split the readings of each task for its study; tasks without files are left out, by name."""
+    """Read, check and split the readings of each task for its study; tasks without files are left out."""
     studies = []
     for task in tasks:
         suite.check_files(task, files)

@@ -127,7 +127,7 @@ class SuiteTask:
         return ColumnMapping(self.time, channels, Channel(self.reference), self.device_column, sort=True)
 
     def find(self, folder: Path | None) -> list[Path]:
-        """Its files under a folder, sorted."""
+        """Return its files under a folder, sorted; none without a folder."""
         return sorted(folder.glob(self.files)) if folder and self.files else []
 
 

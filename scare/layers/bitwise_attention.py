@@ -170,7 +170,10 @@ def unit(x: Array) -> Array:
 
 
 def sign(a: Array) -> Array:
-    """Sign ±1 with sign(0) = +1 and a straight-through gradient: that of the identity where |a| ≤ 1, else zero."""
+    """Return the sign ±1, with sign(0) = +1 and a straight-through gradient.
+
+    The gradient is that of the identity where |a| ≤ 1, else zero.
+    """
     passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
     hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
     # The bracket is zero, but has the gradient of `passing`.

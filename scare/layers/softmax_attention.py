@@ -131,13 +131,13 @@ def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
 
 
 def _forward(slopes: Array, rows: Array) -> tuple[Array, tuple[Array, Array]]:
-    """Forward pass of `mean_rows`: its result, and what `_backward` needs."""
+    """Run the forward pass of `mean_rows`; returns its result and what `_backward` needs."""
     means, covariances = _moments(slopes, rows)
     return means, (covariances, rows)
 
 
 def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    """Backward pass of `mean_rows`: gradients of slopes and rows; that of rows is zero, because readings need none."""
+    """Return the gradients of slopes and rows; that of rows is zero, because readings need none."""
     covariances, rows = residuals
     return jnp.einsum("bsc,bscd->bsd", gradient, covariances), jnp.zeros_like(rows)
 

@@ -273,8 +273,8 @@ class KafkaSink:
         return True
 
     def keep(self, number: int) -> None:
-        """No-op: the brokers are durable."""
+        """Do nothing: the brokers keep the results themselves."""
 
     def _confirm(self, error: KafkaError | None, message: Message) -> None:
-        """Called by the producer for each result: keep the first error for `publish`."""
+        """Keep the first error for `publish`; the producer calls this for each result."""
         self._failure = self._failure or error

@@ -105,7 +105,7 @@ class Connection:
     def _connected(
         self, client: Client, _: Any, flags: ConnectFlags, reason: ReasonCode, properties: Properties | None
     ) -> None:
-        """Called by paho when the broker has answered: `open` waits for this."""
+        """Note whether the broker accepts the connection, for which `open` waits; called by paho."""
         if reason.is_failure:
             self._failure = str(reason)
             LOG.warning("the broker at %s refuses the connection: %s", self.broker.host, reason)
@@ -298,7 +298,7 @@ class MqttSink:
         return all(map(self._wait_until_confirmed, sent))
 
     def keep(self, number: int) -> None:
-        """No-op: the broker is durable."""
+        """Do nothing: the broker keeps the results itself."""
 
     def publish_retained(self, topic: str, payload: str) -> None:
         """Publish what is no result on a topic below ours, retained by the broker; its confirmation is not awaited."""
@@ -322,7 +322,7 @@ class MqttSink:
         return True
 
     def _announce(self) -> None:
-        """After every connection: publish `online` (once readings are accepted) and listen for Home Assistant."""
+        """Publish `online`, once readings are accepted, and listen for Home Assistant; called after each connection."""
         if self._is_online:
             self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
         if self._discovery is not None:

@@ -80,7 +80,7 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def added_to(self, linear: Self, start: Self, share: float) -> Self:
-        """Blend: `linear` plus `share` times the difference between this network and its linear `start`."""
+        """Return `linear` plus `share` times the difference between this network and its linear `start`."""
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:

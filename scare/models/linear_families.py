@@ -253,10 +253,10 @@ class Moments:
         count, target_total = 0, 0.0
         gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
         for columns, targets in batches:
-            wide = columns.astype(np.float64)
-            gram += wide.T @ wide
-            moment += wide.T @ targets
-            total += wide.sum(axis=0)
+            double = columns.astype(np.float64)
+            gram += double.T @ double
+            moment += double.T @ targets
+            total += double.sum(axis=0)
             count, target_total = count + len(targets), target_total + float(targets.sum(dtype=np.float64))
         mean, target_mean = total / count, target_total / count
         return Moments(mean, target_mean, gram / count - np.outer(mean, mean), moment / count - mean * target_mean)

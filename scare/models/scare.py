@@ -354,7 +354,7 @@ class ScareNetwork(Network):
         return (*steps, Step("flatten", (source,), "features")), np.repeat(scale, self.channels)
 
     def added_to(self, linear: Self, start: Self, share: float) -> Self:
-        """Blend: `linear` plus `share` times the difference between this network and its `start`.
+        """Return a blend: `linear` plus `share` times the difference between this network and its `start`.
 
         The head's weights are zero in `linear` and `start`, so the blend has `share` times this network's.
         """

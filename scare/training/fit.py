@@ -406,8 +406,8 @@ def _drop_unusable(
     train, held_out = (tuple(map(drop_unusable_references, part)) for part in (readings, validation))
     if not held_out:
         train, held_out = hold_out(train, recipe)
-    kept, left_out = drop_dead_devices({TRAINING: train, "validation": held_out})
-    return kept[TRAINING], kept["validation"], left_out
+    alive, left_out = drop_dead_devices({TRAINING: train, "validation": held_out})
+    return alive[TRAINING], alive["validation"], left_out
 
 
 def _golden(calibrator: Calibrator, examples: Examples) -> Sample:

@@ -125,8 +125,10 @@ class LearnerState:
         for array, size in zip(self._arrays, SIZES, strict=True):
             array[:] = words[at : at + len(array)].view(array.dtype)
             at += size
-        wide = words[at : at + 2 * SUMS]  # a sum takes two words; a float32 leaves the second one empty
-        self.sums[:] = wide.view(np.uint64) if self.sums.dtype == np.uint64 else wide[::2].view(self.sums.dtype)
+        sum_words = words[at : at + 2 * SUMS]  # a sum takes two words; a float32 leaves the second one empty
+        self.sums[:] = (
+            sum_words.view(np.uint64) if self.sums.dtype == np.uint64 else sum_words[::2].view(self.sums.dtype)
+        )
         self.in_round, self.taken = int(words[-3]), int(words[-2])
 
     @property

@@ -82,7 +82,7 @@ class Session:
         return sorted(path.name for path in (self.folder / place).iterdir() if not path.name.startswith("."))
 
     def find_file(self, name: str) -> str:
-        """Return the path of an uploaded file relative to the session's folder; a DataError if there is none."""
+        """Return the path of an uploaded file relative to the session's folder; raises a DataError if there is none."""
         for place in (FILES, LATER):
             if name in self.names(place):
                 return f"{place}/{name}"
@@ -144,7 +144,7 @@ class Session:
         self.start_step("open", {})
 
     def _forget_made(self) -> None:
-        """Forget what was made from the old calibrator."""
+        """Forget the jobs that used the old calibrator."""
         for name in list(self.jobs.by_name):
             if name.partition(":")[0] in AFTER_TRAINING:
                 self.jobs.forget(name)
@@ -197,7 +197,7 @@ class SessionRegistry:
         return sorted(sessions, key=lambda session: session.created, reverse=True)
 
     def load(self, name: str) -> Session:
-        """Read a session from its folder; a DataError if there is none of this name."""
+        """Read a session from its folder; raises a DataError if there is none of this name."""
         folder = self.folder / name
         if not ID.fullmatch(name) or not (folder / RECORD).is_file():
             raise DataError("There is no such session.")

@@ -161,7 +161,10 @@ def _as_row(numbers: np.ndarray) -> tuple[float, ...]:
 
 
 def _whitening(rows: np.ndarray) -> np.ndarray:
-    """Invert the Cholesky factor of the channels' covariance: lower triangular; a constant channel has variance 1."""
+    """Return the inverse of the Cholesky factor of the channels' covariance, lower triangular [channels, channels].
+
+    A constant channel counts with variance 1.
+    """
     count, variance = rows.shape[1], rows.astype(np.float64).var(axis=0)
     covariance = np.cov(rows.astype(np.float64), rowvar=False, bias=True).reshape(count, count)
     jitter = np.diag(np.where(variance > 0, JITTER * variance, 1.0))
