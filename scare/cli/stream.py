@@ -89,7 +89,7 @@ def stream(
 
 
 def _fields(pairs: list[str], names: list[str]) -> dict[str, str]:
-    """Parse CHANNEL=KEY."""
+    """Parse the values of --field, CHANNEL=KEY: the key of each channel; `names` are the model's channels."""
     fields = {}
     for pair in pairs:
         channel, equals, key = pair.partition("=")

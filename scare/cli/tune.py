@@ -77,8 +77,9 @@ def tune(
     space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
     if (budget := given.config.budget.make()) is None:
         note("No --board and no budget: memory and instructions are not measured.")
-    recipe = merge(given.recipe, {"model": {"window": preset.window}})
-    trial_settings = TrialSettings(asked.folds, preset.settings.seed, recipe, budget)
+    # The window may have been given as a duration; trials get it as a number of readings.
+    tables = merge(given.recipe, {"model": {"window": preset.window}})
+    trial_settings = TrialSettings(asked.folds, preset.settings.seed, tables, budget)
     try:
         search = prepare_search(out, _without_test(readings, asked.until), space, trial_settings)
     except DataError as error:

@@ -41,7 +41,7 @@ def read_records(source: Source) -> tuple[str, list[list[str]], dict[str, str]]:
 
 
 def _message(line: str) -> dict[str, Any] | None:
-    """Return the JSON object in a line of a log, with the time that precedes it as `logged at`; None without one."""
+    """Return the JSON object in a line of a log, None without one; a time before it is added as `logged at`."""
     match = MESSAGE.match(line)
     if match is None:
         return None

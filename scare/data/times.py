@@ -104,6 +104,7 @@ def _no_times(table: TableFile) -> DataError:
     what = f"'{part}' alone is no date; add the year, month and day as columns" if part else "Name them with --time"
     head = next(table.batches(table.columns, HEAD_ROWS), pl.DataFrame())
     cells = {one.name: one.drop_nulls().head(1).to_list() for one in head.select(pl.col(pl.String))}
+    # A serial monitor may print "18:00:00.123 -> " before each line.
     clocks = (name for name, sample in cells.items() if sample and is_clock(sample[0].partition(" -> ")[0]))
     if not part and (clock := next(clocks, "")):
         what = f"'{clock}' has times of day without a date; join it with a column of dates: --time DATE,{clock}"

@@ -153,7 +153,11 @@ class ClockGuard:
         return not self._trusts and reading.time > now + MAX_AHEAD_SECONDS
 
     def sort_out(self, deliveries: Sequence[Delivery], now: float) -> list[Delivery]:
-        """Return the deliveries to process, among them those kept back so far; keep the others back."""
+        """Return the deliveries to process now, among them those kept back so far.
+
+        While this computer's clock is behind, those that are ahead of it are kept back; beyond `capacity` readings they
+        are dropped.
+        """
         for delivery in deliveries:
             self._seconds_ahead.extend(reading.time - now for reading in delivery.readings if reading.states_time)
         candidates = [*self.kept_back, *deliveries]
@@ -165,7 +169,9 @@ class ClockGuard:
         for delivery in candidates:
             if not any(self.is_ahead(reading, now) for reading in delivery.readings):
                 passed.append(delivery)
-            elif (free := free - len(delivery.readings)) >= 0:
+                continue
+            free -= len(delivery.readings)
+            if free >= 0:
                 self.kept_back.append(delivery)
         return passed
 

@@ -100,7 +100,7 @@ class Network(eqx.Module):
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
-        """Return the networks to score at a checkpoint, given features of some training windows."""
+        """Return the networks to score at a checkpoint, at most `count`; `features` are of some training windows."""
         return [self]
 
     def freeze(self, chosen: Self) -> Self:

@@ -356,18 +356,18 @@ def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
 def share_rows(
     reference: np.ndarray, estimates: Mapping[Key, np.ndarray], spared: Collection[Key] = ()
 ) -> tuple[np.ndarray, dict[Key, float]]:
-    """Find the rows that all estimates are scored on, bool [rows], and the share of them for which each has a value.
+    """Find the rows that all estimates are scored on, bool [rows], and the share of the others' rows that each one has.
 
-    An estimate in `spared` takes no row from the others, unless it has nearly all their rows.
+    An estimate in `spared` takes no row from the others, unless it has nearly all of them.
 
     >>> reference, full, half = np.arange(4.0), np.ones(4), np.array([1.0, 1.0, np.nan, np.nan])
     >>> share_rows(reference, {"full": full, "half": half}, spared=["half"])
     (array([ True, True, True, True]), {'full': 1.0, 'half': 0.5})
     """
     needed = [values for key, values in estimates.items() if key not in spared]
-    rows = known_rows(reference, *needed)
-    if not rows.any():
+    candidates = known_rows(reference, *needed)
+    if not candidates.any():
         raise DataError("no test row has a reference and a value from every method compared")
-    coverage = {key: float(np.isfinite(values[rows]).mean()) for key, values in estimates.items()}
+    coverage = {key: float(np.isfinite(values[candidates]).mean()) for key, values in estimates.items()}
     full = [values for key, values in estimates.items() if coverage[key] >= FULL]
     return known_rows(reference, *needed, *full), coverage
