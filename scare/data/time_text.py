@@ -92,7 +92,8 @@ OF_DAY = re.compile(
 )
 QUOTES = " \t'\"="
 SPACES = r"[\s\u00a0\u202f]+"  # of any kind and number, as before AM and PM
-# Halves of the day that stand before the clock, in Korean, Chinese and Japanese.
+# Halves of the day that stand before the clock, in Korean, Chinese and Japanese: pattern and replacement, in which ${1}
+# is the clock as Polars writes it (`parse`).
 MORNING_MARKS = (
     (r"(?:오전|上午|午前) ?(\d{1,2}(?::\d{1,2}){1,2})", "${1} AM"),
     (r"(?:오후|下午|午後) ?(\d{1,2}(?::\d{1,2}){1,2})", "${1} PM"),

@@ -80,7 +80,7 @@ def why_no_target(channel: Channel, sets: Sequence[TargetSet]) -> str:
 
 
 def target_table(one: Assessment) -> ReportTable:
-    """Tabulate the bounds of each class in the first rows, and below them each device's measures and its class."""
+    """Tabulate each device's class, its number of averages and its measures; `bounds_table` has the bounds."""
     names = _single_device_measures(one)
     head = ("", f"class{_second_hand(one)}", _averages(one), *(_heading(name, one) for name in names))
     rows: list[list[str | Cell]] = []

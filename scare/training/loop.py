@@ -252,7 +252,9 @@ class Trainer:
 
 
 def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int]]:
-    """Return the rounds of each phase: its share of all rounds, but at least one.
+    """Return the steps of each round, by phase.
+
+    `rounds` are the steps of each round of a phase of length 1; a phase has `length` times as many rounds, at least one.
 
     >>> phase_rounds([100] * 10, (1.0, 0.3, 0.3)) == [[100] * 10, [100] * 3, [100] * 3]
     True

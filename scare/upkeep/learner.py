@@ -106,7 +106,10 @@ class LearnerState:
         return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))
 
     def store(self, mark: int, identity: int) -> bytes:
-        """Pack the state into a blob; arrays are padded with zeros to their largest size."""
+        """Pack the state into a blob that begins with `mark`, the tag of its arithmetic, and the calibrator's `identity`.
+
+        Arrays are padded with zeros to their largest size.
+        """
         parts = zip(self._arrays, SIZES, strict=True)
         content = np.array([mark, identity], "<u4").tobytes()
         content += b"".join(array.tobytes().ljust(4 * size, b"\0") for array, size in parts)

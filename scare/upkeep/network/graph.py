@@ -384,7 +384,7 @@ class System:
         return np.array([np.square(ASSUMED[name] * unit) for name in self.groups])
 
     def factor(self, rows: Equations, variances: np.ndarray) -> np.ndarray:
-        """Return the factor of the system with these variances [equations]."""
+        """Build the normal equations, each equation weighted by 1 / its variance [equations], and factorise them."""
         linked = self.linked
         blocks = self.elimination.zeros()
         precision = (1 / variances)[:, None, None]
