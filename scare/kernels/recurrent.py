@@ -34,7 +34,7 @@ def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count, by row and unit, both matrix products, three products of gates, and the exponentials of 3 sigmoids and 2 tanh.
+    """Count, by row and unit, both matrix products, three products of gates, and exponentials of 3 sigmoids and 2 tanh.
 
     A sigmoid takes one addition, a tanh two; both take one division.
     """

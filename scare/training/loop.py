@@ -254,7 +254,7 @@ class Trainer:
 def phase_rounds(rounds: list[int], lengths: tuple[float, ...]) -> list[list[int]]:
     """Return the steps of each round, by phase.
 
-    `rounds` are the steps of each round of a phase of length 1; a phase has `length` times as many rounds, at least one.
+    `rounds` are the steps of each round of a phase of length 1; a phase has `length` times as many, at least one.
 
     >>> phase_rounds([100] * 10, (1.0, 0.3, 0.3)) == [[100] * 10, [100] * 3, [100] * 3]
     True
