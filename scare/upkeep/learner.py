@@ -106,7 +106,7 @@ class LearnerState:
         return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))
 
     def store(self, mark: int, identity: int) -> bytes:
-        """Pack the state into a blob. It begins with `mark`, the tag of its arithmetic, and the calibrator's `identity`.
+        """Pack the state as a blob. It begins with `mark`, the tag of its arithmetic, and the calibrator's `identity`.
 
         Arrays are padded with zeros to their largest size.
         """
