@@ -4,6 +4,7 @@ Ctrl-C waits for the end of imports and of calls to Polars, whose Rust half pani
 raised again if it was lost where Python ignores exceptions: in finalisers and in callbacks of the garbage collector.
 """
 
+import dataclasses
 import errno
 import signal
 import sys
@@ -46,7 +47,8 @@ from scare.errors import ExitCode, ScareError
 from scare.limits import raised
 
 SCARE_FILES = str(Path(__file__).parents[1])
-UNINTERRUPTIBLE = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap")  # files whose calls return first
+# Files whose calls return first; an interrupt within dataclasses may become another error (`__set_name__`).
+UNINTERRUPTIBLE = (str(Path(polars.__path__[0])), "<frozen importlib._bootstrap", str(dataclasses.__file__))
 # Errors of the system that no code of ours can cause: a name too long, nothing to be written there, a full disk.
 NO_BUGS = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
 RETRY_SECONDS = 0.01  # until a Ctrl-C that came during an uninterruptible call is tried again
