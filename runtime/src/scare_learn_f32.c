@@ -11,9 +11,14 @@
 #define LEAST_EXPLAINED 0.5f
 #define MOST_EXPLAINED 4.0f
 
-static float clamp(float feature) {
-    feature = feature > -LIMIT ? feature : -LIMIT;
-    return feature < LIMIT ? feature : LIMIT;
+/* Clamp all features; there is at least one. */
+static void clamp(const scare_learner *self, const float *features, float *near) {
+    uint32_t i = 0u;
+    SCARE_ROLLED
+    do {
+        float feature = features[i] > -LIMIT ? features[i] : -LIMIT;
+        near[i] = feature < LIMIT ? feature : LIMIT;
+    } while (++i < self->rules->numbers);
 }
 
 static float dot(const scare_number *numbers, const float *features, uint32_t count) {
@@ -35,10 +40,7 @@ static int take(scare_learner *self, const float *features, float residual) {
     if (!(SCARE_ABS(residual) <= LIMIT)) {
         return 0;
     }
-    SCARE_ROLLED
-    for (uint32_t i = 0u; i < count; i++) {
-        near[i] = clamp(features[i]);
-    }
+    clamp(self, features, near);
     SCARE_ROLLED
     for (uint32_t i = 0u; i < count; i++) {
         SCARE_ROLLED
@@ -142,10 +144,7 @@ static void propose(scare_learner *self) {
 
 static float correct(const scare_learner *self, const float *features) {
     float near[SCARE_LEARN_MOST];
-    SCARE_ROLLED
-    for (uint32_t i = 0u; i < self->rules->numbers; i++) {
-        near[i] = clamp(features[i]);
-    }
+    clamp(self, features, near);
     return dot(self->active, near, self->rules->numbers);
 }
 

@@ -60,6 +60,10 @@ POLL_TIMEOUT_SECONDS = 5.0
 PROBLEMS = ("broker", "clock", "disk", "lag", "sensor_things")  # what a problem may be about
 
 
+class TooLargeError(RejectedError):
+    """A body that is too large, or has too many readings."""
+
+
 @dataclass(frozen=True)
 class LiveStatus:
     """What the server shows.
@@ -187,7 +191,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
                 submitted = _submit(status.pipeline, status.monitor, intake)
         except RejectedError as rejected:
             status.monitor.reject("http", str(rejected))
-            return error_response(413, str(rejected))
+            return error_response(413 if isinstance(rejected, TooLargeError) else 400, str(rejected))
         except TimeoutError:
             return error_response(408, f"the body did not arrive within {BODY_SECONDS:g} seconds")
         except ClientDisconnect:
@@ -278,7 +282,7 @@ async def _read_body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > MAX_BODY:
-            raise RejectedError(f"the body has more than {MAX_BODY:,} bytes; send less at once")
+            raise TooLargeError(f"the body has more than {MAX_BODY:,} bytes; send less at once")
     return bytes(body)
 
 
@@ -396,7 +400,7 @@ def unpack(body: bytes, encoding: str) -> bytes:
             raise RejectedError(f"not gzip: {error}") from error
         is_complete = unpacking.eof
     if len(body) > MAX_BODY:
-        raise RejectedError(f"the body has more than {MAX_BODY:,} bytes; send less at once")
+        raise TooLargeError(f"the body has more than {MAX_BODY:,} bytes; send less at once")
     if not is_complete:
         raise RejectedError("the gzip is cut off")
     return body
@@ -408,7 +412,7 @@ def parse_body(body: bytes, media_type: str, reader: Reader, now: float) -> Inta
     lines = _csv_lines(body) if media_type == "text/csv" else _json_lines(body)
     for number, line in enumerate(lines, 1):
         if number > MAX_LINES:
-            raise RejectedError(f"the body has more than {MAX_LINES:,} readings; send fewer at once")
+            raise TooLargeError(f"the body has more than {MAX_LINES:,} readings; send fewer at once")
         try:
             if isinstance(line, RejectedError):
                 raise line

@@ -18,6 +18,8 @@ from scare.export.targets import find_target
 from scare.upkeep.learner import ARITHMETICS, Learner, PairOutcome, learner_settings
 from scare.upkeep.update import identity
 from tests.calibrator.building import make_calibrator, newest_plan
+from tests.export.compilers import GNU, c, call
+from tests.parity.native import RUNTIME
 
 HOUR_MS = 3_600_000
 SMALL = make_calibrator(newest_plan())
@@ -210,6 +212,13 @@ def test_no_value_falls_below_the_floor(arithmetic: str, tmp_path: Path) -> None
         status, (calibrated, correction) = in_c.push(index * HOUR_MS, reading)
         if status == OK:
             assert calibrated + correction == pytest.approx(max(calibrated - 12.0, 5.0), abs=1e-4)
+
+
+@pytest.mark.skipif(not GNU, reason="GCC (Debian: gcc) would run it")
+@pytest.mark.parametrize("level", ["-Os", "-O2"])
+def test_gcc_has_no_warning_for_a_learner(level: str, tmp_path: Path) -> None:
+    flags = [flag for flag in c("c99") if flag != "-O0"]
+    call([*flags, level, "-c", *sorted(RUNTIME.glob("scare_learn*.c"))], tmp_path)
 
 
 def test_a_learner_is_small_and_takes_part_only_if_asked(exported: tuple[Compiled, Path], tmp_path: Path) -> None:
