@@ -118,19 +118,20 @@ def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dic
         todo = [
             candidate
             for candidate in series
-            if any((each.file.name, each.fingerprint) not in done for each in candidate.files)
+            if any((member.file.name, member.fingerprint) not in done for member in candidate.files)
         ]
         tasks = _make_tasks(archive, todo, executor.size, labels, models)
         lost = _run_tasks(archive.out, todo, tasks, executor, progress)
         unread = [JournalLine(summary, error=summary.error) for summary in summaries.values() if summary.error]
-        lines = [line for part in series for line in Journal(archive.out, part.key).lines()] + lost + unread
+        written = [line for each_series in series for line in Journal(archive.out, each_series.key).lines()]
+        lines = [*written, *lost, *unread]
         facts = {**_total(lines, known), "seconds": round(time.perf_counter() - begun, 2)}
-        names = {file.name for file in files}
+        listed = {file.name for file in files}
         return {
             **facts,
             "manifest": str(write_manifest(archive.out, lines)),
-            "appeared": [file.name for file in archive.files() if file.name not in names],
-            "gone": [name for name, line in known.items() if name not in names and line.output],
+            "appeared": [file.name for file in archive.files() if file.name not in listed],  # while this run worked
+            "gone": [name for name, line in known.items() if name not in listed and line.output],
             "damaged": damaged,
         }
 
@@ -179,10 +180,12 @@ def _summarise(
             yield summary
         else:
             changed.append(astuple(file))
-    parts = [changed[start : start + SUMMARY_FILES] for start in range(0, len(changed), SUMMARY_FILES)]
-    for ended in run_all(executor, summarise_files, ((part, asdict(labels)) for part in parts)):
+    # Files and labels go to the workers as plain values, so they come back in `ended.arguments` as tuples.
+    batches = [changed[start : start + SUMMARY_FILES] for start in range(0, len(changed), SUMMARY_FILES)]
+    for ended in run_all(executor, summarise_files, ((batch, asdict(labels)) for batch in batches)):
         if ended.lost:
-            yield from (FileSummary(name, error=ended.lost) for _, name, _ in ended.arguments[0])
+            unread = [ArchiveFile(*plain) for plain in ended.arguments[0]]
+            yield from (FileSummary(file.name, error=ended.lost) for file in unread)
         else:
             summaries = [convert(summary, FileSummary, "summary") for summary in ended.result]
             cache.add(summaries)
@@ -194,21 +197,22 @@ def _make_tasks(
 ) -> Iterator[Task]:
     """Divide series into tasks, the largest series first, so that workers end at about the same time."""
 
-    def make_task(part: Sequence[Series]) -> Task:
-        devices = {device for series in part for member in series.files for device in member.summary.devices}
-        own = {device: models[device] for device in devices if device in models}
-        stays = tuple(stay for stay in archive.sites.stays if stay.device in devices)
-        return Task(str(archive.out.absolute()), labels, own, tuple(part), stays)
+    def make_task(batch: Sequence[Series]) -> Task:
+        devices = {device for series in batch for member in series.files for device in member.summary.devices}
+        their_models = {device: models[device] for device in devices if device in models}
+        their_stays = tuple(stay for stay in archive.sites.stays if stay.device in devices)
+        return Task(str(archive.out.absolute()), labels, their_models, tuple(batch), their_stays)
 
-    part: list[Series] = []
+    batch: list[Series] = []
     most_bytes = min(TASK_BYTES, sum(series.size for series in todo) // (TASKS_PER_WORKER * workers))
     for series in sorted(todo, key=lambda series: (-series.size, series.key)):
-        if part and (len(part) == TASK_SERIES or sum(other.size for other in part) + series.size > most_bytes):
-            yield make_task(part)
-            part = []
-        part.append(series)
-    if part:
-        yield make_task(part)
+        is_full = len(batch) == TASK_SERIES or sum(other.size for other in batch) + series.size > most_bytes
+        if batch and is_full:
+            yield make_task(batch)
+            batch = []
+        batch.append(series)
+    if batch:
+        yield make_task(batch)
 
 
 def _run_tasks(
@@ -220,7 +224,8 @@ def _run_tasks(
     lost: list[JournalLine] = []
     by_key = {series.key: series for series in todo}
     for ended in run_all(executor, calibrate, ((asdict(task),) for task in tasks)):
-        for series in (by_key[described["key"]] for described in ended.arguments[0]["series"]):
+        plain_task = ended.arguments[0]
+        for series in [by_key[plain_series["key"]] for plain_series in plain_task["series"]]:
             done += len(series.files)
             if ended.lost:
                 written = {line.fingerprint for line in Journal(out, series.key).lines()}
@@ -269,18 +274,19 @@ class Totals:
     def as_dict(self) -> dict[str, Any]:
         """Return the totals as plain values."""
 
-        def in_order(counts: Counter[str]) -> dict[str, int]:
+        def flag_counts(counts: Counter[str]) -> dict[str, int]:
+            """Return the counts above zero, in the order of the flags' bits."""
             return {name: counts[name] for name in Flag.__members__ if counts[name]}
 
         devices = {
-            device: {"rows": rows, "calibrated": self.calibrated[device], "flags": in_order(self.flags[device])}
+            device: {"rows": rows, "calibrated": self.calibrated[device], "flags": flag_counts(self.flags[device])}
             for device, rows in sorted(self.rows.items())
         }
         return {
             "files": self.files,
             "rows": self.rows.total(),
             "calibrated": self.calibrated.total(),
-            "flags": in_order(sum(self.flags.values(), Counter())),
+            "flags": flag_counts(sum(self.flags.values(), Counter())),
             "devices": devices,
             "left_out": self.left_out,
             "changed": self.changed,
@@ -300,16 +306,16 @@ def write_manifest(out: Path, lines: Iterable[JournalLine]) -> Path:
         rows += [(*source, *no_result, device, None, None, why, "") for device, why in line.left_out.items()]
         if line.error:
             rows.append((*source, *no_result, "", None, None, line.error, ""))
-    numbers = dict.fromkeys(("output_bytes", "rows", "calibrated"), pl.Int64)
-    schema = dict.fromkeys(MANIFEST_COLUMNS, pl.String) | numbers
+    count_columns = dict.fromkeys(("output_bytes", "rows", "calibrated"), pl.Int64)
+    schema = dict.fromkeys(MANIFEST_COLUMNS, pl.String) | count_columns
     with replacing(out / MANIFEST) as temporary:
         pl.DataFrame(rows, schema, orient="row").sort("input", "device").write_csv(temporary)
     return out / MANIFEST
 
 
-def calibrate(described: dict[str, Any]) -> list[str]:
-    """Calibrate the series of a task, given as plain values: a worker's main job. Returns the keys of the series."""
-    task = convert(described, Task, "task")
+def calibrate(plain_task: dict[str, Any]) -> list[str]:
+    """Calibrate the series of a task, which arrives as plain values; returns their keys. Runs in a worker."""
+    task = convert(plain_task, Task, "task")
     for series in task.series:
         SeriesWorker(task, series).work()
     return [series.key for series in task.series]
@@ -360,8 +366,11 @@ class SeriesWorker:
         counts = dict.fromkeys(spans.keys() - left_out.keys(), Counts())
         _check_unchanged(member)  # since its summary, and below: while it was read
         if counts:
+            sites = Sites(self._task.stays)
             with table_writer(output, self._metadata(list(counts))) as write:
-                for result in map(Sites(self._task.stays).add_to, self._results(member, list(counts))):
+                for calibrated in self._results(member, list(counts)):
+                    result = sites.add_to(calibrated)
+                    # Readers of hive folders take the device from the folder's name.
                     write(result.drop(DEVICE) if member.file.device else result)
                     _count(result, counts)
                 _check_unchanged(member)
@@ -374,36 +383,38 @@ class SeriesWorker:
         return {"counts": counts, "left_out": left_out, "changes": changes, "output": member.file.output, **written}
 
     def _metadata(self, devices: Sequence[str]) -> dict[str, str]:
-        """Return what the result says about how its values came to be."""
+        """Return the metadata of a result: which version of which calibrator made each device's values."""
         products = {}
         for device in devices:
             model = self._task.models[device]
-            products[device] = name_version(Path(model.path).stem, model.sha256), self._calibrator(device)
+            version = name_version(Path(model.path).stem, model.sha256)
+            products[device] = version, self._calibrator(device)
         return describe_table(products)
 
     def _reason_against(self, span: DeviceSpan) -> str:
         """Return why the rows of a device cannot be used; empty if they can."""
         if span.device not in self._task.models:
             return "no model is named for it"
-        last = self._until.get(span.device, span.first)
-        if span.first < last:
-            first, last_time = (
-                f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S}" for moment in (span.first, last)
+        end = self._until.get(span.device, span.first)  # of the previous file
+        if span.first < end:
+            first_text, end_text = (
+                f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}" for seconds in (span.first, end)
             )
             return (
-                f"its rows from {first} on are earlier than the end of the previous file, {last_time}, so the two files"
-                " overlap"
+                f"its rows from {first_text} on are earlier than the end of the previous file, {end_text}, so the two"
+                " files overlap"
             )
         refusal = span.refusal(self._step(span.device))
         return f"it {refusal}" if refusal else ""
 
     def _results(self, member: SeriesFile, devices: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Yield the calibrated rows of these devices."""
+        """Yield the calibrated rows of these devices, chunk by chunk as the file is read."""
         calibrators = [self._calibrator(device) for device in devices]
-        channels = {channel.name: channel for each in calibrators for channel in each.inputs.channels}
+        # The columns that any of the devices' models reads, each once.
+        channels = {channel.name: channel for calibrator in calibrators for channel in calibrator.inputs.channels}
         labels, target = self._task.labels, calibrators[0].target
-        column = "" if member.file.device else labels.device_column
-        mapping = ColumnMapping(labels.time, tuple(channels.values()), target, column, **labels.table_options)
+        device_column = "" if member.file.device else labels.device_column
+        mapping = ColumnMapping(labels.time, tuple(channels.values()), target, device_column, **labels.table_options)
         with local_copy(member.file.path) as path:
             steps = {device: self._step(device) for device in devices}
             for chunk in iterate_at_step(path, mapping, member.summary.spans, steps, member.file.device, self._until):
@@ -417,8 +428,8 @@ class SeriesWorker:
         numbered = chunk.with_row_index(ORDER)
         parts = []
         for model in dict.fromkeys(models.values()):
-            own = [device for device in devices if models[device] == model]
-            parts.append(self._stream(model).push(numbered.filter(pl.col(DEVICE).is_in(own))))
+            its_devices = [device for device in devices if models[device] == model]
+            parts.append(self._stream(model).push(numbered.filter(pl.col(DEVICE).is_in(its_devices))))
         return pl.concat([part for part in parts if part.height], how="diagonal").sort(ORDER).drop(ORDER)
 
     def _calibrator(self, device: str) -> Calibrator:
@@ -444,8 +455,8 @@ class SeriesWorker:
         """Replace all streams by new ones with these states, and the last times by `until`."""
         self._streams, self._until = {}, dict(until)
         for model in {self._task.models[device] for device in states}:
-            own = {device: state for device, state in states.items() if self._task.models[device] == model}
-            self._stream(model).restore(own)
+            its_states = {device: state for device, state in states.items() if self._task.models[device] == model}
+            self._stream(model).restore(its_states)
 
 
 def _check_unchanged(member: SeriesFile) -> None:
@@ -459,6 +470,5 @@ def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
     for part in result.select(DEVICE, CALIBRATED, FLAGS).partition_by(DEVICE):
         device = part[DEVICE][0]
         before = counts[device]
-        new = {name: count for name, count in count_flags(part[FLAGS].to_numpy()).items() if count}
-        flags = {name: before.flags.get(name, 0) + new.get(name, 0) for name in {**before.flags, **new}}
-        counts[device] = Counts(before.rows + part.height, before.calibrated + part[CALIBRATED].count(), flags)
+        flags = Counter(before.flags) + Counter(count_flags(part[FLAGS].to_numpy()))  # drops flags that do not occur
+        counts[device] = Counts(before.rows + part.height, before.calibrated + part[CALIBRATED].count(), dict(flags))

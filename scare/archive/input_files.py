@@ -111,13 +111,16 @@ def find_files(places: Sequence[str], device_key: str = "") -> list[ArchiveFile]
     A file in a hive folder `device=…`, or `device_key=…`, belongs to the device that the folder names.
     """
     root = common_root(list(places)).rstrip("/\\")
+    # Paths by name: the part below the root, with slashes on every system.
     paths = {path[len(root) + 1 :].replace("\\", "/"): path for place in places for path in list_files(place)}
     files = []
     for name in sorted(paths):
-        parts = PurePosixPath(name).parts
-        if name.lower().endswith(SUFFIXES) and not any(part[0] in "._" for part in parts):
-            keys = dict(part.split("=", 1) for part in parts[:-1] if "=" in part)
-            files.append(ArchiveFile(paths[name], name, unquote(keys.get(device_key or DEVICE, ""))))
+        *folders, last = parts = PurePosixPath(name).parts
+        is_skipped = any(part[0] in "._" for part in parts)
+        if last.lower().endswith(SUFFIXES) and not is_skipped:
+            hive_values = dict(folder.split("=", 1) for folder in folders if "=" in folder)
+            device = unquote(hive_values.get(device_key or DEVICE, ""))
+            files.append(ArchiveFile(paths[name], name, device))
     if not files:
         raise DataError(f"{', '.join(places)}: no file there ends in {', '.join(SUFFIXES)}")
     outputs: dict[str, ArchiveFile] = {}
@@ -179,7 +182,7 @@ def stamp(path: str) -> Stamp:
         if is_url(path):
             system, name = _file_system(path)
             key = hashlib.sha256(str(system.ukey(name)).encode()).hexdigest()
-            return int(system.info(name)["size"]), int(key[:12], 16)
+            return int(system.info(name)["size"]), int(key[:12], 16)  # 48 bits, which JSON keeps exactly
         status = Path(path).stat()
     except OSError as error:
         raise DataError(GONE) from error
@@ -212,7 +215,7 @@ def _file_system(place: str) -> tuple[Any, str]:
 
 
 def summarise_files(files: Sequence[Sequence[Any]], labels: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Summarise files, given and returned as plain values: a worker's first job."""
+    """Summarise files in a worker: like `summarise_file`, for several files and in plain values."""
     return [asdict(summarise_file(ArchiveFile(*file), LabelColumns(**labels))) for file in files]
 
 
@@ -250,9 +253,14 @@ def group_into_series(
     `models` are by device; `settings` are whatever else results depend on, `sites` where devices stood. Each
     fingerprint hashes the one before it, like a chain, so a change in a file changes those of all later ones.
     """
-    groups = _Groups()
+
+    def time_order(pair: tuple[ArchiveFile, FileSummary]) -> tuple[float, str]:
+        file, summary = pair
+        return summary.first, file.name
+
+    groups = _DeviceGroups()
     by_group: dict[str, list[tuple[ArchiveFile, FileSummary]]] = {}
-    files = list(files)
+    files = sorted(files, key=time_order)
     for _, summary in files:
         groups.join(summary.devices)
     for file, summary in files:
@@ -260,7 +268,7 @@ def group_into_series(
     series = []
     for representative, group in sorted(by_group.items()):
         members, fingerprint = [], _hash(FORMAT, list(settings))
-        for file, summary in sorted(group, key=lambda pair: (pair[1].first, pair[0].name)):
+        for file, summary in group:
             depends_on: list[object] = [
                 (device, model.sha256) for device in summary.devices if (model := models.get(device))
             ]
@@ -276,7 +284,7 @@ def _hash(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-class _Groups:
+class _DeviceGroups:
     """Union-find over device names; a group is represented by its alphabetically first name."""
 
     def __init__(self) -> None:
@@ -291,9 +299,9 @@ class _Groups:
 
     def join(self, names: Sequence[str]) -> None:
         """Merge the groups of these names."""
-        least = min(map(self.find, names))
+        representative = min(map(self.find, names))
         for name in names:
-            self._parents[self.find(name)] = least
+            self._parents[self.find(name)] = representative
 
 
 class Models:

@@ -59,85 +59,88 @@ class Journal:
     """Journal of one series on disk: a line for each file that is done, and the streams' state after the last one."""
 
     def __init__(self, out: Path, key: str) -> None:
-        self._lines, self._state = out / HIDDEN / f"{key}.jsonl", out / HIDDEN / f"{key}.safetensors"
         self._out = out
+        self._line_file = out / HIDDEN / f"{key}.jsonl"
+        self._state_file = out / HIDDEN / f"{key}.safetensors"
 
     def lines(self) -> list[JournalLine]:
         """Read the complete lines whose results are still as they were written, the last one of each file."""
         return [line for line in self._newest_lines() if self._has_result(line)]
 
     def damaged(self) -> list[str]:
-        """Return the names of the results that are there, but not as they were written."""
-        wrong = (line.output for line in self._newest_lines() if not self._has_result(line))
-        return [output for output in wrong if (self._out / output).exists()]
+        """Return the names of the results that exist but have changed since they were written."""
+        not_as_written = (line.output for line in self._newest_lines() if not self._has_result(line))
+        return [output for output in not_as_written if (self._out / output).exists()]
 
     def _newest_lines(self) -> list[JournalLine]:
-        lines = [_parse_line(json.loads(text), self._lines) for text in _complete_lines(self._lines)]
+        """Read the complete lines, only the last one of each file."""
+        lines = [_parse_line(json.loads(text), self._line_file) for text in _complete_lines(self._line_file)]
         return list({line.summary.name: line for line in lines}.values())
 
     def resume(self, fingerprints: Sequence[str]) -> tuple[list[JournalLine], DeviceStates, dict[str, float]]:
-        """Read the lines of files that are done, the state after them, and each device's last time.
+        """Read the lines of files that are done, the state after them, and each device's last time in seconds.
 
         `fingerprints` are those of the series' files now, in order. Unless all files up to the stored state are done
         and unchanged, everything returned is empty, and the series begins anew.
         """
         done = {line.fingerprint: line for line in self.lines()}
         try:
-            with safe_open(self._state, "numpy") as file:
+            with safe_open(self._state_file, "numpy") as file:
                 header = json.loads(file.metadata()["after"])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         except (OSError, SafetensorError):
             return [], {}, {}
-        last = _parse_line(header["line"], self._state)
+        last = _parse_line(header["line"], self._state_file)
         if last.fingerprint not in fingerprints:
             return [], {}, {}
         if self._has_result(last):  # a kill may have come between the state and its line
             done[last.fingerprint] = last
-        before = fingerprints[: fingerprints.index(last.fingerprint) + 1]
-        if any(fingerprint not in done for fingerprint in before):
+        up_to_state = fingerprints[: fingerprints.index(last.fingerprint) + 1]
+        if any(fingerprint not in done for fingerprint in up_to_state):
             return [], {}, {}
-        states: DeviceStates = {device: {} for device in header["devices"]}
-        for name, array in arrays.items():
-            number, _, part = name.partition("/")
-            states[header["devices"][int(number)]][part] = array
-        return [done[fingerprint] for fingerprint in before], states, header["until"]
+        devices = header["devices"]
+        states: DeviceStates = {device: {} for device in devices}
+        for key, array in arrays.items():  # keys are NUMBER/NAME, as `append` writes them
+            number, _, name = key.partition("/")
+            states[devices[int(number)]][name] = array
+        return [done[fingerprint] for fingerprint in up_to_state], states, header["until"]
 
     def begin(self, lines: Sequence[JournalLine]) -> None:
         """Start the journal with these lines and no others."""
-        with replacing(self._lines) as temporary:
+        with replacing(self._line_file) as temporary:
             temporary.write_text("".join(map(_json_line, lines)), encoding="utf-8")
 
     def append(self, line: JournalLine, states: DeviceStates, until: Mapping[str, float]) -> None:
-        """Record that a file is done: first the state after it, then its line."""
+        """Record that a file is done: first the state after it, with each device's last time, then its line."""
         header = {"line": _plain(line), "devices": list(states), "until": dict(until)}
         arrays = {
             f"{number}/{name}": np.array(array, order="C")  # safetensors writes the raw memory layout
             for number, state in enumerate(states.values())
             for name, array in state.items()
         }
-        with replacing(self._state) as temporary:
+        with replacing(self._state_file) as temporary:
             temporary.write_bytes(save(arrays, {"after": json.dumps(header)}))
-        with self._lines.open("a", encoding="utf-8") as handle:
+        with self._line_file.open("a", encoding="utf-8") as handle:
             handle.write(_json_line(line))
 
     def _has_result(self, line: JournalLine) -> bool:
         """Whether the result that a line names is as it was written, or the line names none."""
         if not line.output:
             return True
+        path = self._out / line.output
         try:
-            path = self._out / line.output
-            written = path.stat()
-            if not line.output_sha256:
+            status = path.stat()
+            if not line.output_sha256:  # a journal of an earlier version: that the file exists is enough
                 return True
-            same_size = written.st_size == line.output_bytes
-            return same_size and _result_hash(path, written.st_mtime_ns) == line.output_sha256
+            is_same_size = status.st_size == line.output_bytes
+            return is_same_size and _result_hash(path, status.st_mtime_ns) == line.output_sha256
         except OSError:
             return False
 
 
 @cache
-def _result_hash(path: Path, modified: int) -> str:
-    """Return the SHA-256 of a result, read once per run; a new `modified` time forces another read."""
+def _result_hash(path: Path, modified_ns: int) -> str:
+    """Return the SHA-256 of a result, read once per run; a new modification time forces another read."""
     return content_hash(path)
 
 
