@@ -23,14 +23,14 @@ TICKET_SECONDS = 60.0
 
 @dataclass
 class AccessTokens:
-    """The key that requests carry, the unused link tokens that can be exchanged for it, the unused download tickets."""
+    """The key that requests carry, unused link tokens that can be exchanged for it, and unused download tickets."""
 
     key: str = field(default_factory=token_urlsafe)
     _tokens: set[str] = field(default_factory=set)
     _tickets: dict[str, tuple[Path, float]] = field(default_factory=dict)  # file, and when it expires (`monotonic`)
 
     def link(self, address: str) -> str:
-        """Return an address that lets one browser in, once."""
+        """Return the address of the page with a new one-time token, which lets one browser in."""
         token = token_urlsafe()
         self._tokens.add(token)
         return f"{address}#token={token}"
@@ -55,12 +55,13 @@ class AccessTokens:
     def issue_ticket(self, path: Path) -> str:
         """Return a ticket that fetches a file once, within `TICKET_SECONDS`."""
         now = monotonic()
-        self._tickets = {ticket: (file, until) for ticket, (file, until) in self._tickets.items() if until > now}
+        for expired in [ticket for ticket, (_, expiry) in self._tickets.items() if expiry <= now]:
+            del self._tickets[expired]
         ticket = token_urlsafe()
         self._tickets[ticket] = path, now + TICKET_SECONDS
         return ticket
 
     def redeem(self, ticket: str) -> Path | None:
         """Return the file of a ticket and use the ticket up; None if it is unknown, used or too old."""
-        path, until = self._tickets.pop(ticket, (None, 0.0))
-        return path if until > monotonic() else None
+        path, expiry = self._tickets.pop(ticket, (None, 0.0))
+        return path if expiry > monotonic() else None

@@ -84,9 +84,9 @@ class Job:
             self.curve.append([state["round"], state["validation_rmse"]])
 
     def summary(self) -> dict[str, Any]:
-        """Return all that the page shows but results, which may be large; commands are as a person would type them."""
-        facts = {name: value for name, value in asdict(self).items() if name != "results"}
-        return {**facts, "commands": typed_lines(self.commands)}
+        """Return the fields as the page shows them: commands as a person would type them, no results (often large)."""
+        fields = {name: value for name, value in asdict(self).items() if name != "results"}
+        return {**fields, "commands": typed_lines(self.commands)}
 
 
 class Jobs:
@@ -100,22 +100,23 @@ class Jobs:
         self.by_name: dict[str, Job] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._free_places = asyncio.Semaphore(AT_ONCE)
         for path in sorted((folder / "jobs").glob("*.json")):
-            facts = json.loads(path.read_text(encoding="utf-8"))
-            commands = [Command(tuple(command["words"]), command["module"]) for command in facts.pop("commands")]
-            self.by_name[facts["name"]] = Job(commands=commands, messages=facts.pop("said"), **facts)
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            commands = [Command(tuple(command["words"]), command["module"]) for command in fields.pop("commands")]
+            # "said" is what `_work` calls the messages in the file.
+            self.by_name[fields["name"]] = Job(commands=commands, messages=fields.pop("said"), **fields)
 
     def start(self, job: Job) -> None:
         """Start a job; a running one of the same name is killed first."""
-        before = self._tasks.get(job.name)
+        replaced = self._tasks.get(job.name)
         self.kill(job.name)
         self.by_name[job.name] = job
-        self._tasks[job.name] = asyncio.create_task(self._work(job, before))
+        self._tasks[job.name] = asyncio.create_task(self._work(job, replaced))
         self.changed()
 
     def stop(self, name: str) -> None:
-        """Interrupt a job, as Ctrl-C does; one that still waits for its turn is forgotten."""
+        """Interrupt a job, as Ctrl-C does; a job whose process has not started yet is deleted."""
         if name in self._processes:
             self.by_name[name].about["stopping"] = True
             _signal(self._processes[name], signal.SIGINT)
@@ -144,12 +145,12 @@ class Jobs:
             self.kill(name)
         await asyncio.gather(*self._tasks.values())
 
-    async def _work(self, job: Job, before: asyncio.Task[None] | None) -> None:
-        """Run a job's commands until one fails, and record it; `before` is the task of the job it replaces."""
-        if before is not None:
-            await asyncio.wait([before])
+    async def _work(self, job: Job, replaced: asyncio.Task[None] | None) -> None:
+        """Run a job's commands until one fails, and record it; `replaced` is the task of the job it replaces."""
+        if replaced is not None:
+            await asyncio.wait([replaced])
         for command in job.commands:
-            async with self._turn:
+            async with self._free_places:
                 if self.by_name.get(job.name) is not job:  # forgotten while it waited
                     return
                 await self._run(job, command)
@@ -159,10 +160,10 @@ class Jobs:
         job.state = DONE if job.code == ExitCode.OK else STOPPED if is_stopped else REFUSED
         job.ended = time()
         if self.by_name.get(job.name) is job:
-            facts = asdict(job)
-            facts["said"] = facts.pop("messages")  # the key in files since the first version
+            fields = asdict(job)
+            fields["said"] = fields.pop("messages")  # the key in files since the first version
             with replacing(self._record(job.name)) as temporary:
-                temporary.write_text(json.dumps(facts), encoding="utf-8")
+                temporary.write_text(json.dumps(fields), encoding="utf-8")
             self.changed()
 
     async def _run(self, job: Job, command: Command) -> None:
@@ -184,6 +185,7 @@ class Jobs:
         job.code = await process.wait()
         self._processes.pop(job.name, None)
         job.results.append(_json(out.decode(errors="replace")))
+        # A negative code is the number of the signal that ended the process.
         was_killed = job.code < 0 or "MemoryError" in "".join(job.messages[-1:])
         if was_killed and not job.about.get("stopping"):
             limit = f"{self.memory_bytes / 1e9:.1f} GB"
@@ -209,7 +211,7 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
     """
     kind, _, argument = name.partition(":")
     arithmetic = find_arithmetic(str(request.get("arithmetic", Arithmetic.FLOAT32)))
-    chosen = str(request.get("board", ""))
+    board_name = str(request.get("board", ""))
     words: tuple[str, ...]
     if kind in ("together", "progress", "train", "report", "pdf") and setup.missing:
         raise DataError(setup.missing)
@@ -237,8 +239,8 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
         case "open":
             return Job(kind, [Command(("info", MODEL, "--json"))])
         case "report":
-            fitted = board(setup.selections.board or DEFAULT_BOARD).name
-            words = ("score", MODEL, "--data", *setup.paths, "--config", CONFIG, "--board", fitted, "--out", "run")
+            scored = board(setup.selections.board or DEFAULT_BOARD).name
+            words = ("score", MODEL, "--data", *setup.paths, "--config", CONFIG, "--board", scored, "--out", "run")
             return Job(kind, [Command((*words, "--json")), _report_command(setup)], _site(setup))
         case "pdf":
             return Job(kind, [_report_command(setup, "--pdf")], _site(setup) | {"file": "run/report.pdf"})
@@ -247,10 +249,10 @@ def make_job(setup: Setup, name: str, request: Mapping[str, Any], find_file: Cal
             words = ("board", "run", MODEL, "--board", measured, "--arithmetic", arithmetic, "--windows", "1", "--json")
             return Job(f"measure:{measured}:{arithmetic}", [Command(words)])
         case "export":
-            return _export_job(argument, arithmetic, chosen)
+            return _export_job(argument, arithmetic, board_name)
         case "verify":
             out = "certificate.json"
-            emulated = board(chosen or DEFAULT_BOARD).name
+            emulated = board(board_name or DEFAULT_BOARD).name
             return Job(kind, [Command(("verify", MODEL, "--board", emulated, "--out", out, "--json"))], {"file": out})
         case "predict":
             return _predict_job(find_file(argument), setup.written(argument))
@@ -265,7 +267,7 @@ def _report_command(setup: Setup, *more: str) -> Command:
 
 
 def _site(setup: Setup) -> dict[str, Any]:
-    """Return the facts of the deployment and the file they are written to before the command; {} without any."""
+    """Return the facts of the deployment and the file they are written to before the command; {} if none is stated."""
     return {"config": setup.site(), "written": SITE} if setup.site() else {}
 
 
@@ -276,15 +278,15 @@ def _options(name: str, values: Sequence[str]) -> tuple[str, ...]:
 
 def preview_job(name: str, selections: Selections) -> Job:
     """Make the job that previews an uploaded file."""
-    written = selections.tables.get(name, AS_FOUND).table_options
-    return Job(f"look:{name}", [Command((f"{FILES}/{name}", json.dumps(written)), PREVIEW)])
+    table_options = selections.tables.get(name, AS_FOUND).table_options
+    return Job(f"look:{name}", [Command((f"{FILES}/{name}", json.dumps(table_options)), PREVIEW)])
 
 
-def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
-    """Make the job that exports to a zip; it refuses C that does not fit the chosen board."""
+def _export_job(target: str, arithmetic: Arithmetic, board_name: str) -> Job:
+    """Make the job that exports to a zip; with a board, the command refuses C that does not fit it."""
     if target not in TARGETS:
         raise UsageError(f"There is no export target '{target[:40]}'.")
-    fit_check = ("--board", board(chosen).name) if chosen and TARGETS[target].in_c else ()
+    fit_check = ("--board", board(board_name).name) if board_name and TARGETS[target].in_c else ()
     out = f"exports/{target}.zip"
     words = ("export", target, MODEL, "--arithmetic", arithmetic, *fit_check, "--out", out, "--force", "--json")
     return Job(f"export:{target}", [Command(words)], {"file": out})
@@ -293,13 +295,14 @@ def _export_job(target: str, arithmetic: Arithmetic, chosen: str) -> Job:
 def _predict_job(path: str, table_options: Mapping[str, Any]) -> Job:
     """Make the job that calibrates an uploaded file to a CSV of the same name.
 
-    `table_options` are those of the training files.
+    `table_options` are those of the training files, which later files are read with, too.
     """
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"
     options: list[str] = []
     for key, value in table_options.items():
-        options += _options(key.replace("_", "-"), [str(each) for each in (value if key == "missing" else [value])])
+        values = value if key == "missing" else [value]  # --missing may be given several times
+        options += _options(key.replace("_", "-"), [str(each) for each in values])
     words = ("predict", MODEL, path, *options, "--out", out, "--json")
     return Job(f"predict:{name}", [Command(words)], {"file": out})
 

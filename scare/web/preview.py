@@ -36,17 +36,17 @@ WEATHER = {"T": "temperature", "RH": "humidity"}
 
 
 def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]:
-    """Describe a file's columns: the role that each seems to have (`looks`), its facts and a chart of it."""
+    """Describe a file and its columns: the role that each seems to have (`looks`), its facts and a chart of it."""
     inspection = inspect_table(path, options)
     facts = inspection.as_dict()
-    labels = {
+    label_roles = {
         **dict.fromkeys(inspection.time, "time"),
         inspection.device_column: "device",
         inspection.site_column: "site",
     }
     # The mean of two laser counters is among the numbers, but not a column of the file.
     names = [*inspection.table.columns, *inspection.numbers.columns]
-    columns = {name: {"name": name, "quantity": "", "looks": labels.get(name, "nothing")} for name in names}
+    columns = {name: {"name": name, "quantity": "", "looks": label_roles.get(name, "nothing")} for name in names}
     for column in facts["columns"]:
         looks = "reference" if column["role"] == "reference" else WEATHER.get(column["quantity"], "sensor")
         columns[column["name"]] |= {**column, "looks": looks}
@@ -54,7 +54,7 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
         columns[name]["why"] = why
     facts["columns"] = list(columns.values())
     facts["kind"] = inspection.table.format.kind if inspection.table.format else ""
-    mappings = _proposals(inspection)
+    mappings = _mapping_by_quantity(inspection)
     facts["channels"] = {
         quantity: [channel.name for channel in mapping.channels] for quantity, mapping in mappings.items()
     }
@@ -62,33 +62,34 @@ def preview_file(path: Path, options: TableOptions = AS_FOUND) -> dict[str, Any]
     facts["sort"] = facts["duplicates"] + facts["out_of_order"] > 0
     facts["devices"] = inspection.stamps[DEVICE].unique().sort().to_list()
     frame = pl.concat([inspection.stamps, inspection.numbers], how="horizontal")
-    frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)
-    times = frame[TIME].dt.epoch("us").to_numpy() / 1e6
-    pictures = {  # charts of the first device
-        name: _picture(times, frame[name].fill_null(np.nan).to_numpy()[:, None], inspection.step_seconds, SMALL)
-        for name in inspection.numbers.columns
-    }
+    frame = frame.filter(pl.col(DEVICE) == frame[DEVICE][0]).unique(TIME).sort(TIME)  # the first device's rows
+    times = frame[TIME].dt.epoch("us").to_numpy() / 1e6  # seconds
+    pictures = {}  # charts of the first device, each of one column: values [n, 1]
+    for name in inspection.numbers.columns:
+        values = frame[name].fill_null(np.nan).to_numpy()[:, None]
+        pictures[name] = _picture(times, values, inspection.step_seconds, SMALL)
     return {**facts, "time": list(inspection.time), PREVIEWED: pictures}
 
 
-def _proposals(inspection: Inspection) -> dict[str, ColumnMapping]:
-    """Return the columns to use for each quantity that the file measures, and under "" if none is known."""
-    measured = dict.fromkeys(
-        ["", *(channel.quantity for channel in inspection.channels if channel.family != "weather")]
-    )
-    return {quantity: inspection.propose(quantity)[0] for quantity in measured} if inspection.channels else {}
+def _mapping_by_quantity(inspection: Inspection) -> dict[str, ColumnMapping]:
+    """Return which columns to use to calibrate each quantity that the file measures; "" stands for an unknown one."""
+    if not inspection.channels:
+        return {}
+    measured = [channel.quantity for channel in inspection.channels if channel.family != "weather"]
+    return {quantity: inspection.propose(quantity)[0] for quantity in dict.fromkeys(["", *measured])}
 
 
 def _picture(times: np.ndarray, columns: np.ndarray, step: float, points: int) -> list[list[float | None]]:
-    """Return a chart's series, decimated to about `points`: times [s], then each column's values, null at every gap."""
+    """Return a chart's series for JSON, decimated to about `points`: times, then the values of each column.
+
+    `times` [n] and `step` are in seconds; `columns` [n, columns]. Every series has a null at each gap.
+    """
     indices = decimate(columns, points)
-    shown, values = with_breaks(times, columns, indices, step)
-    return [[round(time, 1) for time in shown.tolist()], *map(_numbers, values.T)]
-
-
-def _numbers(values: np.ndarray) -> list[float | None]:
-    """Round to five digits for JSON; None for NaN."""
-    return [float(f"{number:.5g}") if np.isfinite(number) else None for number in values.tolist()]
+    shown_times, shown_columns = with_breaks(times, columns, indices, step)
+    series: list[list[float | None]] = [[round(time, 1) for time in shown_times.tolist()]]
+    for values in shown_columns.T:
+        series.append([float(f"{value:.5g}") if np.isfinite(value) else None for value in values.tolist()])
+    return series
 
 
 def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
@@ -115,8 +116,8 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
                 "to": float(box.times[-1]),
                 "rows": int(np.isfinite(box.targets).sum()),  # with a reference
             }
-            for part, members in parts.parts.items()
-            for box in members
+            for part, boxes in parts.parts.items()
+            for box in boxes
         ],
         "clock": _clock(files, data),
     }
@@ -125,7 +126,7 @@ def preview_colocation(config: Path, files: Sequence[Path]) -> dict[str, Any]:
 def _side_by_side(box: Readings) -> dict[str, Any]:
     """Return facts about a device, and a chart of its first channel and its reference."""
     assert box.reference is not None
-    comparable, sensor = _in_unit_of(box.reference, box.channels[0], box.values[:, 0])
+    is_comparable, sensor = _in_unit_of(box.reference, box.channels[0], box.values[:, 0])
     return {
         "name": box.device,
         "rows": len(box),
@@ -134,13 +135,13 @@ def _side_by_side(box: Readings) -> dict[str, Any]:
         "sensor_unit": display_unit(box.channels[0].unit),
         "reference": box.reference.name,
         "unit": display_unit(box.reference.unit),
-        "comparable": comparable,
+        "comparable": is_comparable,
         "picture": _picture(box.times, np.column_stack([sensor, box.targets]), box.step_seconds, LARGE),
     }
 
 
 def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tuple[bool, np.ndarray]:
-    """Return a sensor's values in the reference's unit; False, and the values as they are, if they do not convert."""
+    """Convert a sensor's values to the reference's unit; returns whether they convert, else they stay as they are."""
     to_reference = to_unit(sensor, reference)
     if to_reference is None or not (sensor.unit and reference.unit):
         return False, values
@@ -160,12 +161,13 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
     if sensor is None:
         return None
     check = check_clock(sensor, station, sensor.channels[0].name)
-    comparable, values = _in_unit_of(station.channels[0], sensor.channels[0], sensor.values[:, :1])
+    is_comparable, values = _in_unit_of(station.channels[0], sensor.channels[0], sensor.values[:, :1])
+    # The station's readings that some shift of the sensor's clock could align with one of the sensor's.
     is_near = (station.times > sensor.times[0] - FARTHEST) & (station.times < sensor.times[-1] + FARTHEST)
     nearby = station.rows(is_near)
     return {
         "device": sensor.device,
-        "comparable": comparable,
+        "comparable": is_comparable,
         "is_weak": check.is_weak,
         **check.as_dict(),
         "sensor": _picture(sensor.times, values, sensor.step_seconds, LARGE),
@@ -174,13 +176,14 @@ def _clock(files: Sequence[Path], data: DataSection) -> dict[str, Any] | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the preview as JSON, or one error message."""
+    """Print the preview as JSON, or an error message; returns the exit code. `arguments` as in the module docstring."""
     try:
-        first, second, *rest = arguments
-        if first == "--together":
-            preview = preview_colocation(Path(second), [*map(Path, rest)])
+        if arguments[0] == "--together":
+            _, config, *files = arguments
+            preview = preview_colocation(Path(config), [*map(Path, files)])
         else:
-            preview = preview_file(Path(first), convert(json.loads(second), TableOptions, "the options"))
+            file, options = arguments
+            preview = preview_file(Path(file), convert(json.loads(options), TableOptions, "the options"))
     except ScareError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -130,27 +130,29 @@ class SessionHandlers:
         return JSONResponse({"key": key})
 
     async def list_sessions(self, request: Request) -> Response:
-        """List all sessions, and what the page offers to choose from: boards, export targets, units, time zones …"""
+        """List all sessions, and what the page offers to choose from, such as boards, export targets and units."""
         sessions = [
             {"id": session.id, "title": session.title, "created": session.created} for session in self.registry.list()
         ]
-        names = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
+        board_facts = ("name", "title", "chip", "clock_hz", "ram", "flash", "int_bits")
         return JSONResponse(
             {
                 "sessions": sessions,
                 "folder": str(self.registry.folder),
-                "boards": [{name: getattr(board, name) for name in names} for board in boards().values()],
+                "boards": [{name: getattr(board, name) for name in board_facts} for board in boards().values()],
                 "targets": [
                     {"name": target.name, "about": target.about, "in_c": target.in_c} for target in TARGETS.values()
                 ],
                 "units": units(),
                 "facts": [{"name": name, "label": label, "kind": kind_of(name)} for name, label in LABELS.items()],
-                "targets_of_agencies": {name: one.title for name, one in target_sets().items() if not one.type_in},
+                "targets_of_agencies": {  # without those whose numbers a person has to type in first
+                    name: target_set.title for name, target_set in target_sets().items() if not target_set.type_in
+                },
                 "quantities": [quantity.name for quantity in quantities().values() if not quantity.weather],
                 "zones": ["UTC", *sorted(zone for zone in available_timezones() if zone.startswith(CONTINENTS))],
                 "encodings": ENCODINGS,
                 "suffixes": SUFFIXES,
-                "missing": {extra: how for extra in ("train", "board") if (how := missing(extra))},
+                "missing": {extra: remedy for extra in ("train", "board") if (remedy := missing(extra))},
                 "version": __version__,
             }
         )
@@ -259,18 +261,18 @@ async def _read_json(request: Request) -> dict[str, Any]:
 async def _receive(request: Request, path: Path, registry: SessionRegistry) -> None:
     """Write an upload to a file as it arrives; refuse it as soon as it exceeds the free space.
 
-    What other uploads have received since it began counts too.
+    Bytes that other uploads have received since this one began use up the free space, too.
     """
     content_length = request.headers.get("content-length", "")
     announced = int(content_length) if content_length.isdecimal() else 0
     received = 0
-    free, before = registry.free_bytes(), registry.received_bytes
+    free, total_before = registry.free_bytes(), registry.received_bytes
     try:
         with path.open("wb") as handle:
             async for part in request.stream():
                 received += len(part)
                 registry.received_bytes += len(part)
-                if max(registry.received_bytes - before, announced) > free:
+                if max(registry.received_bytes - total_before, announced) > free:
                     remedy = "Delete sessions, or start scare open with a larger --quota."
                     raise DataError(
                         f"The file is too large: {free / 1e9:.3g} GB are free in {registry.folder}. {remedy}"
@@ -283,13 +285,13 @@ async def _receive(request: Request, path: Path, registry: SessionRegistry) -> N
 
 async def _events(registry: SessionRegistry, session: Session) -> AsyncIterator[str]:
     """Yield the state of a session whenever it changes, until the session is closed or the browser disconnects."""
-    sent = -1  # the version sent last
+    sent_version = -1
     while registry.is_open(session):
-        if session.version == sent:
+        if session.version == sent_version:
             await session.wait_for_change(KEEPALIVE_SECONDS)
-            yield ": keep-alive\n\n"
+            yield ": keep-alive\n\n"  # an SSE comment, which also shows whether the browser is still there
             continue
         state = session.state()
-        sent = state["version"]
+        sent_version = state["version"]
         yield f"data: {json.dumps(state, separators=(',', ':'), allow_nan=False)}\n\n"
         await asyncio.sleep(TICK_SECONDS)

@@ -77,7 +77,9 @@ class Setup:
         first = self.sensors[0]
         station = self.reference_file or first
         selections = self.selections
-        columns = {role: [name for name, its_role in self.roles[first].items() if its_role == role] for role in ROLES}
+        columns: dict[str, list[str]] = {role: [] for role in ROLES}
+        for name, role in self.roles[first].items():
+            columns[role].append(name)
         channels = [self._channel(first, name) for role in CHANNELS for name in columns[role]]
         data: dict[str, Any] = {"time": columns["time"], "channels": channels, **self.written(first)}
         data |= {"device_column": columns["device"][0]} if columns["device"] else {}
@@ -102,8 +104,8 @@ class Setup:
 
     def written(self, file: str) -> dict[str, Any]:
         """Return how a file is written, as selected; a selection for one of the sensor's files holds for all."""
-        files = () if file == self.reference_file else self.sensors
-        stated = [self.selections.tables.get(name, AS_FOUND).table_options for name in (file, *files)]
+        alike = [file] if file == self.reference_file else [file, *self.sensors]  # files written in the same way
+        stated = [self.selections.tables.get(name, AS_FOUND).table_options for name in alike]
         return next(filter(None, stated), {})
 
     def _channel(self, file: str, column: str) -> dict[str, str]:
@@ -117,16 +119,16 @@ def read_selections(selections: Mapping[str, Any]) -> Selections:
 
     The key `dates` is ignored: sessions of an earlier version had one order of dates for all files.
     """
-    known = {name: selection for name, selection in selections.items() if name != "dates"}
-    read = convert(known, Selections, "the selections")
-    convert(read.facts, Deployment, "the facts of the deployment")
-    return read
+    current = {name: selection for name, selection in selections.items() if name != "dates"}
+    converted = convert(current, Selections, "the selections")
+    convert(converted.facts, Deployment, "the facts of the deployment")  # only to raise an error if they are wrong
+    return converted
 
 
 def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections) -> Setup:
     """Complete the selections by guesses; `previews` are what `preview.preview_file` returned, by file name."""
-    chosen = {name: kind for name, kind in selections.kinds.items() if name in previews}
-    kinds = {**_guess_kinds(previews), **chosen}
+    selected_kinds = {name: kind for name, kind in selections.kinds.items() if name in previews}
+    kinds = {**_guess_kinds(previews), **selected_kinds}
     sensors = tuple(name for name, kind in kinds.items() if kind == SENSOR)
     station = next((name for name, kind in kinds.items() if kind == REFERENCE), "")
     roles, units = {}, {}
@@ -145,17 +147,17 @@ def make_setup(previews: Mapping[str, Mapping[str, Any]], selections: Selections
 
 
 def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Guess which file, if any, holds the reference.
+    """Guess which file, if any, holds the reference, and return the kind of each file.
 
-    It is the one whose columns no other file has and that a format, its name or its columns mark as a station's. Of two
-    files one always is, unless each has columns of both kinds.
+    A reference file has columns that no other file has together, and its format, its name or its columns show that it
+    is a station's. Of two files one always holds the reference, unless each has sensor and reference columns.
     """
     kinds = dict.fromkeys(previews, SENSOR)
     if len(previews) < 2 or all(_has(preview, REFERENCE) and _has(preview, SENSOR) for preview in previews.values()):
         return kinds
     columns = [[column["name"] for column in preview["columns"]] for preview in previews.values()]
-    distinct_files = [name for name, own in zip(previews, columns, strict=True) if columns.count(own) == 1]
-    # From sure to possible: its format is a station's; its name or a column says so; its format is not a sensor's.
+    distinct_files = [name for name, names in zip(previews, columns, strict=True) if columns.count(names) == 1]
+    # sure: the format is a station's; likely: the name or a column says so; possible: the format is not a sensor's.
     sure = [name for name in distinct_files if previews[name].get("kind") == REFERENCE]
     likely = [name for name in distinct_files if STATION.search(name) or _has(previews[name], REFERENCE)]
     possible = [name for name in distinct_files if previews[name].get("kind") != SENSOR]
@@ -178,24 +180,33 @@ def _has(preview: Mapping[str, Any], kind: str) -> bool:
 
 def _shared_quantity(sensor: Mapping[str, Any], station: Mapping[str, Any]) -> str:
     """Return the first quantity of the reference's file that the sensor's file has too, or ""."""
-    measured = {column["quantity"] for column in sensor["columns"] if column["looks"] == SENSOR}
-    wanted = [column["quantity"] for column in station["columns"] if column["looks"] in (REFERENCE, SENSOR)]
-    return next((quantity for quantity in wanted if quantity and quantity in measured), "")
+    of_sensor = {column["quantity"] for column in sensor["columns"] if column["looks"] == SENSOR}
+    of_station = [column["quantity"] for column in station["columns"] if column["looks"] in (REFERENCE, SENSOR)]
+    return next((quantity for quantity in of_station if quantity and quantity in of_sensor), "")
 
 
 def _guess_roles(preview: Mapping[str, Any], kind: str, has_station: bool, quantity: str) -> dict[str, str]:
-    """Guess the role of each column; one is the target or reference, of the quantity if it is known."""
+    """Guess the role of each column of a file of this kind.
+
+    `quantity` is what is calibrated, "" if unknown: a sensor file gets a target of it, a reference file a reference.
+    Without a separate file of the station (`has_station`), the reference may be a column of the sensor file.
+    """
     columns = {column["name"]: column for column in preview["columns"]}
-    roles = dict.fromkeys(preview["time"], "time") | dict.fromkeys(columns.keys() - {*preview["time"]}, "nothing")
+    roles = {name: "time" if name in preview["time"] else "nothing" for name in columns}
     if kind == REFERENCE:  # only its time and one column are used
         measured = [column for column in columns.values() if column["looks"] in (REFERENCE, SENSOR)]
-        measured.sort(key=lambda column: (column["quantity"] != quantity, column["looks"] != REFERENCE))
-        return roles | {column["name"]: REFERENCE for column in measured[:1]}
+        if measured:  # best: a column of the quantity, and among these one that looks like a reference
+            best = min(measured, key=lambda column: (column["quantity"] != quantity, column["looks"] != REFERENCE))
+            roles[best["name"]] = REFERENCE
+        return roles
     channels = preview["channels"].get(quantity) or preview["channels"].get("", [])
     roles |= {name: columns[name]["looks"] for name in channels}
-    roles |= dict.fromkeys([name for name in channels if roles[name] == SENSOR][:1], "target")
+    if sensors := [name for name in channels if roles[name] == SENSOR]:
+        roles[sensors[0]] = "target"
     roles |= {column["name"]: "device" for column in columns.values() if column["looks"] == "device"}
-    return roles | ({} if has_station or not preview["reference"] else {preview["reference"]: REFERENCE})
+    if preview["reference"] and not has_station:
+        roles[preview["reference"]] = REFERENCE
+    return roles
 
 
 def _select(roles: Mapping[str, str], selected: Mapping[str, str]) -> dict[str, str]:
@@ -211,8 +222,9 @@ def _select(roles: Mapping[str, str], selected: Mapping[str, str]) -> dict[str, 
 def _assign(roles: Mapping[str, str], name: str, role: str) -> dict[str, str]:
     """Give a column a role; if only one column may have it, the column that had it gets another role."""
     fallback = {"target": SENSOR, REFERENCE: "nothing", "device": "nothing"}.get(role)
-    others = {other: fallback if fallback and before == role else before for other, before in roles.items()}
-    return {**others, name: role}
+    if fallback:
+        roles = {other: fallback if its_role == role else its_role for other, its_role in roles.items()}
+    return {**roles, name: role}
 
 
 def _with_role(roles: Mapping[str, str], role: str) -> str:

@@ -72,9 +72,12 @@ class Session:
     @property
     def setup(self) -> Setup:
         """The selections, completed by what the previews of its files show."""
-        jobs = ((name, self.jobs.by_name.get(f"look:{name}")) for name in self.names(FILES))
-        results = {name: job.results[-1] for name, job in jobs if job and job.results}
-        previews = {name: result for name, result in results.items() if result and PREVIEWED in result}
+        previews = {}
+        for name in self.names(FILES):
+            job = self.jobs.by_name.get(f"look:{name}")
+            result = job.results[-1] if job and job.results else None
+            if result and PREVIEWED in result:  # the preview has ended, and without an error
+                previews[name] = result
         return make_setup(previews, read_selections(self.selections))
 
     def names(self, place: str) -> list[str]:
@@ -114,7 +117,7 @@ class Session:
         self._notify()
 
     def add_file(self, place: str, name: str) -> None:
-        """Preview a file that has just been uploaded to train on; one for later is only listed."""
+        """Announce a file that has just been uploaded; a file to train on (`place` FILES) is previewed."""
         self.jobs.forget(f"predict:{name}")
         if place == FILES:
             self.jobs.start(preview_job(name, self.setup.selections))
@@ -134,17 +137,17 @@ class Session:
             with replacing(self.folder / job.about["written"]) as temporary:
                 temporary.write_text(job.about["config"], encoding="utf-8")
         if name == "train":
-            self._forget_made()
+            self._forget_outdated()
         self.jobs.start(job)
 
     def open_model(self) -> None:
         """Use a calibrator that has just been uploaded."""
-        self._forget_made()
+        self._forget_outdated()
         self.jobs.forget("train")
         self.start_step("open", {})
 
-    def _forget_made(self) -> None:
-        """Forget the jobs that used the old calibrator."""
+    def _forget_outdated(self) -> None:
+        """Delete the jobs that used the old calibrator."""
         for name in list(self.jobs.by_name):
             if name.partition(":")[0] in AFTER_TRAINING:
                 self.jobs.forget(name)
@@ -257,5 +260,6 @@ def safe_name(name: str) -> str:
     suffix = next((ending for ending in sorted(SUFFIXES, key=len, reverse=True) if plain.lower().endswith(ending)), "")
     if not suffix:
         raise DataError(f"'{name[:LONGEST_NAME]}' is not a table. Upload {', '.join(SUFFIXES)}.")
-    words = re.findall(r"[A-Za-z0-9_-]+", plain[: -len(suffix)].replace("\\", "/").rpartition("/")[2])
+    base = plain[: -len(suffix)].replace("\\", "/").rpartition("/")[2]  # without folders and suffix
+    words = re.findall(r"[A-Za-z0-9_-]+", base)
     return f"{'_'.join(words)[:LONGEST_NAME] or 'table'}{suffix}"
