@@ -628,6 +628,7 @@ const char *scare_explain(scare_status status) {
     case SCARE_FOREIGN: return "the blob is of another model or version";
     case SCARE_WRONG: return "the self-test failed";
     case SCARE_UNSIGNED: return "the blob is not signed with the owner's key";
+    case SCARE_OLDER: return "the blob was signed before the one in use";
     }
     return "no such status";
 }

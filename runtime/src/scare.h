@@ -41,7 +41,8 @@ typedef enum {
     SCARE_DAMAGED = 8,    /* the blob is damaged or cut short */
     SCARE_FOREIGN = 9,    /* the blob is of another model, or of another version of this code */
     SCARE_WRONG = 10,     /* the self-test failed: a result differs from the one stored with the model */
-    SCARE_UNSIGNED = 11   /* the blob has no signature that was made with the owner's key */
+    SCARE_UNSIGNED = 11,  /* the blob has no signature that was made with the owner's key */
+    SCARE_OLDER = 12      /* the blob was signed before the one in use */
 } scare_status;
 
 /* Row flags: bits of `flags`, the same as in Python (docs/flags.md). */

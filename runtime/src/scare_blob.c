@@ -6,7 +6,7 @@
 #include "scare_kernels.h"
 #include "scare_port.h"
 
-#define MARK 0x01424353u /* "SCB", version 1 */
+#define MARK 0x02424353u /* "SCB", version 2 */
 #define SIZE_LIMIT 0xffffu
 #define MOST_NUMBERS (1u << 22) /* in a window */
 #define MOST_SCRATCH (1u << 24) /* bytes */
@@ -30,6 +30,7 @@ typedef struct {
     part title, channel, absent, interval, whitening, spike_floors, moving, vectors, kernels;
     part always, decision, simple, deep;  /* calls; the last three only in a model with two branches */
     uint32_t decided, periods[2], result; /* where the decision and the result are; windows until the next decision */
+    uint32_t sequence;
 } blob_head;
 
 /* `stride` of the model. */
@@ -426,6 +427,7 @@ SCARE_SMALL void describe(const checker *self, scare_blob *blob) {
     blob->golden.tolerance = head->tolerance;
     blob->title = start_of(self, &head->title);
     blob->inputs = head->inputs;
+    blob->sequence = head->sequence;
     blob->bytes = head->bytes + (uint32_t)TAIL;
 }
 

@@ -32,6 +32,7 @@ typedef struct {
     scare_golden golden; /* for scare_self_test */
     const char *title;   /* what it calibrates, from which channels, for which device */
     uint32_t inputs;     /* checksum of names and units of channels and target: do not run a blob of others */
+    uint32_t sequence;   /* larger in files that were signed later; 0: not signed */
     uint32_t bytes;      /* of the file */
     const unsigned char *content;
     uint8_t kernel[SCARE_BLOB_KERNELS]; /* index in the firmware of each kernel of the file */

@@ -63,8 +63,12 @@ uint32_t scare_slots_free(const scare_slots *self) {
 
 SCARE_COMPACT scare_status scare_slots_switch(const scare_slots *self) {
     scare_blob blob;
-    uint32_t slot = scare_slots_free(self);
+    uint32_t slot = scare_slots_free(self), sequence;
     scare_status status = open_slot(self, slot, &blob);
+    if (status == SCARE_OK && !self->older) {
+        sequence = blob.sequence;
+        status = open_slot(self, slot ^ 1u, &blob) == SCARE_OK && sequence < blob.sequence ? SCARE_OLDER : SCARE_OK;
+    }
     if (status == SCARE_OK) {
         save(self, slot);
     }

@@ -29,6 +29,7 @@ typedef struct {
     size_t bytes;                /* of each */
     const uint8_t *key;          /* the owner's public key, 32 bytes; not read if SCARE_SLOTS_UNSIGNED is 1 */
     uint32_t inputs;             /* of the files to take (`inputs` of scare_blob): those for this device's readings */
+    int older;                   /* 1: switch to files that were signed before the one in use, too */
     uint32_t (*load)(void);      /* the word */
     void (*save)(uint32_t word); /* is called at most once at each start, and by confirm and switch */
 } scare_slots;
@@ -43,7 +44,8 @@ void scare_slots_confirm(const scare_slots *self);
 /* The slot not in use, 0 or 1. */
 uint32_t scare_slots_free(const scare_slots *self);
 
-/* Use the other slot from the next start on, if its file may be taken: SCARE_OK, or why not. */
+/* Use the other slot from the next start on, if its file may be taken: SCARE_OK, or why not. SCARE_OLDER: its signature
+ * is right, but of a time before that of the file in use, as when somebody sends an old file again. */
 scare_status scare_slots_switch(const scare_slots *self);
 
 #ifdef __cplusplus

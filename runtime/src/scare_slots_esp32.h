@@ -43,6 +43,7 @@ static inline int scare_slots_find(scare_slots *slots, const uint8_t *key, uint3
     slots->content[1] = (const uint8_t *)start + slots->bytes;
     slots->key = key;
     slots->inputs = inputs;
+    slots->older = 0;
     slots->load = scare_slots_load;
     slots->save = scare_slots_save;
     return 1;

@@ -9,6 +9,7 @@ bits what it begins in. The same model always gives the same bytes.
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from time import time
 from zlib import crc32
 
 import numpy as np
@@ -20,12 +21,13 @@ from scare.export.ed25519 import SIGNATURE_BYTES, sign, verify
 from scare.export.memory_layout import WORD
 from scare.kernels.c_arguments import Branch, CCall, CTable, CValue
 
-MARK = b"SCB\x01"  # "SCB", version of the format
+MARK = b"SCB\x02"  # "SCB", version of the format
 CONTENT, WINDOW, SCRATCH = range(3)  # what a pointer begins in
 MOST_KERNELS = 32  # different ones: SCARE_BLOB_KERNELS
 MOST_TITLE = 1024  # bytes, the last of them zero
 QUANTA = 1 / 524_288, 524_288  # smallest and largest number of steps of a scaled value of 1
-HEAD_BYTES, PARTS = 216, 13
+HEAD_BYTES, PARTS = 220, 13
+SEQUENCE_AT = 216  # where the head says when it was signed
 INTEGER_AT = 40  # where the head says whether the window holds integers
 TAIL_BYTES = WORD + SIGNATURE_BYTES
 Part = tuple[int, int]  # bytes from the start of the file; number of elements
@@ -95,10 +97,10 @@ def make_blob(model: CModel) -> bytes:
         *(training.rising, training.lowest, training.slope, descriptor.spike_share, model.self_test.tolerance),
     )
     head += struct.pack(f"<{2 * PARTS}I", *(number for part in parts for number in part))
-    head += struct.pack("<4I", plan.decided, *plan.periods, plan.pointer(program.result))
+    head += struct.pack("<5I", plan.decided, *plan.periods, plan.pointer(program.result), 0)
     assert len(head) == HEAD_BYTES
     writer.content[:HEAD_BYTES] = head
-    return bytes(writer.content) + struct.pack("<I", crc32(writer.content)) + bytes(SIGNATURE_BYTES)
+    return _seal(bytes(writer.content)) + bytes(SIGNATURE_BYTES)
 
 
 class _Plan:
@@ -155,10 +157,13 @@ def inputs_checksum(model: CModel) -> int:
     return crc32("\n".join([*model.labels, model.target]).encode())
 
 
-def sign_blob(content: bytes, key: bytes) -> bytes:
-    """Sign a file with a private key."""
-    end = len(content) - TAIL_BYTES
-    return content[: end + WORD] + sign(key, content[:end])
+def sign_blob(content: bytes, key: bytes, sequence: int | None = None) -> bytes:
+    """Sign a file with a private key, as one that devices prefer to those of a smaller sequence.
+
+    The sequence is otherwise the time, in seconds since 1970: what is signed later is newer.
+    """
+    body = _numbered(content, int(time()) if sequence is None else sequence)
+    return _seal(body) + sign(key, body)
 
 
 def is_signed_by(content: bytes, public: bytes) -> bool:
@@ -167,8 +172,17 @@ def is_signed_by(content: bytes, public: bytes) -> bool:
 
 
 def unsigned(content: bytes) -> bytes:
-    """Return the file with zeros in place of its signature."""
-    return content[:-SIGNATURE_BYTES] + bytes(SIGNATURE_BYTES)
+    """Return the file as it was before it was signed."""
+    return _seal(_numbered(content, 0)) + bytes(SIGNATURE_BYTES)
+
+
+def _numbered(content: bytes, sequence: int) -> bytes:
+    """Return head and parts with this sequence."""
+    return content[:SEQUENCE_AT] + struct.pack("<I", sequence) + content[HEAD_BYTES:-TAIL_BYTES]
+
+
+def _seal(body: bytes) -> bytes:
+    return body + struct.pack("<I", crc32(body))
 
 
 def check_blob(content: bytes, name: str) -> None:

@@ -4,6 +4,7 @@ A device asks with the version that it runs (`If-None-Match`), and gets the file
 signed where the private key is, by `scare export blob`; the gateway has no key and passes them on.
 """
 
+import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from scare.live.config import Model
 from scare.words import some_of
 
 MARK, CHECKSUM_BYTES, SIGNATURE_BYTES = b"SCB", 4, 64  # how a file begins, and what it ends with
+SEQUENCE = struct.Struct("<216xI")  # of a file: what devices compare, which the signature covers
 VERSION_BYTES = 12  # of checksum and signature, as `scare_blob_version` of the C runtime gives them
 MOST_BYTES = 1 << 20
 MOST_DEVICES = 100_000  # whose version is kept
@@ -36,6 +38,11 @@ class Blob:
     def version(self) -> str:
         """The version as 24 hexadecimal digits."""
         return self.content[-CHECKSUM_BYTES - SIGNATURE_BYTES :][:VERSION_BYTES].hex()
+
+    @property
+    def sequence(self) -> int:
+        """A number that is larger in files that were signed later; a device takes no smaller one than it runs."""
+        return int(SEQUENCE.unpack_from(self.content)[0])
 
 
 class Blobs:
@@ -56,7 +63,7 @@ class Blobs:
                 content = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise DataError(f"there is no model file for '{device}': {error.strerror or error}") from error
-        if len(content) > MOST_BYTES or not content.startswith(MARK):
+        if not SEQUENCE.size < len(content) <= MOST_BYTES or not content.startswith(MARK):
             raise DataError(f"the model file for '{device}' is not a blob; write it with scare export blob")
         return Blob(model, content)
 
@@ -93,6 +100,7 @@ class Blobs:
             "device": device,
             "model": blob.model,
             "version": blob.version,
+            "sequence": blob.sequence,
             "bytes": len(blob.content),
             "sha256": sha256(blob.content).hexdigest(),
             "signature": signature.hex() if any(signature) else None,

@@ -215,15 +215,16 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return JSONResponse({**history, "unit": status.units.get(history["model"], ""), "box": box})
 
     async def give_blob(request: Request) -> Response:
-        """Return the model file of a device, or 304 if that is what it says it runs."""
-        device, version = request.path_params["device"], request.headers.get("if-none-match", "").strip('W/" ')
+        """Return the model file of a device, or 304 if it runs that (the first version it names) or has refused it."""
+        device, named = request.path_params["device"], request.headers.get("if-none-match", "").split(",")
+        versions = [version.strip('W/" ') for version in named]
         try:
             blob = await run_in_threadpool(status.blobs.find, device)
         except DataError as error:
             return error_response(404, str(error))
-        status.blobs.record(device, version)
+        status.blobs.record(device, versions[0])
         headers = {"etag": f'"{blob.version}"', "cache-control": "no-cache"}
-        if version == blob.version:
+        if blob.version in versions:
             return Response(status_code=304, headers=headers)
         return Response(blob.content, headers=headers, media_type="application/octet-stream")
 

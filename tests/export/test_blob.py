@@ -115,7 +115,7 @@ def test_a_part_is_not_enough(length: int) -> None:
 
 
 def test_another_format_or_kernel_is_foreign() -> None:
-    assert Blob(resealed(BLOB[:3] + b"\2" + BLOB[4:])).status == FOREIGN
+    assert Blob(resealed(BLOB[:3] + b"\1" + BLOB[4:])).status == FOREIGN
     identity = struct.pack("<I", blob_kernels()["scare_hat_basis_q"].identity)
     assert BLOB.count(identity) == 1
     assert Blob(resealed(BLOB.replace(identity, b"nono"))).status == FOREIGN

@@ -13,7 +13,7 @@ from scare.live.config import Config, Model, read_config
 from scare.live.gateway import Gateway
 from tests.live.test_http import ask, make_config, working
 
-FILE, NEWER = (b"SCB\x01" + bytes([one]) * 200 for one in (1, 2))
+FILE, NEWER = (b"SCB\x01" + bytes([one]) * 300 for one in (1, 2))
 
 
 def fetch(gateway: Gateway, device: str, runs: str = "") -> tuple[HTTPResponse, bytes]:

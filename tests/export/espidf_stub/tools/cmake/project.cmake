@@ -3,7 +3,7 @@ set(COMPONENT_FOLDERS ${CMAKE_SOURCE_DIR}/../.. ${CMAKE_SOURCE_DIR}/main)
 set(STUB_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/../../include)
 
 macro(idf_component_register)
-  cmake_parse_arguments(COMPONENT "" "" "SRCS;SRC_DIRS;INCLUDE_DIRS" ${ARGN})
+  cmake_parse_arguments(COMPONENT "" "" "SRCS;SRC_DIRS;INCLUDE_DIRS;REQUIRES" ${ARGN})
   get_filename_component(COMPONENT_LIB ${CMAKE_CURRENT_LIST_DIR} NAME)
   foreach(folder ${COMPONENT_SRC_DIRS})
     file(GLOB found ${CMAKE_CURRENT_LIST_DIR}/${folder}/*.c)
