@@ -141,13 +141,19 @@ def fit_scaling(
 
 
 def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
-    """Add the devices that `scaling` lacks, fitted to their rows [rows, channels] like training devices.
+    """Add the devices that `scaling` lacks, fitted to their rows [rows, channels] like the devices that it has.
 
     Returns `scaling` itself if all devices share the fleet's.
+
+    >>> scaling = fit_scaling("standard", {"a": np.array([[1.0], [3.0]])}, np.array([0.0, 2.0]), per_device=True)
+    >>> add_devices(scaling, {"b": np.array([[10.0], [14.0]])}).devices["b"].scale
+    array([2.])
     """
     if not scaling.devices:
         return scaling
-    fit = METHODS[scaling.method] if scaling.own_share is None else scaling.own
+    # `fit_scaling` gave each device a scale of its own (`per_device`), or moved its centre alone.
+    per_device = any((affine.scale != scaling.fleet.scale).any() for affine in scaling.devices.values())
+    fit = METHODS[scaling.method] if per_device or scaling.own_share is None else scaling.own
     new = {device: fit(values) for device, values in rows.items() if device not in scaling.devices}
     return replace(scaling, devices={**scaling.devices, **new})
 

@@ -15,6 +15,7 @@ from scare.windowing.scaling import (
     DeviceEffect,
     Scaling,
     Settling,
+    add_devices,
     constant,
     fit_scaling,
     robust,
@@ -114,6 +115,20 @@ def test_a_device_of_training_has_its_effect_and_others_have_none() -> None:
     scaling = Scaling("standard", fleet, fleet, effects={"a": DeviceEffect(0.5, -0.25)})
     assert scaling.effect("a") == (0.5, -0.25)
     assert scaling.effect("b") == scaling.effect("") == NO_EFFECT
+
+
+@pytest.mark.parametrize("per_device", [True, False])
+def test_a_device_added_later_is_scaled_as_those_of_training_are(per_device: bool) -> None:
+    rows = {name: np.random.default_rng(seed).normal(9 * seed, 1 + seed, (40, 2)) for seed, name in enumerate("abc")}
+    first = {name: rows[name] for name in "ab"}
+    scaling = fit_scaling("standard", first, np.arange(3.0), per_device, settle=20, own_share=np.array([1.0, 0.5]))
+    added = add_devices(scaling, rows)
+    fleet = scaling.fleet
+    assert added.devices["a"] is scaling.devices["a"]
+    assert_array_equal(added.devices["c"].scale, rows["c"].std(axis=0) if per_device else fleet.scale)
+    mean = rows["c"].mean(axis=0)
+    moved = fleet.center + np.array([1.0, 0.5]) * (mean - fleet.center)
+    assert_allclose(added.devices["c"].center, mean if per_device else moved)
 
 
 def test_an_unseen_device_without_settling_is_scaled_as_the_fleet_is() -> None:
