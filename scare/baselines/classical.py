@@ -119,10 +119,11 @@ def window_ridge(
     It is solved in closed form, so no linear network should score better on the same rows.
     """
     examples, held_out, everything = make_all(train, validation, inputs, refit)
-    size = inputs.window * len(inputs.channels)
+    size = inputs.window * len(inputs.channels)  # weights; the normal equations take size² products a window
+    most_windows = int(MOST_PRODUCTS / size**2)
 
     def moments(part: Examples) -> Moments:
-        return Moments.from_batches(_batches(part, part.spread(int(MOST_PRODUCTS / size**2))), size)
+        return Moments.from_batches(_batches(part, part.spread(most_windows)), size)
 
     training_moments = moments(examples)
     solutions = [training_moments.solve(penalty) for penalty in PENALTIES]
@@ -151,7 +152,7 @@ class Boosted:
 
     inputs: Inputs
     basis: np.ndarray | None  # [window, features per channel]; None: the window itself
-    line: tuple[np.ndarray, float]  # weights [features], bias
+    line: tuple[np.ndarray, float]  # of the ridge regression: weights [features], bias
     trees: Any  # a fitted HistGradientBoostingRegressor
     facts: Mapping[str, Any]
 
@@ -171,8 +172,9 @@ class Boosted:
         """Return the values in the target's unit of scaled windows [n, window, channels]: [n]."""
         features = windows if self.basis is None else self.basis.T.astype(np.float32) @ windows
         flat = features.reshape(len(windows), -1)
+        weights, bias = self.line
         with one_thread():
-            scaled = flat @ self.line[0] + self.line[1] + self.trees.predict(flat)
+            scaled = flat @ weights + bias + self.trees.predict(flat)
         return self.inputs.scaling.target.invert(scaled[:, None])[:, 0]
 
 
@@ -207,9 +209,9 @@ def _fit_boosted(
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
     with one_thread():
         trees.fit(flat, data.targets - flat @ weights - bias)
-    is_leaf = [tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage]
-    leaves = int(sum(of_tree.sum() for of_tree in is_leaf))  # a number each
-    splits = sum(map(len, is_leaf)) - leaves  # a feature and a threshold each
+    is_leaf = np.concatenate([tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage])
+    leaves = int(is_leaf.sum())  # a number each
+    splits = len(is_leaf) - leaves  # a feature and a threshold each
     numbers = 2 * splits + leaves + (len(weights) + 1 if with_ridge else 0)
     facts = {"model": "ridge-boosting" if with_ridge else "boosting", "parameters": numbers, "bytes": BYTES * numbers}
     return Boosted(inputs, basis, (weights, bias), trees, facts)

@@ -153,12 +153,13 @@ class RootMeanSquareNorm(eqx.Module):
         return self.gain[:, None] * weight
 
     def narrow_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
-        """Return plan steps that norm the tokens x W + b of `source` x with channels + 1 numbers per row, not `width`.
+        """Return plan steps that norm the tokens x W + b of the readings x, the value `source`.
 
-        Also returns the basis [channels + 1, width]: output · basis are the normed tokens, gain included.
-        By a QR decomposition [W; b] = R Q with orthonormal rows Q, a token is ([x, 1] R) Q and as long as [x, 1] R.
+        They compute channels + 1 numbers per row, not `width`. Also returns the basis [channels + 1, width]: output ·
+        basis are the normed tokens, gain included. A QR decomposition gives [W; b] = R Q with orthonormal rows Q, so a
+        token is ([x, 1] R) Q, and it has the same length as [x, 1] R.
         """
-        joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])
+        joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])  # [W; b]
         q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
         share = len(q) / q.shape[1]  # the kernel's mean is over fewer squares: channels + 1 instead of width
         steps = [
@@ -187,8 +188,8 @@ class CausalConvolution(eqx.Module):
         work than a convolution, and its gradient takes a fifth of the time.
         """
         padded = jnp.pad(rows, ((0, 0), (len(self.taps) - 1, 0), (0, 0)))
-        recent = [padded[:, lag : lag + rows.shape[1]] for lag in range(len(self.taps))]
-        joined = (self.taps[:, None, :] * weight).reshape(-1, weight.shape[1])
+        recent = [padded[:, start : start + rows.shape[1]] for start in range(len(self.taps))]  # oldest first
+        joined = (self.taps[:, None, :] * weight).reshape(-1, weight.shape[1])  # taps ⊗ weight [k·r, features]
         return project(jnp.concatenate(recent, axis=-1), joined) + self.bias
 
     def newest(self, rows: Array, weight: Array) -> Array:
@@ -235,19 +236,25 @@ class StateSpaceMixer(eqx.Module):
             draw_within(k, (width, outputs), width)
             for k, outputs in zip(keys[:5], (inner, inner, state, state, heads), strict=True)
         )
-        over_value, over_write, over_read = (
+        value_convolution, write_convolution, read_convolution = (
             CausalConvolution.create(taps, features, k)
             for k, features in zip(keys[5:8], (inner, state, state), strict=True)
         )
         log_decay = jnp.log(jax.random.uniform(keys[8], (heads,), minval=1.0, maxval=16.0))
         return StateSpaceMixer(
-            *(gate, value, write, read, step),
-            draw_step_bias(heads, keys[9]),
-            *(over_value, over_write, over_read),
-            log_decay,
-            jnp.ones(heads),
-            RootMeanSquareNorm.create(inner),
-            draw_within(keys[10], (inner, width), inner),
+            gate=gate,
+            value=value,
+            write=write,
+            read=read,
+            step=step,
+            step_bias=draw_step_bias(heads, keys[9]),
+            value_convolution=value_convolution,
+            write_convolution=write_convolution,
+            read_convolution=read_convolution,
+            log_decay=log_decay,
+            direct=jnp.ones(heads),
+            norm=RootMeanSquareNorm.create(inner),
+            out=draw_within(keys[10], (inner, width), inner),
         )
 
     def __call__(self, rows: Array, basis: Array) -> Array:

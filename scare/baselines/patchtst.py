@@ -121,7 +121,8 @@ class PatchTST:
     def _layer_operations(self, tokens: int, added: bool, last: bool) -> Operations:
         """Return the operations of one layer.
 
-        `added`: the scores of the layer before are added to its own; `last`: what follows its hidden layer is linear.
+        If `added`, the scores of the layer before are added to its own. If `last`, all that follows its hidden layer is
+        linear, so the head absorbs it.
         """
         numbers = tokens * self.width
         hidden = tokens * self.hidden
@@ -154,9 +155,9 @@ class PatchEmbedding(eqx.Module):
 
     def __call__(self, x: Array) -> Array:
         """Embed overlapping patches; the newest row is repeated until the last patch is full."""
-        rows = patch_rows(x.shape[1], self.patch, self.stride)
-        cut = x[:, rows].reshape(len(x), len(rows), self.patch * x.shape[2])
-        return self.linear(cut) + self.position
+        rows = patch_rows(x.shape[1], self.patch, self.stride)  # of the window, for each patch [patches, patch]
+        patches = x[:, rows].reshape(len(x), len(rows), self.patch * x.shape[2])
+        return self.linear(patches) + self.position
 
     def steps(self, source: str, output: str) -> list[Step]:
         """Return the layer as kernel calls; the positions become biases."""
@@ -240,20 +241,21 @@ class ResidualAttention(eqx.Module):
         return x.reshape(*x.shape[:2], self.heads, -1)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """Return the layer as kernel calls; the scores are `name`.scores, the output is `name`.
+        """Return the layer as kernel calls, which make the values `name`.scores and `name`, the output.
 
-        The scale is folded into the query. A key's bias moves all scores of a query alike, so softmax cancels it; as
-        weights sum to one, the value's bias is folded into the output's.
+        `before` names the scores of the layer before; None in the first layer. The scale of the scores is folded into
+        the query. A key's bias moves all scores of a query alike, so softmax cancels it. As weights sum to one, the
+        value's bias is folded into the output's.
         """
         query, key, value, scores, mixed = (f"{name}.{part}" for part in ("query", "key", "value", "scores", "mixed"))
         scale = (self.query.weight.shape[1] // self.heads) ** -0.5
-        own = scores if before is None else f"{name}.own"
+        own_scores = scores if before is None else f"{name}.own"
         return [
             dense_step(source, query, self.query.weight * scale, self.query.bias * scale),
             dense_step(source, key, self.key.weight),
             dense_step(source, value, self.value.weight),
-            Step("attention_scores", (query, key), own, settings={"heads": self.heads}),
-            *([] if before is None else [add_step(own, before, scores)]),
+            Step("attention_scores", (query, key), own_scores, settings={"heads": self.heads}),
+            *([] if before is None else [add_step(own_scores, before, scores)]),
             Step("softmax_mix", (scores, value), mixed),
             dense_step(mixed, name, self.out.weight, self.value.bias @ self.out.weight + self.out.bias),
         ]
@@ -425,5 +427,6 @@ def drop(x: Array, rate: float, key: Array) -> Array:
     """Apply dropout: set a share `rate` of the numbers to zero and enlarge the others, so that their mean stays."""
     if rate == 0:
         return x
-    is_kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)  # half the bits of a float
+    # 16 random bits are enough for a rate, and half as many as a float takes.
+    is_kept = jax.random.bits(key, x.shape, jnp.uint16) < round((1 - rate) * 2**16)
     return jnp.where(is_kept, x / (1 - rate), 0)

@@ -290,10 +290,11 @@ def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margi
     branch).
     """
     pays = np.abs(targets - simple) - np.abs(targets - deep) > margin
-    padded = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")
+    padded = np.pad(pays, (BOX // 2 + 1, BOX // 2 - 1), mode="edge")  # one more in front, for the first change
     changes = (padded[1:] != padded[:-1]).astype(float)
-    pays_mostly = np.convolve(padded[1:], np.ones(BOX), "valid") > BOX / 2
-    label = pays_mostly + np.convolve(changes, np.ones(BOX), "valid")
+    in_box = np.ones(BOX)  # convolving with it sums over the box of each example
+    pays_mostly = np.convolve(padded[1:], in_box, "valid") > BOX / 2
+    label = pays_mostly + np.convolve(changes, in_box, "valid")
     if label.min() == label.max():
         return pays_mostly.astype(np.float32)
     label = (label - label.min()) / (label.max() - label.min() + 1e-4)

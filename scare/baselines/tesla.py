@@ -121,8 +121,9 @@ class LogarithmicBinner(eqx.Module):
     def projector(self) -> SequenceLensProjector:
         """The binner as a lens projector: row t of its matrix [rows, bins] has weight t at its bin, zeros elsewhere."""
         rows = np.arange(self.weight.shape[0])
-        members = np.searchsorted(self.starts, rows, side="right")[:, None] == np.arange(1, len(self.starts) + 1)
-        return SequenceLensProjector(self.weight[:, None] * members, self.bias)
+        bin_of_row = np.searchsorted(self.starts, rows, side="right") - 1
+        is_in_bin = bin_of_row[:, None] == np.arange(len(self.starts))  # [rows, bins]
+        return SequenceLensProjector(self.weight[:, None] * is_in_bin, self.bias)
 
     def __call__(self, tokens: Array) -> Array:
         """Map tokens [batch, rows, width] to bin tokens: the published form, which needs every reading's token."""

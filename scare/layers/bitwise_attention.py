@@ -47,14 +47,14 @@ class RbfHash(eqx.Module):
         return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
 
     def _exponents(self, x: Array, supports: Array) -> Array:
-        """Return the exponents of κ but for the division by σ, −‖x̂ − ŝ‖² / 2, of x [..., width]: [..., supports]."""
+        """Return −‖x̂ − ŝ‖² / 2 for vectors x [..., width] and each support: [..., supports]; κ divides it by σ."""
         if not self.raw:
-            return unit(x) @ supports.T - 1.0  # both are unit vectors
+            return unit(x) @ supports.T - 1.0  # of unit vectors, half the squared distance is 1 − x̂·ŝ
         squares = jnp.square(x).sum(axis=-1, keepdims=True) + jnp.square(supports).sum(axis=-1)
         return x @ supports.T - squares / 2
 
     def activations(self, x: Array) -> Array:
-        """Return the numbers whose signs are the codes of vectors x [..., width]: [..., bits]."""
+        """Return (κ(x) − μ1)ᵀ A, whose signs are the codes of vectors x [..., width]: [..., bits]."""
         kernel = jnp.exp(self._exponents(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 
@@ -63,7 +63,10 @@ class RbfHash(eqx.Module):
         return sign(self.activations(x))
 
     def folded(self) -> dict[str, Any]:
-        """Return `hashing` for `hash_codes_step`, centred for free: (κ − mean κ)ᵀA = κᵀ(A − column means of A)."""
+        """Return the hash as the argument `hashing` of `hash_codes_step`.
+
+        Its projection subtracts the mean of κ at no cost: (κ − μ1)ᵀA = κᵀ(A − column means of A).
+        """
         return {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -80,10 +83,11 @@ class RbfHash(eqx.Module):
         """
         is_frozen = self.frozen() > 0
         supports = jnp.where(is_frozen, self.supports(), drawn if self.raw else unit(drawn))
-        distance = -2.0 * self._exponents(vectors, supports).mean()
+        mean_distance = -2.0 * self._exponents(vectors, supports).mean()  # squared
         old = self.bandwidth()
-        updated = jnp.where(old > 0, MEMORY * old + (1 - MEMORY) * distance, distance)
-        bandwidth = jnp.where(is_frozen & (old > 0), old, updated)
+        is_set = old > 0  # false at the first batch
+        updated = jnp.where(is_set, MEMORY * old + (1 - MEMORY) * mean_distance, mean_distance)
+        bandwidth = jnp.where(is_frozen & is_set, old, updated)
         return self.with_supports(jax.lax.stop_gradient(supports), jax.lax.stop_gradient(bandwidth))
 
     def with_supports(self, supports: Array, bandwidth: Array, frozen: Array | None = None) -> "RbfHash":
@@ -189,13 +193,14 @@ def draw_uniform(tokens: Array, count: int, key: Array) -> Array:
 def draw_distinct(tokens: Array, count: int, key: Array) -> Array:
     """Draw `count` of all tokens [batch, tokens, width] without replacement, repeating only if there are too few."""
     flat = tokens.reshape(-1, tokens.shape[-1])
-    return flat[jnp.resize(jax.random.permutation(key, len(flat)), (count,))]
+    order = jax.random.permutation(key, len(flat))
+    return flat[jnp.resize(order, (count,))]  # `resize` begins the order again if it is too short
 
 
 def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
-    """Draw `count` of tokens [batch, lenses, width], the j-th from lens j mod lenses of a random window.
+    """Draw `count` of tokens [batch, lenses, width]: token j is lens j mod lenses of a random window.
 
-    So support j, and with it row j of A, always belongs to the same lens.
+    Support j, and with it row j of A, then always belongs to the same lens.
     """
     windows = jax.random.randint(key, (count,), 0, len(tokens))
     return tokens[windows, jnp.arange(count) % tokens.shape[1]]

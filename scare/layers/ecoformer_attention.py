@@ -85,16 +85,18 @@ class HashAttention(eqx.Module):
         return self._attend(tokens, slice(-1, None))[:, 0]
 
     def _attend(self, tokens: Array, queries: slice) -> Array:
-        """Compute the attention of the tokens in `queries` over all tokens: (h·h' V + β B) / Σ weights, then `out`.
+        """Return the attention of the tokens at the places `queries` over all tokens, [batch, queries, width].
 
-        B is the sum of all values, or the token's own value (see `Bias`).
+        It is (h·h' V + β B) / Σ (h·h' + β), then projected by `out`; B is the sum of all values, or the token's own
+        value (see `Bias`).
         """
-        codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())
+        codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())  # [batch, tokens, bits]
         values = tokens @ self.value + self.value_bias
-        products = codes[:, queries] @ codes.swapaxes(1, 2)
+        products = codes[:, queries] @ codes.swapaxes(1, 2)  # [batch, queries, tokens]
         biased = values[:, queries] if self.form == Bias.TOKEN else values.sum(axis=1, keepdims=True)
         total = products.sum(axis=-1, keepdims=True) + self.bias * tokens.shape[1]
-        return (products @ values + self.bias * biased) / total @ self.out + self.out_bias
+        mixed = (products @ values + self.bias * biased) / total
+        return mixed @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
         """Return the layer as steps of a plan: pair by pair with `Bias.SUM`, else through an associative memory."""
@@ -132,7 +134,7 @@ class HashAttention(eqx.Module):
         return {"bits": self.bits, "bias": self.bias}
 
     def _code_steps(self, source: str) -> list[Step]:
-        """Return the plan steps for the codes of all tokens; the stored centre becomes a bias."""
+        """Return the plan steps for the codes of all tokens; (κ − μ)ᵀA = κᵀA − μᵀA, so the centre becomes a bias."""
         hashing = {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -158,15 +160,19 @@ class HashAttention(eqx.Module):
 
 
 def _affinity(vectors: Array) -> Array:
-    """Return the Hamming affinity [batch, tokens, tokens]: +1 for a token's nearest, −1 for its farthest, else 0."""
-    count = max(1, min(NEIGHBOURS, vectors.shape[1] // 3))
-    order = (vectors @ vectors.swapaxes(1, 2)).argsort(axis=-1)
-    rank = order.argsort(axis=-1)  # rank of each token, 0 for the farthest
-    return jnp.where(rank >= vectors.shape[1] - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
+    """Return the Hamming affinity of unit vectors [batch, tokens, width], [batch, tokens, tokens].
+
+    It is +1 for the `NEIGHBOURS` nearest tokens of a token, −1 for as many farthest, else 0.
+    """
+    tokens = vectors.shape[1]
+    count = max(1, min(NEIGHBOURS, tokens // 3))
+    similarity = vectors @ vectors.swapaxes(1, 2)
+    rank = similarity.argsort(axis=-1).argsort(axis=-1)  # of each token among all: 0 for the farthest
+    return jnp.where(rank >= tokens - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)
 
 
 def _fit_projection(kernel: Array, affinity: Array, projection: Array) -> Array:
-    """Fit A column by column, each to the part of the affinity that the columns before it do not explain.
+    """Fit A [supports, bits] column by column, each to the part of the affinity that the columns before it leave.
 
     `kernel` [batch, tokens, supports] is centred, `affinity` [batch, tokens, tokens] is multiplied by the bits,
     `projection` is the A to start from.
@@ -174,7 +180,7 @@ def _fit_projection(kernel: Array, affinity: Array, projection: Array) -> Array:
 
     def fit_next(residual: Array, column: Array) -> tuple[Array, Array]:
         fitted = _fit_bit(kernel, residual, column, projection.shape[1])
-        code = jnp.where(kernel @ fitted >= 0, 1.0, -1.0)
+        code = jnp.where(kernel @ fitted >= 0, 1.0, -1.0)  # this bit of each token's code [batch, tokens]
         return residual - code[:, :, None] * code[:, None, :], fitted
 
     _, columns = jax.lax.scan(fit_next, affinity, projection.T)

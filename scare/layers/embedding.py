@@ -66,10 +66,11 @@ class DualEmbedding(eqx.Module):
     def token_steps(
         self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
-        """Return the plan steps of seen · local + share ⊗ shared(source) + bias, [L, width].
+        """Return the plan steps that embed L tokens, seen · local + share ⊗ shared(source) + bias: [L, width].
 
-        `seen` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights, `bias`
-        [L, width]. Row t of `source` is row t of the features divided by scale[t], so weights are multiplied by it.
+        The value `seen` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights,
+        `bias` [L, width]. Row t of the value `source` is row t of the features divided by scale[t], so weights are
+        multiplied by it.
         """
         local, local_bias = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
@@ -107,8 +108,8 @@ class SequenceLensProjector(eqx.Module):
 
         Both are linear, so Z = (Wᵀx) E + s ⊗ shared(x) + B with s = Wᵀ1: exact, gradients included.
         """
-        seen = jnp.einsum("tl,btc->blc", self.weight, x)
-        outer = self.weight.sum(axis=0)[None, :, None] * embedding.shared(x)[:, None, :]
+        seen = jnp.einsum("tl,btc->blc", self.weight, x)  # Wᵀx [batch, lenses, channels]
+        outer = self.weight.sum(axis=0)[None, :, None] * embedding.shared(x)[:, None, :]  # s ⊗ shared(x)
         return seen @ embedding.local + outer + self.bias
 
     def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
@@ -165,12 +166,12 @@ class HatBasis:
     @cached_property
     def knots(self) -> np.ndarray:
         """Positions of the hats' peaks on the log2(lag + 1) axis, without those that have no lag close to them."""
-        even = np.linspace(0.0, log2(self.window), round(2 * log2(self.window)) + 1)
-        spacing = even[1]
-        position = np.log2(np.arange(self.window) + 1.0)
-        nearest = np.abs(even[:, None] - position).min(axis=1)
-        knots = even[1 - nearest / spacing >= 0.5]  # knots where some lag's hat is at least half its height
-        knots[1] = min(knots[1], position[1])  # the hat of the newest reading must not reach the one before
+        even_knots = np.linspace(0.0, log2(self.window), round(2 * log2(self.window)) + 1)
+        spacing = even_knots[1]
+        lag_positions = np.log2(np.arange(self.window) + 1.0)
+        nearest_lag = np.abs(even_knots[:, None] - lag_positions).min(axis=1)  # distance of each knot's nearest lag
+        knots = even_knots[nearest_lag / spacing <= 0.5]  # at such a lag the knot's hat has half its height or more
+        knots[1] = min(knots[1], lag_positions[1])  # the hat of the newest reading must not reach the one before
         return knots
 
     @property

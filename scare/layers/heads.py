@@ -83,8 +83,9 @@ def products(readings: Numbers) -> Numbers:
     >>> products(np.array([[2.0, -5.0]]))
     array([[ 4., -6.,  9.]])
     """
-    first, second = np.triu_indices(readings.shape[1])
-    clamped = (np if isinstance(readings, np.ndarray) else jnp).clip(readings, -LIMIT, LIMIT)
+    first, second = np.triu_indices(readings.shape[1])  # channels of each pair, i ≤ j
+    library = np if isinstance(readings, np.ndarray) else jnp
+    clamped = library.clip(readings, -LIMIT, LIMIT)
     return clamped[:, first] * clamped[:, second]
 
 

@@ -51,13 +51,15 @@ class SoftmaxAttention(eqx.Module):
         A token is x E + b. As a key, its score is linear in x, up to a constant that softmax cancels; and the mean of
         values is the value of the mean row. This is exact, also for gradients, but x gets none: readings need none.
         """
+        # Axes of the sums: b batch, t rows, h heads, k key width, c channels.
+        batch, rows, channels = x.shape
         local, bias = embedding.local, embedding.local_bias
-        shape = (len(local), self.heads, -1)
-        query = (x @ (local @ self.query) + (bias @ self.query + self.query_bias)).reshape(*x.shape[:2], *shape[1:])
+        query = (x @ (local @ self.query) + (bias @ self.query + self.query_bias)).reshape(batch, rows, self.heads, -1)
+        key, value = ((local @ part).reshape(channels, self.heads, -1) for part in (self.key, self.value))
         # The score of a row for a query is the query's slope times the row; `means` are the rows averaged by softmax.
-        slopes = jnp.einsum("bthk,chk->bhtc", query, (local @ self.key).reshape(shape)) / jnp.sqrt(query.shape[-1])
-        means = mean_rows(slopes.reshape(len(x), -1, x.shape[2]), x).reshape(slopes.shape)
-        mixed = jnp.einsum("bhtc,chk->bthk", means, (local @ self.value).reshape(shape)).reshape(*x.shape[:2], -1)
+        slopes = jnp.einsum("bthk,chk->bhtc", query, key) / jnp.sqrt(query.shape[-1])
+        means = mean_rows(slopes.reshape(batch, -1, channels), x).reshape(slopes.shape)
+        mixed = jnp.einsum("bhtc,chk->bthk", means, value).reshape(batch, rows, -1)
         return (mixed + (bias @ self.value + self.value_bias)) @ self.out + self.out_bias
 
     def fused_steps(self, source: str, tokens: str, embedding: DualEmbedding, output: str) -> list[Step]:
@@ -67,20 +69,22 @@ class SoftmaxAttention(eqx.Module):
         value projection to the mean row. Both are block-diagonal over the heads.
         """
         channels, bias = len(embedding.local), embedding.local_bias
-        keys, values = (self._block_diagonal(embedding.local @ part) for part in (self.key, self.value))
-        scale = (channels * self.heads / len(keys)) ** 0.5  # the kernel divides by the root of its own width
+        # From readings to keys and to values, one block a head, [heads·key_width, heads·C].
+        keys, values = (
+            block_diag(*(head.T for head in np.split(np.asarray(embedding.local @ part), self.heads, axis=1)))
+            for part in (self.key, self.value)
+        )
+        # The kernel divides scores by √C, the width of its rows; attention divides them by √key_width.
+        scale = (channels * self.heads / len(keys)) ** 0.5
+        each_head = np.tile(np.eye(channels, dtype=keys.dtype), self.heads)  # copies a row for every head
         return [
             dense_step(tokens, "query", self.query, self.query_bias),
             dense_step("query", "slopes", keys * scale),
-            dense_step(source, "rows", np.tile(np.eye(channels, dtype=keys.dtype), self.heads)),
+            dense_step(source, "rows", each_head),
             Step("softmax_attention", ("slopes", "rows", "rows"), "means", settings={"heads": self.heads}),
             dense_step("means", "mixed", values.T, bias @ self.value + self.value_bias),
             dense_step("mixed", output, self.out, self.out_bias),
         ]
-
-    def _block_diagonal(self, projected: Array) -> np.ndarray:
-        """Return a key or value projection as a block-diagonal matrix [heads·key_width, heads·C], one block a head."""
-        return block_diag(*(head.T for head in np.split(np.asarray(projected), self.heads, axis=1)))
 
     def _heads(self, x: Array) -> Array:
         """Split heads: [batch, tokens, heads·key_width] to [batch, heads, tokens, key_width]."""
@@ -123,11 +127,13 @@ def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
     centre = rows.mean(axis=0)
     centred = rows - centre  # leaves the weights unchanged, and keeps the covariance precise
     scores = slopes @ centred.T
-    weights = jnp.exp(scores - scores.max(axis=1, keepdims=True))
-    products = (centred[:, :, None] * centred[:, None]).reshape(count, -1)
+    weights = jnp.exp(scores - scores.max(axis=1, keepdims=True))  # [slopes, rows]; the maximum prevents overflow
+    products = (centred[:, :, None] * centred[:, None]).reshape(count, -1)  # [rows, C²]
+    # One product gives the sums of weights, of weighted rows and of weighted products: [slopes, 1 + C + C²].
     sums = weights @ jnp.concatenate([jnp.ones_like(centred[:, :1]), centred, products], axis=1)
-    means, squares = jnp.split(sums[:, 1:] / sums[:, :1], [channels], axis=1)  # column 0 is the sum of weights
-    return centre + means, squares.reshape(-1, channels, channels) - means[:, :, None] * means[:, None]
+    means, mean_products = jnp.split(sums[:, 1:] / sums[:, :1], [channels], axis=1)
+    covariances = mean_products.reshape(-1, channels, channels) - means[:, :, None] * means[:, None]
+    return centre + means, covariances
 
 
 def _forward(slopes: Array, rows: Array) -> tuple[Array, tuple[Array, Array]]:

@@ -23,13 +23,15 @@ from scare.windowing.training_examples import DesignMatrix
 
 AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions", "devices", "drift"
 LINEAR_FAMILIES = (AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT)
-RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes, besides trees and network
-# A regression with no more coefficients than channels: a penalty chosen on validation would only flatten the line.
+RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes of selection, besides trees and network
+# Regressions with one coefficient a channel: a penalty chosen on validation would only flatten the line.
 UNPENALISED = (LINE, "other channels")
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # ridge penalties to try, per example
 DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
-EVIDENCE_ROUNDS = 30
+EVIDENCE_ROUNDS = 30  # updates of the prior variances and the noise
 FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
+START_VARIANCE = 0.1  # prior variance of a shrunk coefficient before the first update
+START_NOISE = 0.3  # variance of the noise before the first update, as a share of the target's
 FEWEST_EFFECTIVE = 20  # independent rows assumed at least
 BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
 TINY = 1e-30
@@ -111,22 +113,24 @@ FitLinear = Callable[[Design], Linear]
 
 
 def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
-    """Return, for each linear family, the functions that fit its variants, by name."""
+    """Return the families that the data allow; each has functions that fit its variants, by the variant's name."""
     # Indices of columns: the newest readings, all readings, and the products of the newest.
     newest = train.newest_columns
     window = np.arange(train.data.features[0].size)
-    products = np.arange(len(window), train.size)
+    products = np.arange(len(window), train.size)  # those with the first channel come first
     channels = len(newest)
     linear = {LINE: newest[:1]}
     if channels > 1:
         linear["other channels"] = newest
     if len(window) > channels:
         linear["history"] = window
+    chosen_products = {"the first channel": products[:channels]} if len(products) else {}
+    if len(products) and channels > 1:
+        chosen_products["each other"] = products
     crossed = {
-        f"{name} and products with {what}": np.concatenate([inputs, products[:count]])
-        for what, count in (("the first channel", channels), ("each other", len(products)))
+        f"{name} and products with {what}": np.concatenate([inputs, pairs])
+        for what, pairs in chosen_products.items()
         for name, inputs in linear.items()
-        if len(products) and (channels > 1 or what == "the first channel")
     }
 
     def ridge(inputs: np.ndarray, penalty: float) -> FitLinear:
@@ -164,10 +168,10 @@ def as_is(design: Design, with_offset: bool) -> Linear:
     scaling = design.scaling
     target_center, target_scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
     fleet_center, fleet_scale = float(scaling.fleet.center[0]), float(scaling.fleet.scale[0])
-    effects = {
-        device: DeviceEffect((own.center[0] - fleet_center) / target_scale, (own.scale[0] - fleet_scale) / target_scale)
-        for device, own in scaling.devices.items()
-    }
+    effects = {}
+    for device, affine in scaling.devices.items():
+        offset = (affine.center[0] - fleet_center) / target_scale
+        effects[device] = DeviceEffect(offset, (affine.scale[0] - fleet_scale) / target_scale)
     weights = np.zeros(design.size)
     weights[design.newest_columns[0]] = fleet_scale / target_scale
     reading = Linear(weights, (fleet_center - target_center) / target_scale, effects)
@@ -189,17 +193,19 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     newest = data.features[:, design.newest_row].astype(np.float64)
     devices = np.unique(data.devices)
     # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
-    is_device = (
-        (data.devices[:, None] == devices).astype(np.float64) if len(devices) > 1 else np.empty((len(newest), 0))
-    )
+    is_device = (data.devices[:, None] == devices).astype(np.float64)
+    if len(devices) == 1:  # its effect is the bias and the slope of all
+        is_device = is_device[:, :0]
     change_times = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
     is_later = (data.times[:, None] >= change_times).astype(np.float64)
     parts = [np.ones((len(newest), 1)), newest, is_device, is_device * newest[:, :1], is_later]
     borders = np.cumsum([0, *(part.shape[1] for part in parts)])
     columns = np.concatenate(parts, axis=1)
-    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]  # shrunk to zero
+    # The last three parts are shrunk to zero; a part may have no columns.
+    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]
     targets = data.targets.astype(np.float64)
-    coefficients = _fit_with_priors(columns, targets, groups, np.lexsort((data.times, data.devices)))
+    by_device_and_time = np.lexsort((data.times, data.devices))
+    coefficients = _fit_with_priors(columns, targets, groups, by_device_and_time)
     bias, slopes, device_offsets, device_slopes, changes = (
         coefficients[start:stop] for start, stop in pairwise(borders)
     )
@@ -222,19 +228,19 @@ def _fit_with_priors(
     gram, moment = columns.T @ columns, columns.T @ targets
     variance = np.full(columns.shape[1], FREE_VARIANCE)
     for group in groups:
-        variance[group] = 0.1
-    noise, effective = max(0.3 * float(targets.var()), TINY), float(count)
+        variance[group] = START_VARIANCE
+    noise, effective = max(START_NOISE * float(targets.var()), TINY), float(count)
     for _ in range(EVIDENCE_ROUNDS):
-        precision = effective / count / noise
-        covariance = np.linalg.inv(precision * gram + np.diag(1 / variance))
+        precision = effective / count / noise  # of one row, as successive errors are alike
+        covariance = np.linalg.inv(precision * gram + np.diag(1 / variance))  # of the coefficients
         coefficients = precision * (covariance @ moment)
         errors = (targets - columns @ coefficients)[order]
-        noise = max(float(np.square(errors).mean()), 1e-9)
+        noise = max(float(np.square(errors).mean()), 1e-9)  # floors keep the next inverse finite
         correlation = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
         effective = max(count * (1 - correlation) / (1 + correlation), min(count, FEWEST_EFFECTIVE))
-        for group in groups:
-            spread = np.square(coefficients[group]).sum() + np.trace(covariance[np.ix_(group, group)])
-            variance[group] = max(float(spread) / len(group), 1e-8)
+        for group in groups:  # the expected square of a coefficient
+            squares = np.square(coefficients[group]).sum() + np.trace(covariance[np.ix_(group, group)])
+            variance[group] = max(float(squares) / len(group), 1e-8)
     return coefficients
 
 
@@ -245,7 +251,7 @@ class Moments:
     mean: np.ndarray  # [columns]
     target_mean: float
     covariance: np.ndarray  # [columns, columns]
-    with_target: np.ndarray  # [columns]
+    target_covariance: np.ndarray  # of each column with the target [columns]
 
     @staticmethod
     def from_batches(batches: Iterable[tuple[np.ndarray, np.ndarray]], size: int) -> "Moments":
@@ -265,8 +271,8 @@ class Moments:
         """Solve ridge regression on the columns `inputs` (None: all); other weights are 0, the bias is unpenalised."""
         chosen = np.arange(len(self.mean)) if inputs is None else inputs
         weights = np.zeros(len(self.mean))
-        square = self.covariance[np.ix_(chosen, chosen)] + penalty * np.eye(len(chosen))
-        weights[chosen] = np.linalg.solve(square, self.with_target[chosen])
+        penalised = self.covariance[np.ix_(chosen, chosen)] + penalty * np.eye(len(chosen))
+        weights[chosen] = np.linalg.solve(penalised, self.target_covariance[chosen])
         return weights, self.target_mean - float(self.mean @ weights)
 
 

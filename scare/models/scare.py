@@ -213,8 +213,8 @@ class Scare:
             total += Operations(multiply_adds=rows * channels * width + tokens * width)
         total += self._attention_operations(tokens, channels)
         # Feed-forward and residuals. Without norms the head, a linear map, absorbs the outer layer.
-        each, added = (width, 2 * tokens * width) if self.block.norm else (1, tokens * width + 1)
-        total += Operations(multiply_adds=tokens * hidden * (width + each), additions=added)
+        outer, additions = (width, 2 * tokens * width) if self.block.norm else (1, tokens * width + 1)
+        total += Operations(multiply_adds=tokens * hidden * (width + outer), additions=additions)
         if self.block.norm:
             norm = Operations(multiply_adds=3 * tokens * width, additions=2 * tokens * width, divisions=2 * tokens)
             total += norm + norm
@@ -246,6 +246,7 @@ class Scare:
                 divisions=tokens * choice.heads,
             )
             return project(inner) + keys_and_values + attend + Operations(tokens * inner * width)
+        # To hash all tokens once: normalise them, compute the kernel with every support, and project it.
         kernel = tokens * choice.supports
         code = Operations(
             multiply_adds=2 * tokens * width + kernel * width + kernel * choice.bits,
@@ -253,7 +254,7 @@ class Scare:
             exponentials=kernel,
             divisions=2 * tokens,
         )
-        if choice.raw:
+        if choice.raw:  # squared lengths in place of the normalisation
             code = Operations(
                 multiply_adds=tokens * width + kernel * (width + 1 + choice.bits),
                 additions=2 * kernel,
@@ -364,7 +365,7 @@ class ScareNetwork(Network):
             return [part for part in (network.skip, network.curve, network.head.bias) if part is not None]
 
         parts = zip(linear_part(linear), linear_part(start), linear_part(self), strict=True)
-        blended = [base + share * (trained - begun) for base, begun, trained in parts]
+        blended = [base + share * (trained - initial) for base, initial, trained in parts]
         return eqx.tree_at(lambda n: [n.head.weight, *linear_part(n)], self, [share * self.head.weight, *blended])
 
     def refresh(self, features: Array, key: Array) -> Self:
@@ -385,11 +386,11 @@ class ScareNetwork(Network):
 
     def freeze(self, chosen: Self) -> Self:
         """Freeze the hash at the support set and bandwidth of the chosen network."""
-        own, source = self._hashing, chosen._hashing
-        if own is None or source is None:
+        hashing, source = self._hashing, chosen._hashing
+        if hashing is None or source is None:
             return self
-        hashing = own.with_supports(source.supports.array, source.bandwidth.array, jnp.ones(()))
-        return eqx.tree_at(lambda n: n.attention.hashing, self, hashing)
+        frozen = hashing.with_supports(source.supports.array, source.bandwidth.array, frozen=jnp.ones(()))
+        return eqx.tree_at(lambda n: n.attention.hashing, self, frozen)
 
     def plan(self) -> Plan:
         """Return the network as a plan of kernel calls, from the window to the scaled target."""
@@ -403,7 +404,9 @@ class ScareNetwork(Network):
         else:
             steps += self._fused_attention.fused_steps(source, "tokens", self.embedding, "attended")
         steps += [add_step("tokens", "attended", "first")]
-        block, out = ("block", "out") if self.norms else ("first", "second")
+        block, out = (
+            ("block", "out") if self.norms else ("first", "second")
+        )  # the two sums, normalised if there are norms
         steps += self.norms[0].steps("first", block) if self.norms else []
         steps += [*self.feed_forward.steps(block, "fed"), add_step(block, "fed", "second")]
         steps += self.norms[1].steps("second", out) if self.norms else []
@@ -434,8 +437,9 @@ class ScareNetwork(Network):
     def _skip_steps(self, source: str, deep: str, scale: np.ndarray) -> list[Step]:
         """Return the plan steps that add skip and curve to the value `deep`, the output of the head.
 
-        The features are `source` times `scale` [rows]. "straight" is the skip of all features, "lined" is `deep` +
-        "straight", "curved" is the curve of the newest readings, "y" is "lined" + "curved".
+        The features are the value `source` times `scale` [rows]. The steps make "straight", the skip of all features;
+        "lined", the sum of `deep` and "straight"; "curved", the curve of the newest readings; and "y", the sum of
+        "lined" and "curved".
         """
         if self.skip is None:
             return []
