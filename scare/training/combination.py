@@ -71,13 +71,14 @@ class Combination:
 
     def smaller(self, rules: SelectionRules) -> list["Combination"]:
         """Return variants without the network, without trees and without both, if they differ; lowest error first."""
-        variants = {self.shares: self}
         if not self.families:
             return []
-        for without in ((NETWORK,), (TREES,), (NETWORK, TREES)):
-            variant_shares = tuple(choose_shares(self.families, self.targets, rules, without))
-            variants.setdefault(variant_shares, replace(self, shares=variant_shares))
-        return sorted(list(variants.values())[1:], key=lambda variant: variant.rmse)
+        every_shares = {
+            tuple(choose_shares(self.families, self.targets, rules, without)): None  # a dict keeps their order
+            for without in ((NETWORK,), (TREES,), (NETWORK, TREES))
+        }
+        variants = [replace(self, shares=shares) for shares in every_shares if shares != self.shares]
+        return sorted(variants, key=lambda variant: variant.rmse)
 
     @property
     def used(self) -> dict[str, float]:
@@ -117,22 +118,23 @@ class Combination:
         weighted += [(family, self.network_share / len(self.start)) for family in self.start]
         fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
         # In the same way trees are a linear model plus their correction.
-        corrected = next(
-            (family.corrected for family in self.families if family.corrected and self.used.get(TREES)), None
-        )
-        if corrected is not None:
-            base, residuals = corrected(design)
-            fitted.append((base, self.used[TREES]))
-        total = Linear.mean([model for model, _ in fitted], [part for _, part in fitted])
+        trees_share = self.used.get(TREES, 0.0)
+        fit_base = next((family.corrected for family in self.families if family.corrected and trees_share), None)
+        if fit_base is not None:
+            base, residuals = fit_base(design)
+            fitted.append((base, trees_share))
+        models, model_shares = zip(*fitted, strict=True)
+        total = Linear.mean(models, model_shares)
         plan = self._network_plan(total)
-        if corrected is not None:
+        if fit_base is not None:
             trees = fit_trees(flat(design.data), residuals, examples.series.shape[1], self.guarded)
             steps, scale = self.members[0].start.feature_steps()
-            correction = (*steps, trees.step(steps[-1].output, scale, self.used[TREES]))
+            correction = (*steps, trees.step(steps[-1].output, scale, trees_share))
             plan = add_plans([plan, Plan(plan.window, plan.channels, correction)])
         return _rounded(plan), total.effects
 
     def _design(self, examples: Examples, scaling: Scaling) -> Design:
+        """Return the examples as the columns that the linear families and the trees are fitted to."""
         network = self.members[0].start
         return network.design(design_matrix(examples, network.basis), scaling)
 
@@ -154,12 +156,11 @@ class Combination:
         squares = []
         for device in devices:
             others = make_examples([box for box in readings if box.device != device], training_inputs)
-            own = make_examples(
-                [replace(box, device="") for box in readings if box.device == device], new_device_inputs
-            )
-            if not len(others) or not len(own):
+            as_new = [replace(box, device="") for box in readings if box.device == device]  # a name without effects
+            left_out = make_examples(as_new, new_device_inputs)
+            if not len(others) or not len(left_out):
                 continue
-            train, test = sample(others), sample(own)
+            train, test = sample(others), sample(left_out)
             outputs = np.mean([test.predict(family.fit(train)) for family in self.start if family.fit], axis=0)
             squares.append(np.square(outputs - test.data.targets))
         unit = float(inputs.scaling.target.scale[0])
@@ -199,8 +200,8 @@ def combine(
     guarded = True
     if rules.trees and network.basis is not None:
         linear = next(family for family in families if family.family == LINEAR)
-        family, guarded = _fit_trees(design, validation, linear, rules)
-        families.append(family)
+        trees, guarded = _fit_trees(design, validation, linear, rules)
+        families.append(trees)
     # The network does not know a window's device, so device effects are subtracted from the targets here, and added
     # back to its outputs below.
     training_part = examples.without_effects(solution.effects)
@@ -237,8 +238,8 @@ def train_members(
     solution = start.solution if start else None
     for number in range(count):
         settings = replace(recipe.settings, seed=recipe.settings.seed + number)
-        own_rounds = rounds[number] if rounds else None
-        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution, own_rounds)
+        rounds_chosen = rounds[number] if rounds else None
+        trainer = Trainer(replace(recipe, settings=settings), examples, held_out, unit, solution, rounds_chosen)
         members.append(trainer.run(_report_member(report, number, count, rounds)))
         if members[-1].interrupted:
             break
@@ -287,14 +288,17 @@ def _rounded(plan: Plan) -> Plan:
 
 
 def _report_member(report: Report | None, member: int, count: int, rounds: Sequence[int]) -> Report | None:
-    """Convert the progress of one member to that of the whole ensemble; `rounds` are each member's, if they differ."""
+    """Return a function that reports the progress of one member as that of the whole ensemble.
+
+    `rounds` are each member's, if they differ.
+    """
     if report is None or count == 1:
         return report
 
     def report_all(progress: Progress) -> None:
-        of_members = rounds or [progress.rounds] * count
-        number, total = progress.round + sum(of_members[:member]), sum(of_members)
-        seconds = progress.seconds_left * (total - number) / max(1, progress.rounds - progress.round)
-        report(replace(progress, round=number, rounds=total, seconds_left=seconds))
+        member_rounds = rounds or [progress.rounds] * count
+        done, total = sum(member_rounds[:member]) + progress.round, sum(member_rounds)
+        seconds_per_round = progress.seconds_left / max(1, progress.rounds - progress.round)
+        report(replace(progress, round=done, rounds=total, seconds_left=seconds_per_round * (total - done)))
 
     return report_all

@@ -80,10 +80,11 @@ def prepare_inputs(
         return scaled(False), first.reference
     if len(devices) == 1 or recipe.scaling == "constant":  # both are the same
         return scaled(True), first.reference
-    own_scales, shared_scales = scaled(True), scaled(False)
+    per_device, shared = scaled(True), scaled(False)
     families = LINEAR_FAMILIES if with_effects else (LINEAR,)
-    errors = [_linear_error(inputs, readings, validation, recipe, families) for inputs in (own_scales, shared_scales)]
-    return (own_scales if errors[0] < CLEARLY_LOWER * errors[1] else shared_scales), first.reference
+    per_device_error = _linear_error(per_device, readings, validation, recipe, families)
+    shared_error = _linear_error(shared, readings, validation, recipe, families)
+    return (per_device if per_device_error < CLEARLY_LOWER * shared_error else shared), first.reference
 
 
 def _linear_error(
@@ -149,7 +150,8 @@ class Gather(eqx.Module):
             return jnp.asarray(self.stored)[which]
         assert self.series is not None
         assert self.ends is not None
-        windows = self.series[self.ends[which][:, None] + jnp.arange(1 - self.window, 1)]
+        slots = self.ends[which][:, None] + jnp.arange(1 - self.window, 1)  # [len(which), window], oldest first
+        windows = self.series[slots]
         return windows if self.basis is None else jnp.einsum("tk,btc->bkc", self.basis, windows)
 
     def narrowed(self, which: np.ndarray) -> tuple["Gather", np.ndarray]:

@@ -101,15 +101,16 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         self.calibrator_: Predictor = (
             fit(readings, recipe=recipe) if self.model in MODELS else fit_baseline(self.model, readings, recipe=recipe)
         )
-        raw = np.concatenate([box.values[:, 0] for box in readings])
-        wanted = np.concatenate([box.targets for box in readings])
-        known = np.isfinite(raw) & np.isfinite(wanted)
         # A line from the first channel to y by least squares, for rows without a calibrated value.
-        mean = float(wanted[known].mean())
-        centred = raw[known] - raw[known].mean()
+        raw = np.concatenate([box.values[:, 0] for box in readings])
+        references = np.concatenate([box.targets for box in readings])
+        known = np.isfinite(raw) & np.isfinite(references)
+        raw, references = raw[known], references[known]
+        mean = float(references.mean())
+        centred = raw - raw.mean()
         squares = float(np.square(centred).sum())
-        slope = float(centred @ wanted[known] / squares) if squares else 0.0
-        self.fallback_ = slope, mean - slope * float(raw[known].mean()), mean
+        slope = float(centred @ references / squares) if squares else 0.0
+        self.fallback_ = slope, mean - slope * float(raw.mean()), mean
         self.feature_names_in_ = np.array(frame.columns, object)
         self.n_features_in_ = frame.width
         return self
@@ -121,10 +122,11 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         values = np.full(as_polars(X, self.time).height, np.nan)
         slope, intercept, mean = self.fallback_
         for part in read_frame(X, self.channels_, None, self.time, self.device_column):
-            own = self.calibrator_.predict(part.readings)[CALIBRATED].fill_null(np.nan).to_numpy()
+            calibrated = self.calibrator_.predict(part.readings)[CALIBRATED].fill_null(np.nan).to_numpy()
             if self.fallback:
-                own = np.where(np.isnan(own), slope * part.readings.values[:, 0] + intercept, own)
-            values[part.numbers] = own
+                line = slope * part.readings.values[:, 0] + intercept
+                calibrated = np.where(np.isnan(calibrated), line, calibrated)
+            values[part.numbers] = calibrated  # `numbers` are the rows of this device in the table
         return np.where(np.isnan(values), mean, values) if self.fallback else values
 
     def score(self, X: Any, y: Any) -> float:

@@ -53,7 +53,7 @@ def with_training_range(
 
 
 def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Examples) -> bool:
-    """Whether clamping changes enough validation rows to decide, and `free` has the lower error on them."""
+    """Whether clamping changes enough validation rows to decide, and `free`, clamped far out, is better on them."""
     training_range = calibrator.inputs.training_range
     assert training_range is not None
     newest = validation.series[validation.ends]
@@ -62,8 +62,8 @@ def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Example
         return False
     windows = validation.windows(np.flatnonzero(changed))
     targets = validation.targets[changed].astype(np.float64)
-    wanted = calibrator.inputs.scaling.target.invert(targets[:, None])[:, 0]
-    clamped_error, free_error = (np.square(each.compute(windows) - wanted).mean() for each in (calibrator, free))
+    references = calibrator.inputs.scaling.target.invert(targets[:, None])[:, 0]
+    clamped_error, free_error = (np.square(each.compute(windows) - references).mean() for each in (calibrator, free))
     return bool(free_error < clamped_error)
 
 
@@ -97,11 +97,11 @@ def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examp
     """
     low, high = training_range.low[0], training_range.high[0]
     lowest, highest = _limits(calibrator.inputs)
-    far_low = max(low - FAR * (high - low), min(low, lowest))
+    far_low = max(low - FAR * (high - low), min(low, lowest))  # not inside the range, whatever the limit
     far_high = min(high + FAR * (high - low), max(high, highest))
     windows = examples.windows(examples.spread(SWEPT_WINDOWS))
-    spread = float(_first(examples).std())
-    steepest = _direction(examples) * STEEPEST * float(examples.targets.std()) / spread if spread else 0.0
+    deviation = float(_first(examples).std())
+    steepest = _direction(examples) * STEEPEST * float(examples.targets.std()) / deviation if deviation else 0.0
     below, above = (
         far if _extrapolates(calibrator.plan, windows, near, far, steepest) else near
         for near, far in ((low, far_low), (high, far_high))
@@ -162,7 +162,7 @@ def _slope(plan: Plan, examples: Examples) -> float:
     excess = windows[:, -1, 0] - clamp
     np.minimum(windows[..., 0], clamp, out=windows[..., 0])
     errors = examples.targets[which] - run(plan, windows)
-    slope = float(excess @ errors / (excess @ excess))
+    slope = float(excess @ errors / (excess @ excess))  # least squares through zero
     return direction * max(0.0, direction * slope)
 
 

@@ -120,14 +120,14 @@ def fit(
       a reading every 10 minutes, 1 in a window
     """
 
-    def as_readings(given: Any) -> Sequence[Readings]:
-        if isinstance(given, Readings):
-            return [given]
-        if isinstance(given, Sequence) and all(isinstance(item, Readings) for item in given):
-            return given
+    def as_readings(source: Any) -> Sequence[Readings]:
+        if isinstance(source, Readings):
+            return [source]
+        if isinstance(source, Sequence) and all(isinstance(item, Readings) for item in source):
+            return source
         if reference is None:
             raise UsageError("name the column of the reference in the table: reference='…'")
-        return [table.readings for table in read_frame(given, channels, reference, time, device_column)]
+        return [table.readings for table in read_frame(source, channels, reference, time, device_column)]
 
     train, held_out = as_readings(readings), as_readings(validation)
     if reference is not None:  # from tables, whose columns have no limits
@@ -186,13 +186,13 @@ class Evaluation:
     @one_thread()
     def refit(self, readings: Sequence[Readings], report: Report | None = None) -> Calibrator:
         """Fit the chosen combination to these readings, with the same choices and intervals."""
-        before = self.calibrator
+        evaluated = self.calibrator
         usable = [box for box in map(drop_unusable_references, readings) if np.isfinite(box.targets).any()]
         inputs = replace(self.inputs, scaling=add_devices(self.inputs.scaling, usable_rows(usable)))
         examples = make_examples(usable, replace(inputs, policy=self.recipe.learned_from))
         combination = self.combination.trained_again(self.recipe, examples, inputs.scaling, report)
-        fitted, learned = _fit_bare(combination, inputs, before.target, usable, examples)
-        fitted = with_training_range(replace(fitted, floor=before.floor), usable, learned, self.free)
+        fitted, windows = _fit_without_range(combination, inputs, evaluated.target, usable, examples)
+        fitted = with_training_range(replace(fitted, floor=evaluated.floor), usable, windows, self.free)
         refitted = {
             "devices": list(dict.fromkeys(box.device for box in usable)),
             "period": period_of(usable),
@@ -202,10 +202,10 @@ class Evaluation:
         held_out = _validation_windows(fitted, self.validation)
         fitted = replace(
             fitted,
-            golden=_golden(fitted, held_out),
-            validation=_stored(fitted, held_out),
-            facts={**before.facts, "refitted": refitted},
-            intervals=before.intervals,
+            golden=_golden_sample(fitted, held_out),
+            validation=_validation_sample(fitted, held_out),
+            facts={**evaluated.facts, "refitted": refitted},
+            intervals=evaluated.intervals,
             training_hours=training_hours(fitted.inputs, usable),
             known_rows=keep_rows(fitted.inputs, usable),
         )
@@ -221,7 +221,7 @@ class Evaluation:
         if not self.combination.families:
             return []  # a network that starts at random would have to be trained again
         end_of_training = max(box.times[-1] for box in self.train)
-        first, last = _ends(self.validation)
+        first, last = _first_and_last_time(self.validation)
         if first >= end_of_training:
             readings, horizon = (*self.train, *self.validation), last - first
         else:
@@ -236,16 +236,17 @@ class Evaluation:
         None if there are too few rows before the cut, or none after it.
         """
         before = [box.rows(box.times < cut) for box in readings]
+        before = [box for box in before if np.isfinite(box.targets).any()]
         after = [box.rows((box.times >= cut) & (box.times <= cut + horizon)) for box in readings]
-        before, after = ([box for box in part if np.isfinite(box.targets).any()] for part in (before, after))
+        after = [box for box in after if np.isfinite(box.targets).any()]
         fewest, most = FORWARD_WINDOWS
         examples = make_examples(before, replace(self.inputs, policy=self.recipe.learned_from))
         if len(examples) < fewest or not after:
             return None
         examples = examples.take(examples.spread(most))
-        bare, learned = _fit_bare(self.combination, self.inputs, self.calibrator.target, before, examples)
-        bare = with_training_range(replace(bare, floor=self.recipe.floor), before, learned, self.free)
-        return _join([_errors(bare, box, box.device) for box in after])
+        fitted, windows = _fit_without_range(self.combination, self.inputs, self.calibrator.target, before, examples)
+        fitted = with_training_range(replace(fitted, floor=self.recipe.floor), before, windows, self.free)
+        return _join([_collect_errors(fitted, box, box.device) for box in after])
 
 
 @one_thread()
@@ -269,22 +270,23 @@ def evaluate(
 
     def evaluate_combination(combination: Combination) -> tuple[Evaluation, Examples]:
         """Evaluate a combination, without facts; also returns the validation windows as its plan reads them."""
-        bare, learned = _fit_bare(combination, inputs, target, train, examples)
-        windows = _validation_windows(bare, validation)
-        bare = replace(bare, floor=recipe.floor)
-        calibrator, unclamped = (with_training_range(bare, train, learned, free) for free in (False, True))
-        free = is_better_free(calibrator, unclamped, windows)
-        calibrator = unclamped if free else calibrator
+        fitted, training_windows = _fit_without_range(combination, inputs, target, train, examples)
+        fitted = replace(fitted, floor=recipe.floor)
+        windows = _validation_windows(fitted, validation)
+        clamped = with_training_range(fitted, train, training_windows)
+        unclamped = with_training_range(fitted, train, training_windows, free=True)
+        free = is_better_free(clamped, unclamped, windows)
+        calibrator = unclamped if free else clamped
         calibrator = replace(
             calibrator,
-            golden=_golden(calibrator, windows),
-            validation=_stored(calibrator, windows),
+            golden=_golden_sample(calibrator, windows),
+            validation=_validation_sample(calibrator, windows),
             training_hours=training_hours(calibrator.inputs, train),
             known_rows=keep_rows(calibrator.inputs, train),
         )
         evaluation = Evaluation(recipe, train, validation, inputs, combination, calibrator, free)
         forward = evaluation.forward_errors()
-        intervals = learn_intervals(calibrator, learned, validation, recipe.settings.level, forward)
+        intervals = learn_intervals(calibrator, training_windows, validation, recipe.settings.level, forward)
         return replace(evaluation, calibrator=replace(calibrator, intervals=intervals)), windows
 
     evaluation, windows = evaluate_combination(combination)
@@ -300,7 +302,7 @@ def evaluate(
     return replace(evaluation, calibrator=evaluation.calibrator.with_facts(**facts))
 
 
-def _fit_bare(
+def _fit_without_range(
     combination: Combination,
     inputs: Inputs,
     target: Channel,
@@ -312,15 +314,15 @@ def _fit_bare(
     `examples` are the windows of the readings. Also returns their windows as the calibrator reads them (it may need
     fewer rows or channels), with device effects subtracted from the targets.
     """
-    used = combination.used
-    if list(used) == [AS_IS]:
+    if list(combination.used) == [AS_IS]:
         variant = next(family.variant for family in combination.families if family.family == AS_IS)
-        bare = raw_reading(inputs, target)
-        windows = make_examples(readings, bare.inputs)
+        calibrator = raw_reading(inputs, target)
+        windows = make_examples(readings, calibrator.inputs)
         if variant == OFFSET:
-            references = _references(bare, windows, np.arange(len(windows)))
-            bare = raw_reading(inputs, target, float((references - windows.series[windows.ends, 0]).mean()))
-        return bare, windows
+            references = _references(calibrator, windows, np.arange(len(windows)))
+            newest = windows.series[windows.ends, 0]  # in the target's unit: the raw reading is not scaled
+            calibrator = raw_reading(inputs, target, float((references - newest).mean()))
+        return calibrator, windows
     plan, effects = combination.plan(examples, inputs.scaling)
     plan, channels = narrow(plan)
     if plan.window < inputs.window:
@@ -342,6 +344,7 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], as_re
 
     `examples` are those of training and of validation; `as_read` are those of validation as the plan reads them.
     """
+    training_examples, validation_examples = examples
     recipe, combination, calibrator = evaluation.recipe, evaluation.combination, evaluation.calibrator
     train, validation = evaluation.train, evaluation.validation
     members, unit = combination.members, float(calibrator.inputs.scaling.target.scale[0])
@@ -353,15 +356,15 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], as_re
         "devices": [box.device for box in train],
         "period": period_of(train),
         "training_window": recipe.window,
-        "training_windows": len(examples[0]),
-        "validation_windows": len(examples[1]),
-        "training_data_sha256": examples[0].fingerprint(),
+        "training_windows": len(training_examples),
+        "validation_windows": len(validation_examples),
+        "training_data_sha256": training_examples.fingerprint(),
         "validation": {"devices": [box.device for box in validation], "period": period_of(validation)},
         "flagged_outside": flagged_outside(calibrator.inputs, training=train, validation=validation),
     }
     ties = share_of_ties(calibrator.plan, as_read.windows(as_read.spread(SCORED)), hash_steps(calibrator.plan))
     facts |= {} if ties is None else {"hash_ties": ties}
-    errors = _join([_errors(calibrator, box, box.device) for box in validation])
+    errors = _join([_collect_errors(calibrator, box, box.device) for box in validation])
     facts["validation_rmse"] = round(float(np.sqrt(np.square(errors.values - errors.references).mean())), 6)
     expected = combination.error_on_new_devices((*train, *validation), evaluation.inputs)
     facts |= {} if expected is None else {"new_device_rmse": float(f"{expected:.4g}")}
@@ -393,16 +396,20 @@ def learn_intervals(
     """
     parts = [_training_errors(calibrator, examples), *forward]
     if calibrator.inputs.scaling.known(NEW_DEVICE) is None:  # a new device has to settle first
-        as_new = _join([_errors(calibrator, box, NEW_DEVICE) for box in validation])
+        as_new = _join([_collect_errors(calibrator, box, NEW_DEVICE) for box in validation])
         parts.append(as_new.rows((as_new.flags & Flag.UNSETTLED) > 0))
-    parts.append(_join([_errors(calibrator, box, box.device) for box in validation]))
+    parts.append(_join([_collect_errors(calibrator, box, box.device) for box in validation]))
     return fit_intervals(parts, level)
 
 
 def _drop_unusable(
     readings: Sequence[Readings], validation: Sequence[Readings], recipe: Recipe
 ) -> tuple[tuple[Readings, ...], tuple[Readings, ...], tuple[str, ...]]:
-    """Drop unusable references and devices with a dead channel; returns training, validation and a message for each."""
+    """Drop unusable references and devices with a dead channel.
+
+    Returns training, validation and a message for each device left out. Without validation, the last rows of training
+    are held out for it.
+    """
     train, held_out = (tuple(map(drop_unusable_references, part)) for part in (readings, validation))
     if not held_out:
         train, held_out = hold_out(train, recipe)
@@ -410,19 +417,19 @@ def _drop_unusable(
     return alive[TRAINING], alive["validation"], left_out
 
 
-def _golden(calibrator: Calibrator, examples: Examples) -> Sample:
+def _golden_sample(calibrator: Calibrator, examples: Examples) -> Sample:
     """Sample windows as the plan reads them, with their outputs."""
-    windows = _clamped(calibrator, examples, examples.spread(GOLDEN))
+    windows = _clamped_windows(calibrator, examples, examples.spread(GOLDEN))
     return Sample(windows, calibrator.compute(windows))
 
 
-def _stored(calibrator: Calibrator, held_out: Examples) -> Sample:
+def _validation_sample(calibrator: Calibrator, held_out: Examples) -> Sample:
     """Sample windows as the plan reads them, with their references."""
     which = held_out.spread(STORED_VALIDATION)
-    return Sample(_clamped(calibrator, held_out, which), _references(calibrator, held_out, which))
+    return Sample(_clamped_windows(calibrator, held_out, which), _references(calibrator, held_out, which))
 
 
-def _clamped(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:
+def _clamped_windows(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> np.ndarray:
     """Return the windows of some examples, clamped as for the plan [len(which), window, channels]."""
     training_range = calibrator.inputs.training_range
     windows = examples.windows(which)
@@ -431,10 +438,10 @@ def _clamped(calibrator: Calibrator, examples: Examples, which: np.ndarray) -> n
 
 def period_of(readings: Sequence[Readings]) -> list[str]:
     """Return the first and last time of readings, ISO 8601 in UTC."""
-    return [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) for seconds in _ends(readings)]
+    return [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) for seconds in _first_and_last_time(readings)]
 
 
-def _ends(readings: Sequence[Readings]) -> tuple[float, float]:
+def _first_and_last_time(readings: Sequence[Readings]) -> tuple[float, float]:
     """Return the first and last time of readings, in seconds."""
     return min(box.times[0] for box in readings), max(box.times[-1] for box in readings)
 
@@ -453,8 +460,8 @@ def _references(calibrator: Calibrator, examples: Examples, which: np.ndarray) -
     return calibrator.inputs.scaling.target.invert(examples.targets[which].astype(np.float64)[:, None])[:, 0]
 
 
-def _errors(calibrator: Calibrator, readings: Readings, device: str) -> CalibrationErrors:
-    """Calibrate readings as those of a device with this name, and collect the rows with a value and a reference."""
+def _collect_errors(calibrator: Calibrator, readings: Readings, device: str) -> CalibrationErrors:
+    """Calibrate readings as if they were of `device`, and collect the rows that have a value and a reference."""
     rows = calibrator.stream(device).push(readings.times, calibrator.inputs.select(readings))
     errors = CalibrationErrors(rows.values, readings.targets, readings.times, rows.flags)
     return errors.rows(np.isfinite(errors.references) & np.isfinite(errors.values))
@@ -463,4 +470,5 @@ def _errors(calibrator: Calibrator, readings: Readings, device: str) -> Calibrat
 def _join(parts: Sequence[CalibrationErrors]) -> CalibrationErrors:
     """Concatenate the rows of several devices."""
     columns = ("values", "references", "times", "flags")
-    return CalibrationErrors(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return CalibrationErrors(**joined)

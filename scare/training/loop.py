@@ -145,14 +145,14 @@ class Trainer:
             if phase:
                 state = self._enter(phase, self.latest, state.key)
             is_last_phase = phase == len(self.phases) - 1
-            for place, steps in enumerate(rounds, start=1):
+            for number_in_phase, steps in enumerate(rounds, start=1):
                 if number == self.rounds:
                     return
                 state, loss, speed = self._round(state, steps)
                 steps_done += steps
                 number += 1
                 rmse = float("nan")
-                if is_last_phase or place == len(rounds) or self._freezes_after(steps_done):
+                if is_last_phase or number_in_phase == len(rounds) or self._freezes_after(steps_done):
                     state, rmse = self._checkpoint(state, steps_done, number, keep=is_last_phase)
                 if not np.isfinite(loss) or np.isinf(rmse):
                     raise DataError(
@@ -197,13 +197,12 @@ class Trainer:
         kept if `keep` is true and it is better than those before. Returns the state and the RMSE of the best candidate.
         """
         key, settings = jax.random.fold_in(state.key, 1), self.settings
-        # Pairs of (is it a running mean?, network).
-        shippable = [(True, averaged(state))] if settings.average else []
+        networks = [(True, averaged(state))] if settings.average else []  # pairs: is it a running mean, and the network
         if settings.either or not settings.average:
-            shippable.append((False, state.network))
+            networks.append((False, state.network))
         candidates = [
             (is_mean, candidate)
-            for is_mean, network in shippable
+            for is_mean, network in networks
             for candidate in network.candidates(self.pool, key, settings.candidates)
         ]
         outputs = [self._outputs(candidate) for _, candidate in candidates]
@@ -268,10 +267,10 @@ def split_moving(network: Network) -> tuple[Any, Any]:
     The rest has no gradient, optimiser state, weight decay or running mean, so it cannot change.
     """
     trainable, rest = split_trainable(network)
-    wanted = network.moving()
-    if wanted is None:
+    is_moving = network.moving()
+    if is_moving is None:
         return trainable, rest
-    moving, resting = eqx.partition(trainable, wanted)
+    moving, resting = eqx.partition(trainable, is_moving)
     return moving, eqx.combine(resting, rest)
 
 
@@ -337,7 +336,8 @@ def take_step(
 
 def evaluate_all(function: Callable[[Array], Array], gather: Gather, count: int) -> np.ndarray:
     """Evaluate a network, or any function of features, at all of `count` examples, in order: [count, ...]."""
-    size = min(SCORED, count)  # the same for all parts, so that one compiled function serves them: the last is padded
+    size = min(SCORED, count)
+    # All parts have one size, so that one compiled function serves them: the last is padded with the last example.
     parts = [np.minimum(np.arange(start, start + size), count - 1) for start in range(0, count, size)]
     return np.concatenate([np.asarray(predict(function, gather, part)) for part in parts])[:count]
 
@@ -362,8 +362,8 @@ def averaged(state: TrainingState) -> Network:
 def make_optimiser(network: Network, settings: TrainingSettings, steps: int) -> optax.GradientTransformation:
     """Make AdamW; the network names the parameters without weight decay and those with a slower rate."""
     moving, _ = split_moving(network)
-    decayed = _named(moving, lambda name: name not in network.undecayed)
-    slow = _named(moving, lambda name: name in network.slow)
+    decayed = _mark_fields(moving, lambda name: name not in network.undecayed)
+    slow = _mark_fields(moving, lambda name: name in network.slow)
     return optax.chain(
         optax.clip_by_global_norm(settings.clip) if settings.clip else optax.identity(),
         optax.scale_by_adam(),
@@ -382,6 +382,6 @@ def _schedule(settings: TrainingSettings, steps: int) -> optax.Schedule:
     return optax.warmup_cosine_decay_schedule(start, settings.rate, rise, max(steps, rise + 1))
 
 
-def _named(tree: Any, wanted: Callable[[str], bool]) -> Any:
-    """Make a pytree of booleans: whether `wanted` holds for the name of each parameter's field."""
-    return jax.tree_util.tree_map_with_path(lambda path, _: wanted(getattr(path[-1], "name", "")), tree)
+def _mark_fields(tree: Any, is_marked: Callable[[str], bool]) -> Any:
+    """Make a pytree of booleans: whether `is_marked` holds for the name of each parameter's field."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: is_marked(getattr(path[-1], "name", "")), tree)

@@ -66,11 +66,12 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
 
     It is the share that minimises the expected squared error of a device's offset (random effects, James–Stein).
     """
-    pairs = [pair for pair in (_pairs(box, index) for box in readings) if len(pair[0]) > 1]
+    pairs = [(values, targets) for values, targets in (_pairs(box, index) for box in readings) if len(values) > 1]
     if not pairs:
         return 0.0
+    # One slope for all devices, and an offset for each.
     centred = [(values - values.mean(), targets - targets.mean()) for values, targets in pairs]
-    variance = float(np.mean([np.square(values).mean() for values, _ in centred]))
+    variance = float(np.mean([np.square(values).mean() for values, _ in centred]))  # within a device
     products = sum(float(values @ targets) for values, targets in centred)
     slope = products / max(sum(float(targets @ targets) for _, targets in centred), 1e-12)
     offsets = np.array([values.mean() - slope * targets.mean() for values, targets in pairs])
@@ -83,8 +84,9 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
         between = float(others.var(ddof=1)) * (1 + 1.5 / count)
     prior = PRIOR_WEIGHT * PRIOR_SPREAD**2 * variance
     between = ((count - 1) * between + prior) / (count - 1 + PRIOR_WEIGHT)
-    blocks = [values[: len(values) // settle * settle].reshape(-1, settle).mean(axis=1) for values, _ in pairs]
-    mean_variances = [float(means.var()) for means in blocks if len(means) > 1]
+    # Means over `settle` successive readings, of each device; the incomplete rest is dropped.
+    block_means = [values[: len(values) // settle * settle].reshape(-1, settle).mean(axis=1) for values, _ in pairs]
+    mean_variances = [float(means.var()) for means in block_means if len(means) > 1]
     noise = max(LEAST_NOISE * variance, float(np.mean(mean_variances)) if mean_variances else 0.0)
     return between / (between + noise) if between + noise else 0.0
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, fields, make_dataclass, replac
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
@@ -102,14 +103,14 @@ class TrainingSettings:
         2000
         """
         if self.epochs:
-            return [-(-examples // self.batch)] * self.epochs
+            return [ceil(examples / self.batch)] * self.epochs
         count = min(self.checkpoints, self._steps)
         borders = [self._steps * index // count for index in range(count + 1)]
         return [after - before for before, after in pairwise(borders)]
 
     @property
     def _steps(self) -> int:
-        return -(-self.windows // self.batch) if self.windows else self.steps
+        return ceil(self.windows / self.batch) if self.windows else self.steps
 
 
 PAPER = TrainingSettings(
@@ -213,9 +214,9 @@ class Recipe:
                 f"'{model}' is no network: leave out the model, and training compares the network with regressions and"
                 f" says which is better; scare.fit(table, recipe='{model}') fits {model} alone"
             )
-        for kind, given, known in (("preset", name, PRESETS), ("model", model, MODELS)):
-            if given not in known:
-                raise UsageError(f"no {kind} called '{given}'{suggestion(given, known)}")
+        for kind, wanted, known in (("preset", name, PRESETS), ("model", model, MODELS)):
+            if wanted not in known:
+                raise UsageError(f"no {kind} called '{wanted}'{suggestion(wanted, known)}")
         chosen = PRESETS[name]
         if model != "scare":
             rival = chosen.settings if name == "paper" else RIVAL
@@ -275,30 +276,36 @@ def adjust(recipe: Recipe, tables: Mapping[str, Any], where: Path | str) -> Reci
     """
     training = tables.get("training")
     if isinstance(training, Mapping) and training.keys() & {"steps", "windows"}:
-        tables = {**tables, "training": {"epochs": 0, **training}}
+        tables = {**tables, "training": {"epochs": 0, **training}}  # the preset's epochs would win over both
     architecture: Any = recipe.model.__class__
     changed = convert(merge(recipe_tables(recipe), tables), _tables_type(architecture), where)
-    own = changed.model  # the table [model]: fields of the architecture, and some of the recipe itself
+    model = changed.model  # the table [model]: fields of the architecture, and some of the recipe itself
     return replace(
         recipe,
-        model=architecture(**{field.name: getattr(own, field.name) for field in fields(architecture)}),
-        window=own.window,
-        floor=own.floor,
-        same_air=own.same_air,
-        policy=POLICIES[own.gap_policy],
-        learned_from=LEARNED_FROM[own.learned_from],
+        model=architecture(**{field.name: getattr(model, field.name) for field in fields(architecture)}),
+        window=model.window,
+        floor=model.floor,
+        same_air=model.same_air,
+        policy=POLICIES[model.gap_policy],
+        learned_from=LEARNED_FROM[model.learned_from],
         settings=changed.training,
         rules=changed.selection,
-        **SCALINGS[own.scaling],
+        **SCALINGS[model.scaling],
     )
 
 
 def recipe_tables(recipe: Recipe) -> dict[str, Any]:
     """Return the tables of a recipe with every key; the inverse of `make_recipe`."""
     architecture: Any = recipe.model
-    policies = {"gap_policy": recipe.policy.name, "learned_from": recipe.learned_from.name}
-    own = {"window": recipe.window, "floor": recipe.floor, "same_air": recipe.same_air, "scaling": ScalingKind.AUTO}
-    model = {**own, **policies, **asdict(architecture)}
+    model = {
+        "window": recipe.window,
+        "floor": recipe.floor,
+        "same_air": recipe.same_air,
+        "scaling": ScalingKind.AUTO,  # changes nothing: the preset's scaling stays
+        "gap_policy": recipe.policy.name,
+        "learned_from": recipe.learned_from.name,
+        **asdict(architecture),
+    }
     return {"model": model, "training": asdict(recipe.settings), "selection": asdict(recipe.rules)}
 
 
@@ -339,8 +346,8 @@ def _tables_type(architecture: Any) -> Any:
     """Make the dataclass that `convert` checks a recipe's tables against, for this architecture."""
     gap_policy: Any = Literal[tuple(POLICIES)]
     learned_from: Any = Literal[tuple(LEARNED_FROM)]
-    parts = [(part.name, part.type) for part in fields(architecture)]
-    own = [
+    of_architecture = [(part.name, part.type) for part in fields(architecture)]
+    of_recipe = [
         ("name", str, ""),
         ("preset", str, ""),
         ("floor", Finite | None, None),
@@ -349,6 +356,6 @@ def _tables_type(architecture: Any) -> Any:
         ("gap_policy", gap_policy, ""),
         ("learned_from", learned_from, ""),
     ]
-    model = make_dataclass("Model", [("window", WindowLength), *parts, *own])
-    selection = ("selection", SelectionRules, field(metadata={"was": "ladder"}))
+    model = make_dataclass("Model", [("window", WindowLength), *of_architecture, *of_recipe])
+    selection = ("selection", SelectionRules, field(metadata={"was": "ladder"}))  # its name in older files
     return make_dataclass("Tables", [("model", model), ("training", TrainingSettings), selection])

@@ -28,9 +28,9 @@ class Retrained:
 
 @dataclass(frozen=True)
 class NewestDay:
-    """Holds out the newest day with a reference to compare calibrators, which are trained on the rows before it.
+    """The newest day with a reference, held out to compare calibrators that are trained on the rows before it.
 
-    Between the two lies a window that is not scored, so that no window has rows of both.
+    The rows of one window between the two are neither trained on nor scored, so that no window has rows of both.
     """
 
     before: tuple[Readings, ...]
@@ -40,13 +40,13 @@ class NewestDay:
     @staticmethod
     def split_off(readings: Sequence[Readings], window_seconds: float) -> "NewestDay":
         """Split off the newest day of these readings that has a reference."""
-        border = float(reference_times(readings)[-1]) - DAY - window_seconds
-        before = tuple(box.rows(box.times < border) for box in readings)
+        start = float(reference_times(readings)[-1]) - DAY
+        before = tuple(box.rows(box.times < start - window_seconds) for box in readings)
         if not any(np.isfinite(box.targets).any() for box in before):
             raise DataError(
                 "no row before the newest day has a reference; also give the readings that it was trained on"
             )
-        return NewestDay(tuple(box for box in before if len(box)), tuple(readings), border + window_seconds)
+        return NewestDay(tuple(box for box in before if len(box)), tuple(readings), start)
 
     def choose(self, old: Calibrator, new: Calibrator) -> "Retrained":
         """Keep the calibrator with the lower error on that day; the old one if they are equal."""
@@ -55,15 +55,15 @@ class NewestDay:
 
     def errors(self, *calibrators: Calibrator) -> list[float]:
         """Compute each calibrator's RMSE, in the target's unit, on the day's rows that all of them calibrate."""
-        squares = [[np.empty(0)] for _ in calibrators]  # squared errors of each calibrator, by device
+        by_device = []  # squared errors [calibrators, rows] of each device
         for box in self.readings:
             values = [calibrator.predict(box)[CALIBRATED].fill_null(np.nan).to_numpy() for calibrator in calibrators]
-            rows = np.isfinite([box.targets, *values]).all(axis=0) & (box.times >= self.start)
-            for own_squares, own_values in zip(squares, values, strict=True):
-                own_squares.append(np.square(own_values - box.targets)[rows])
-        if not sum(map(len, squares[0])):
+            scored = np.isfinite([box.targets, *values]).all(axis=0) & (box.times >= self.start)
+            by_device.append(np.square(np.array(values) - box.targets)[:, scored])
+        squares = np.concatenate(by_device, axis=1)
+        if not squares.size:
             raise DataError("no row of the newest day has a value from both calibrators: they cannot be compared")
-        return [float(np.sqrt(np.concatenate(own_squares).mean())) for own_squares in squares]
+        return [float(np.sqrt(errors.mean())) for errors in squares]
 
 
 def recipe_of(calibrator: Calibrator) -> Recipe:
@@ -75,8 +75,8 @@ def recipe_of(calibrator: Calibrator) -> Recipe:
     recipe = Recipe.preset(preset if preset in PRESETS else "default", model=model if model in MODELS else "scare")
     window = facts.get("training_window", calibrator.window)  # the shipped plan may read a shorter one
     tables = {"model": {**facts["architecture"], "window": window}, "training": dict(facts["settings"])}
-    changed = adjust(recipe, tables, "its facts")
-    return replace(changed, name=str(facts["preset"]), policy=calibrator.inputs.policy)
+    trained_with = adjust(recipe, tables, "its facts")
+    return replace(trained_with, name=str(facts["preset"]), policy=calibrator.inputs.policy)
 
 
 def join_devices(old: Sequence[Readings], new: Sequence[Readings]) -> list[Readings]:

@@ -157,7 +157,8 @@ def describe_selection(
 ) -> dict[str, Any]:
     """Return facts for the model card: the `outcome`, each family's error and share, and a summary in words.
 
-    `scale` is that of the target: a scaled error of 1 is `scale` in its `unit`.
+    `targets` are the references of validation, scaled [n]; a scaled error of 1 is `scale` in the target's `unit`.
+    `is_line` says that the plan is linear in the newest row alone.
     """
     errors = [scale * family.rmse(targets) for family in families]
     rows = [
@@ -174,8 +175,12 @@ def describe_selection(
     names = {family.family for family in used}
     if names == {AS_IS}:
         outcome = used[0].variant
+    elif NETWORK in names:
+        outcome = NETWORK
+    elif TREES in names:
+        outcome = TREES
     else:
-        outcome = NETWORK if NETWORK in names else TREES if TREES in names else LINE if is_line else RIDGE
+        outcome = LINE if is_line else RIDGE
     network_share = sum(share for family, share in zip(families, shares, strict=True) if family.family == NETWORK)
     others = [
         f"{_label(family)} {error:.3g}"

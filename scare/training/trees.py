@@ -15,8 +15,8 @@ from scare.calibrator.plan import Step
 from scare.executor import one_thread
 from scare.kernels import KERNELS
 
-ROUNDS, RATE, DEPTH, SEED = 100, 0.1, 3, 0
-LEAF_SHARE, FEWEST_ROWS, MOST_ROWS = 50, 20, 200  # rows of a leaf: a 50th of all, within these bounds
+ROUNDS, RATE, DEPTH, SEED = 100, 0.1, 3, 0  # trees, learning rate, comparisons in a row, random seed
+MOST_LEAVES, FEWEST_ROWS, MOST_ROWS = 50, 20, 200  # a leaf has at least a 50th of all rows, within these bounds
 MARGIN = 1e-5  # in features, whose spread is about 1; runtimes differ by less
 EDGE = 0.5  # percent: trees are switched off below this percentile of the newest readings and above 100 minus it
 
@@ -36,18 +36,20 @@ class Trees:
         return np.asarray(KERNELS["trees"].run(features, vars(self), {}))[:, 0]
 
     def step(self, source: str, scale: np.ndarray, share: float) -> Step:
-        """Return the plan step of the trees times `share`; its input `source` is the flat features over `scale`."""
-        number = np.float32
-        largest = float(np.finfo(number).max)  # a threshold at which every row goes left
+        """Return the plan step of the trees times `share`.
+
+        Its input, the value `source`, is the flat features divided by `scale` [features], so thresholds are, too.
+        """
+        largest = float(np.finfo(np.float32).max)  # a threshold at which every row goes left
         threshold = np.where(self.threshold < largest, self.threshold / scale[self.feature], largest)
         weights = {
-            "feature": self.feature,
-            "threshold": threshold.astype(number),
-            "leaf": (share * self.leaf).astype(number),
-            "low": (self.low / scale[: len(self.low)]).astype(number),
-            "high": (self.high / scale[: len(self.high)]).astype(number),
+            "threshold": threshold,
+            "leaf": share * self.leaf,
+            "low": self.low / scale[: len(self.low)],
+            "high": self.high / scale[: len(self.high)],
         }
-        return Step("trees", (source,), "trees", weights)
+        single = {name: values.astype(np.float32) for name, values in weights.items()}
+        return Step("trees", (source,), "trees", {"feature": self.feature, **single})
 
 
 def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarded: bool) -> Trees:
@@ -57,7 +59,7 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    rows_of_leaf = int(np.clip(len(residuals) / LEAF_SHARE, FEWEST_ROWS, MOST_ROWS))
+    rows_of_leaf = int(np.clip(len(residuals) / MOST_LEAVES, FEWEST_ROWS, MOST_ROWS))
     boosting = HistGradientBoostingRegressor(
         max_iter=ROUNDS,
         learning_rate=RATE,
@@ -69,10 +71,10 @@ def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarde
     )
     with one_thread():
         boosting.fit(features, residuals)
-    grown = [_pad_tree(stage[0].nodes) for stage in boosting._predictors]
-    feature, threshold, leaf = (np.stack(parts) for parts in zip(*grown, strict=True))
+    padded = [_pad_tree(stage[0].nodes) for stage in boosting._predictors]
+    feature, threshold, leaf = (np.stack(parts) for parts in zip(*padded, strict=True))
     _center_thresholds(feature, threshold, features)
-    leaf[0] += float(boosting._baseline_prediction.ravel()[0])
+    leaf[0] += float(boosting._baseline_prediction.ravel()[0])  # the mean, which every row gets with the first tree
     low, high = np.empty(0), np.empty(0)
     if guarded:
         low, high = np.percentile(features[:, :channels], [EDGE, 100 - EDGE], axis=0)
@@ -113,9 +115,9 @@ def _center_thresholds(feature: np.ndarray, threshold: np.ndarray, features: np.
     """
     for number in np.unique(feature):
         values = np.unique(features[:, number])
-        of_feature = (feature == number) & np.isfinite(threshold)
-        next_above = np.searchsorted(values, threshold[of_feature] + MARGIN, side="right").clip(1, len(values) - 1)
-        threshold[of_feature] = (values[next_above - 1].astype(np.float64) + values[next_above]) / 2
+        compares = (feature == number) & np.isfinite(threshold)  # comparisons of this feature
+        next_above = np.searchsorted(values, threshold[compares] + MARGIN, side="right").clip(1, len(values) - 1)
+        threshold[compares] = (values[next_above - 1].astype(np.float64) + values[next_above]) / 2
     # Rounded down to float32, a threshold still separates all float32 values in the same way.
     largest = np.finfo(np.float32).max
     rounded = np.minimum(threshold, largest).astype(np.float32)
