@@ -28,16 +28,20 @@ void setup() {
 }
 
 void loop() {
-    float row[${upper}_CHANNELS], calibrated;
+    float row[${upper}_CHANNELS];
+    scare_answer answer;
     delay(50); // in real life $name.step_ms milliseconds
     ${name}_simulate(number, row);
-    if (scare_push(&calibration, number++ * $name.step_ms, row, &calibrated) != SCARE_OK) return;
-    const float reference = calibrated + 3.0f; // read your reference here, or leave the next line out without one
+    if (scare_calibrate(&calibration, number++ * $name.step_ms, row, &answer) != SCARE_OK) return;
+    const float calibrated = answer.value;
+    scare_learn_correct(&learner, &calibration, &answer);
+    const float reference = calibrated + 3.0f; // read your reference here, or leave the next lines out without one
+    scare_learn_hold(&learner, &calibration, &answer, reference);
     const scare_learned learned = scare_learn(&learner, &calibration, calibrated, reference);
     if (learned >= SCARE_LEARN_BETTER) scare_learn_store(&learner, blob, sizeof blob);
     Serial.print(calibrated, 3);
     Serial.print(',');
-    Serial.print(calibrated + scare_learn_correction(&learner, &calibration, calibrated), 3);
+    Serial.print(answer.value, 3);
     Serial.print(',');
     Serial.println(learned == SCARE_LEARN_BETTER ? "better" : learned == SCARE_LEARN_REVERTED ? "reverted" : "");
 }

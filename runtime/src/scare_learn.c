@@ -7,6 +7,8 @@
 #define WORD 4u
 #define HEAD_WORDS 2u
 #define BLOB_WORDS (SCARE_LEARN_BYTES / WORD)
+#define WITHOUT_WIDTH 0x10000u /* a blob from before there was a width: so much less is its first word */
+#define WIDEST 4.0f            /* and a quarter, the narrowest */
 
 static void clear(void *memory, size_t bytes) {
     unsigned char *at = memory;
@@ -47,7 +49,7 @@ static scare_learned end_round(scare_learner *self) {
     if (outcome == SCARE_LEARN_BETTER) {
         __builtin_memcpy(self->active, self->shadow, sizeof self->active);
     } else if (outcome == SCARE_LEARN_REVERTED) {
-        scare_learn_revert(self);
+        clear(self->active, sizeof self->active);
     }
     self->in_round = 0u;
     clear(self->sums, sizeof self->sums);
@@ -61,6 +63,7 @@ scare_status scare_learn_init(scare_learner *self, const scare_learning *rules) 
     }
     clear(self, sizeof *self);
     self->rules = rules;
+    self->width = 1.0f;
     return SCARE_OK;
 }
 
@@ -88,9 +91,38 @@ float scare_learn_correction(const scare_learner *self, const scare *calibration
     return correction > least ? correction : least;
 }
 
+void scare_learn_correct(const scare_learner *self, const scare *calibration, scare_answer *answer) {
+    float correction, below, above;
+    if (!self || !self->rules || !calibration || !calibration->model || !answer || !is_finite(answer->value)) {
+        return;
+    }
+    correction = scare_learn_correction(self, calibration, answer->value);
+    below = self->width * (answer->value - answer->low);
+    above = self->width * (answer->high - answer->value);
+    answer->value += correction;
+    answer->low = answer->value - below;
+    answer->low = answer->low < calibration->model->floor ? calibration->model->floor : answer->low; /* NaN stays */
+    answer->high = answer->value + above;
+}
+
+void scare_learn_hold(scare_learner *self, const scare *calibration, const scare_answer *corrected, float reference) {
+    int inside;
+    float width;
+    if (!self || !self->rules || !calibration || !calibration->model || !corrected || !is_finite(corrected->low) ||
+        !is_finite(reference)) {
+        return;
+    }
+    inside =
+        reference <= corrected->high && (reference >= corrected->low || corrected->low <= calibration->model->floor);
+    width = self->width * (inside ? self->rules->narrower : self->rules->wider);
+    width = width < WIDEST ? width : WIDEST;
+    self->width = width > 1.0f / WIDEST ? width : 1.0f / WIDEST;
+}
+
 void scare_learn_revert(scare_learner *self) {
     if (self) {
         clear(self->active, sizeof self->active);
+        self->width = 1.0f;
     }
 }
 
@@ -108,6 +140,7 @@ static void exchange(scare_learner *self, uint32_t *words, int store) {
         {self->sums, sizeof self->sums},
         {&self->in_round, WORD},
         {&self->taken, WORD},
+        {&self->width, WORD},
     };
     words += HEAD_WORDS;
     SCARE_ROLLED
@@ -140,15 +173,24 @@ scare_status scare_learn_store(const scare_learner *self, void *blob, size_t byt
 }
 
 scare_status scare_learn_restore(scare_learner *self, const void *blob, size_t bytes) {
-    uint32_t words[BLOB_WORDS];
-    if (!self || !self->rules || !blob || bytes != SCARE_LEARN_BYTES) {
+    uint32_t words[BLOB_WORDS], size = SCARE_LEARN_BYTES;
+    const float width = 1.0f;
+    if (!self || !self->rules || !blob || bytes < SCARE_LEARN_BYTES - WORD) {
         return SCARE_ARGUMENT;
     }
-    __builtin_memcpy(words, blob, SCARE_LEARN_BYTES);
-    if (words[BLOB_WORDS - 1u] != scare_checksum(words, SCARE_LEARN_BYTES - WORD) ||
-        words[0] != self->rules->arithmetic->mark || words[1] != self->rules->identity ||
-        words[BLOB_WORDS - 3u] >= self->rules->round) {
+    __builtin_memcpy(words, blob, WORD);
+    if (words[0] == self->rules->arithmetic->mark - WITHOUT_WIDTH) {
+        size -= WORD;
+    } else if (words[0] != self->rules->arithmetic->mark || bytes < size) {
         return SCARE_ARGUMENT;
+    }
+    __builtin_memcpy(words, blob, size);
+    if (words[size / WORD - 1u] != scare_checksum(words, size - WORD) || words[1] != self->rules->identity ||
+        words[BLOB_WORDS - 4u] >= self->rules->round) {
+        return SCARE_ARGUMENT;
+    }
+    if (size < SCARE_LEARN_BYTES) {
+        __builtin_memcpy(&words[BLOB_WORDS - 2u], &width, WORD);
     }
     exchange(self, words, 0);
     return SCARE_OK;

@@ -148,4 +148,4 @@ static float correct(const scare_learner *self, const float *features) {
     return dot(self->active, near, self->rules->numbers);
 }
 
-const scare_learn_arithmetic scare_learn_f32 = {0x46324c53u, take, judge, propose, correct};
+const scare_learn_arithmetic scare_learn_f32 = {0x46334c53u, take, judge, propose, correct};

@@ -199,4 +199,4 @@ static float correct(const scare_learner *self, const float *features) {
     return (float)result * (1.0f / (float)(1u << RESULT_BITS));
 }
 
-const scare_learn_arithmetic scare_learn_s32 = {0x51324c53u, take, judge, propose, correct};
+const scare_learn_arithmetic scare_learn_s32 = {0x51334c53u, take, judge, propose, correct};

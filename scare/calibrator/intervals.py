@@ -16,7 +16,7 @@ docs/decisions/intervals.md says how this was chosen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf
 from typing import Annotated, Any
 
@@ -46,7 +46,7 @@ RANK_EXPONENT = 1.6  # 1: equally many rows in every band; more: fewer in the up
 FEW_BLOCKS = 3.0  # with so many blocks of validation, intervals are twice as wide as with very many
 USUAL_WIDENING, WIDENING_BLOCKS = 2.0, 5  # widening where no flagged rows were seen, and the blocks it counts for
 MAX_WIDENING = 10.0  # largest factor for rows with a flag of UNCERTAIN
-RATE, MAX_FACTOR = 0.005, 4.0  # of `hold_level`: change of the factor per pair, as a logarithm, and its limit
+RATE, MAX_FACTOR = 0.005, 4.0  # of `next_factor`: change per pair, as a logarithm, and how wide or narrow at most
 KEPT_WINDOWS_FACTOR = 1.2  # widens intervals derived from a file's few windows, all of them from validation
 
 
@@ -100,9 +100,7 @@ class Intervals:
     def hold_level(self, values: np.ndarray, references: np.ndarray, factor: float = 1.0) -> float:
         """Find the factor that keeps the level from now on, by values with their references [n], oldest first.
 
-        Adaptive conformal prediction (Gibbs and Candès 2021), here on the logarithm of the width: each reference
-        outside makes intervals wider by RATE · level, each inside narrower by RATE · (1 - level), so that in the long
-        run `level` of them lie inside, whatever the errors do. `factor` is that of earlier pairs.
+        `factor` is that of earlier pairs.
 
         >>> intervals = Intervals(0.9, (), (1.0,), (1.0,))
         >>> round(intervals.hold_level(np.zeros(1000), np.full(1000, 1.5)), 2)
@@ -110,14 +108,32 @@ class Intervals:
         """
         low, high = self.around(values, np.zeros(len(values), np.uint32))
         distances = np.where(references < values, values - low, high - values)
-        # Of each pair, the logarithm of the factor with which its reference would lie on the interval's end.
-        needed = np.log(np.maximum(np.abs(references - values), TINY) / np.maximum(distances, TINY))
-        log_factor, limit = float(np.log(factor)), float(np.log(MAX_FACTOR))
-        for log_needed in needed.tolist():
-            is_outside = log_needed > log_factor
-            log_factor += RATE * (is_outside - (1 - self.level))
-            log_factor = min(max(log_factor, -limit), limit)
-        return float(np.exp(log_factor))
+        # Of each pair, the factor with which its reference would lie on the interval's end.
+        needed = np.abs(references - values) / np.maximum(distances, TINY)
+        for needed_factor in needed.tolist():
+            factor = next_factor(factor, needed_factor <= factor, self.level)
+        return factor
+
+
+def next_factor(factor: float, is_inside: bool, level: float) -> float:
+    """Return the factor of an interval's width after a reference inside or outside.
+
+    Adaptive conformal prediction (Gibbs and Candès 2021), here on the logarithm of the width: each reference outside
+    makes intervals wider by RATE · level, each inside narrower by RATE · (1 - level), so that in the long run `level`
+    of them lie inside, whatever the errors do. In float32, as on a board.
+
+    >>> round(next_factor(1.0, False, 0.9), 4), round(next_factor(1.0, True, 0.9), 4)
+    (1.0045, 0.9995)
+    """
+    wider, narrower = width_steps(level)
+    factor = float(np.float32(factor) * (narrower if is_inside else wider))
+    return min(max(factor, 1 / MAX_FACTOR), MAX_FACTOR)
+
+
+@cache
+def width_steps(level: float) -> tuple[np.float32, np.float32]:
+    """Return by how much a reference outside widens intervals, and one inside narrows them, as factors."""
+    return np.float32(np.exp(RATE * level)), np.float32(np.exp(-RATE * (1 - level)))
 
 
 @dataclass(frozen=True)

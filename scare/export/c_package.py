@@ -17,6 +17,7 @@ import numpy as np
 import scare
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.corrections import ALL_VERSIONS
+from scare.calibrator.intervals import width_steps
 from scare.calibrator.model_card import describe_first_value
 from scare.calibrator.plan import run
 from scare.data.quantities import Quantity, is_called, quantities, quantity
@@ -138,6 +139,8 @@ const scare_learning {name}_learning = {{
     .round = {round},
     .identity = {identity:#010x}u,
     .prior = {{{prior}}},
+    .wider = {wider},
+    .narrower = {narrower},
 }};
 """
 
@@ -391,7 +394,8 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
     if not artefact.runtime:
         raise UsageError("--learn adds C code, so it works only with targets in C")
     calibrator, model = compiled.calibrator, PurePosixPath(artefact.model)
-    settings, scaling = learner_settings(calibrator.inputs), calibrator.inputs.scaling
+    settings, scaling = learner_settings(calibrator.inputs, calibrator.intervals), calibrator.inputs.scaling
+    wider, narrower = map(float, width_steps(settings.level))
     fields = {
         "name": model.stem,
         "guard": f"{model.stem.upper()}_LEARNING_H",
@@ -401,6 +405,8 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
         "memory_bits": settings.memory_bits,
         "round": settings.round,
         "identity": identity(calibrator, compiled.device if compiled.device in scaling.devices else ""),
+        "wider": print_number(wider),
+        "narrower": print_number(narrower),
         "prior": ", ".join(map(print_number, [*settings.prior, *[0.0] * (MAX_COEFFICIENTS - settings.size)])),
     }
     return {

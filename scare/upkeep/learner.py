@@ -7,7 +7,9 @@ stored, not the pairs, and a ridge penalty that is never forgotten shrinks θ to
 fitted. It becomes active only if it beats both the active coefficients and the shipped calibrator on the pairs of the
 next round, which it has not seen. As soon as the shipped calibrator is better, the correction is dropped.
 
-The state takes at most 236 bytes, and 244 as the blob in which it survives a loss of power. A blob is little-endian
+It keeps the level of intervals, too: each reference outside makes them wider, each inside slightly narrower.
+
+The state takes at most 240 bytes, and 248 as the blob in which it survives a loss of power. A blob is little-endian
 words: a tag for its arithmetic, the identity of its calibrator, the state, a CRC-32. Python and C agree in every bit
 (`runtime/src/scare_learn.h`, with the same two arithmetics), so a computer can read what a board has learned.
 """
@@ -21,6 +23,7 @@ from zlib import crc32
 
 import numpy as np
 
+from scare.calibrator.intervals import LEVEL, Intervals, next_factor
 from scare.errors import DataError
 from scare.windowing.inputs import Inputs
 
@@ -42,7 +45,8 @@ MOST_EXPLAINED = 4.0  # most that it may explain, in variances of the target: a 
 # Words of moments, products, square, active and shadow in a blob.
 SIZES = MAX_COEFFICIENTS * (MAX_COEFFICIENTS + 1) // 2, MAX_COEFFICIENTS, 1, MAX_COEFFICIENTS, MAX_COEFFICIENTS
 SUMS = 3  # squared errors of a round: as shipped, active, candidate
-BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 2 + 1  # tag and identity, arrays, sums of two words, counters, CRC-32
+BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 3 + 1  # tag and identity, arrays, sums of two words, counters, width, CRC-32
+WITHOUT_WIDTH = 0x10000  # a blob from before there was a width is a word shorter, and its tag is so much less
 
 FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # fractional bits in fixed point
 LARGEST_FEATURE = (1 << 15) - 1
@@ -55,11 +59,15 @@ Whole = TypeVar("Whole", int, np.ndarray)  # an integer, or an array of integers
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """How a learner learns: `size` coefficients, a memory of 2^`memory_bits` pairs, rounds of `round` pairs."""
+    """How a learner learns: `size` coefficients, a memory of 2^`memory_bits` pairs, rounds of `round` pairs.
+
+    `level` is the share of references that intervals are to cover.
+    """
 
     size: int
     memory_bits: int
     round: int
+    level: float = LEVEL
 
     @property
     def prior(self) -> np.ndarray:
@@ -68,12 +76,13 @@ class LearnerSettings:
         return np.array([value, *[inputs] * (self.size - 2), one])
 
 
-def learner_settings(inputs: Inputs) -> LearnerSettings:
-    """Return the settings for a calibrator's inputs: its time step turns hours into numbers of pairs."""
+def learner_settings(inputs: Inputs, intervals: Intervals | None = None) -> LearnerSettings:
+    """Return the settings for a calibrator's inputs and intervals: its time step turns hours into numbers of pairs."""
     hours = inputs.step_seconds / 3600
     size = min(len(inputs.channels) + 2, MAX_COEFFICIENTS)
     bits = min(max(round(log2(24 * REMEMBERED_DAYS / hours)), 4), 16)
-    return LearnerSettings(size, bits, min(max(round(ROUND_HOURS / hours), SHORTEST_ROUND), LONGEST_ROUND))
+    pairs = min(max(round(ROUND_HOURS / hours), SHORTEST_ROUND), LONGEST_ROUND)
+    return LearnerSettings(size, bits, pairs, intervals.level if intervals else LEVEL)
 
 
 class PairOutcome(IntEnum):
@@ -97,6 +106,7 @@ class LearnerState:
     sums: np.ndarray  # squared errors of the round: as shipped, active, candidate [3]
     in_round: int = 0  # pairs of the round so far
     taken: int = 0  # pairs so far
+    width: float = 1.0  # of intervals, relative to the calibrator's, a float32
 
     @staticmethod
     def empty(size: int, number: type[np.generic], sums: type[np.generic]) -> "LearnerState":
@@ -114,15 +124,18 @@ class LearnerState:
         content = np.array([mark, identity], "<u4").tobytes()
         content += b"".join(array.tobytes().ljust(4 * size, b"\0") for array, size in parts)
         content += b"".join(number.tobytes().ljust(8, b"\0") for number in self.sums)
-        content += np.array([self.in_round, self.taken], "<u4").tobytes()
+        content += np.array([self.in_round, self.taken], "<u4").tobytes() + np.array([self.width], "<f4").tobytes()
         return content + np.array([crc32(content)], "<u4").tobytes()
 
     def restore(self, blob: bytes, mark: int, identity: int, settings: LearnerSettings) -> None:
         """Continue from a blob; one that is damaged or of another calibrator is refused, and nothing changes."""
         words = np.frombuffer(blob[: len(blob) // 4 * 4], "<u4")
-        if len(blob) != 4 * BLOB_WORDS or words[-1] != crc32(blob[:-4]):
+        if len(blob) not in (4 * BLOB_WORDS - 4, 4 * BLOB_WORDS) or words[-1] != crc32(blob[:-4]):
             raise DataError("the learned state is damaged: its checksum is wrong")
-        if words[0] != mark or words[1] != identity or words[-3] >= settings.round:
+        has_width = len(words) == BLOB_WORDS
+        counters = BLOB_WORDS - 4
+        is_ours = words[0] == (mark if has_width else mark - WITHOUT_WIDTH) and words[1] == identity
+        if not is_ours or words[counters] >= settings.round:
             raise DataError("the learned state belongs to another calibrator")
         at = 2
         for array, size in zip(self._arrays, SIZES, strict=True):
@@ -132,7 +145,8 @@ class LearnerState:
         self.sums[:] = (
             sum_words.view(np.uint64) if self.sums.dtype == np.uint64 else sum_words[::2].view(self.sums.dtype)
         )
-        self.in_round, self.taken = int(words[-3]), int(words[-2])
+        self.in_round, self.taken = int(words[counters]), int(words[counters + 1])
+        self.width = float(words[counters + 2 : counters + 3].view(np.float32)[0]) if has_width else 1.0
 
     @property
     def _arrays(self) -> tuple[np.ndarray, ...]:
@@ -170,7 +184,7 @@ class Learner:
         if outcome is PairOutcome.BETTER:
             state.active = state.shadow.copy()
         elif outcome is PairOutcome.REVERTED:
-            self.revert()
+            state.active = np.zeros_like(state.active)
         state.in_round = 0
         state.sums = np.zeros_like(state.sums)
         self._arithmetic.propose(self.settings, state)
@@ -183,9 +197,14 @@ class Learner:
         self.state.in_round = 0
         self.state.sums = np.zeros_like(self.state.sums)
 
+    def hold_level(self, is_inside: bool) -> None:
+        """Make intervals wider after a reference outside, slightly narrower after one inside."""
+        self.state.width = next_factor(self.state.width, is_inside, self.settings.level)
+
     def revert(self) -> None:
-        """Return to the shipped calibrator, but keep the sums of all pairs."""
+        """Return to the shipped calibrator and its intervals, but keep the sums of all pairs."""
         self.state.active = np.zeros_like(self.state.active)
+        self.state.width = 1.0
 
     def store(self) -> bytes:
         """Return the state as a blob."""
@@ -230,7 +249,7 @@ class LearnerArithmetic(ABC):
 class _Float32(LearnerArithmetic):
     """Float32, operation for operation as in `scare_learn_f32.c`."""
 
-    mark = 0x46324C53  # "SL2F"
+    mark = 0x46334C53  # "SL3F"
     number = sums = np.float32
     unit = 1.0
 
@@ -318,7 +337,7 @@ class _FixedPoint(LearnerArithmetic):
     Features and residuals have 12 bits after the point and fit 16; moments and coefficients have 24 and fit 32.
     """
 
-    mark = 0x51324C53  # "SL2Q"
+    mark = 0x51334C53  # "SL3Q"
     number, sums = np.int32, np.uint64
     unit = 2.0**-COEFFICIENT_BITS
 

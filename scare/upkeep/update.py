@@ -100,7 +100,7 @@ def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
     for index, (features, residual) in enumerate(zip(pairs.features, pairs.residuals, strict=True)):
         corrections[index] = features @ learner.coefficients
         learner.learn(features, residual)
-    return _finish(_hold_level(calibrator, pairs, corrections), learner, readings, pairs, before)
+    return _finish(_hold_level(calibrator, learner, pairs, corrections), learner, readings, pairs, before)
 
 
 def adopt(calibrator: Calibrator, readings: Readings) -> Update:
@@ -125,7 +125,7 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     if pairs.squared_error(corrections) * denominator > pairs.squared_error(former) * numerator:
         learner.restore(stored)  # not clearly better: drop what was learned
         corrections = former
-    return _finish(_hold_level(own, pairs, corrections), learner, [readings], pairs, before)
+    return _finish(_hold_level(own, learner, pairs, corrections), learner, [readings], pairs, before)
 
 
 def revert(calibrator: Calibrator) -> Calibrator:
@@ -157,20 +157,22 @@ def set_line(
     numbers = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
     earlier_facts: Any = calibrator.facts.get(LEARNED, {})
     learned = {**earlier_facts, **facts, "numbers": {name: round(float(number), 6) for name, number in numbers}}
-    stored: dict[str, Any] = {STATE: learner.store().hex()}
+    stored: dict[str, Any] = {}
     shipped = _shipped_intervals(calibrator)
     if calibrator.intervals and shipped and not shipped.kept_windows:
-        learned["interval_factor"] = round(widening * earlier_facts.get("interval_factor", 1.0), 4)
+        learner.state.width *= widening
+        learned["interval_factor"] = round(learner.state.width, 4)
         stored[SHIPPED_INTERVALS] = asdict(shipped)
-        calibrator = replace(calibrator, intervals=shipped.scaled(learned["interval_factor"]))
+        calibrator = replace(calibrator, intervals=shipped.scaled(learner.state.width))
     corrected = with_learned(calibrator.plan, learner.coefficients)
-    return _with_plan(calibrator.with_facts(**stored, **{LEARNED: learned}), corrected)
+    stored |= {LEARNED: learned, STATE: learner.store().hex()}
+    return _with_plan(calibrator.with_facts(**stored), corrected)
 
 
 def make_learner(calibrator: Calibrator) -> Learner:
     """Return the learner of a calibrator, as earlier sessions left it."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
-    learner = Learner(learner_settings(calibrator.inputs), identity(shipped))
+    learner = Learner(learner_settings(calibrator.inputs, calibrator.intervals), identity(shipped))
     state: Any = calibrator.facts.get(STATE)
     if state:
         try:
@@ -178,6 +180,10 @@ def make_learner(calibrator: Calibrator) -> Learner:
         except (TypeError, ValueError) as error:
             raise DataError("the learned state is damaged: it is not hexadecimal") from error
         learner.restore(blob)
+        if learner.state.width == 1:  # a blob from before it had a width
+            session_facts: Any = calibrator.facts.get(LEARNED, {})
+            known = convert(session_facts, SessionFacts, "what was learned", DataError, unknown="ignore")
+            learner.state.width = known.interval_factor
     return learner
 
 
@@ -303,7 +309,7 @@ def _shipped_intervals(calibrator: Calibrator) -> Intervals | None:
     return convert(stored, Intervals, SHIPPED_INTERVALS, DataError) if stored else calibrator.intervals
 
 
-def _hold_level(calibrator: Calibrator, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
+def _hold_level(calibrator: Calibrator, learner: Learner, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
     """Make the intervals wider or narrower, so that they hold their level on pairs with these corrections [n].
 
     Intervals derived from kept windows stay as they are: a file does not store them, and they are derived again when
@@ -312,12 +318,11 @@ def _hold_level(calibrator: Calibrator, pairs: Pairs, corrections: np.ndarray) -
     shipped = _shipped_intervals(calibrator)
     if shipped is None or shipped.kept_windows:
         return calibrator
-    session_facts: Any = calibrator.facts.get(LEARNED, {})
-    factor = convert(session_facts, SessionFacts, "what was learned", DataError, unknown="ignore").interval_factor
     target = calibrator.inputs.scaling.target
     values = target.invert((pairs.values + corrections)[:, None])[:, 0]
     references = target.invert((pairs.values + pairs.residuals)[:, None])[:, 0]
-    factor = shipped.hold_level(values, references, factor)
+    factor = learner.state.width = shipped.hold_level(values, references, learner.state.width)
+    session_facts: Any = calibrator.facts.get(LEARNED, {})
     facts = {SHIPPED_INTERVALS: asdict(shipped), LEARNED: {**session_facts, "interval_factor": round(factor, 4)}}
     return replace(calibrator.with_facts(**facts), intervals=shipped.scaled(factor))
 

@@ -23,6 +23,7 @@ from scare.calibrator.intervals import (
     Intervals,
     derive_intervals,
     fit_intervals,
+    next_factor,
 )
 from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
@@ -230,3 +231,18 @@ def test_the_level_is_kept_while_errors_grow_or_shrink(growth: float) -> None:
         factor = intervals.hold_level(np.zeros(1), np.array([error]), factor)
     assert np.mean(covered) == pytest.approx(0.9, abs=abs(np.log(growth)) / (RATE * 4000))  # the known bound
     assert factor == pytest.approx(growth, rel=0.3)
+
+
+def test_every_long_stretch_of_a_drifting_stream_is_covered() -> None:
+    rng, intervals, factor = np.random.default_rng(2), Intervals(0.9, (), (1.645,), (1.645,)), 1.0
+    spread = np.exp(0.7 * np.sin(np.linspace(0, 4 * np.pi, 64_000)))  # errors of half to twice the usual size
+    errors = spread * rng.normal(size=len(spread))
+    is_inside = np.zeros(len(errors), bool)
+    for index, distance in enumerate(np.abs(errors).tolist()):
+        is_inside[index] = distance <= factor * intervals.above[0]
+        factor = next_factor(factor, bool(is_inside[index]), intervals.level)
+    adapted, static = (inside.reshape(-1, 2000).mean(axis=1) for inside in (is_inside, np.abs(errors) <= 1.645))
+    assert adapted.min() > 0.85
+    assert adapted.max() < 0.95
+    assert static.min() < 0.65
+    assert static.max() > 0.99
