@@ -120,8 +120,8 @@ class AccessGuard:
     """ASGI middleware that rejects requests, and adds security headers to responses.
 
     `names` are the host names that requests may be addressed to. `policy` is the content security policy of responses
-    that have none. `proxy` is the address of a proxy that has checked its users: what it reads is not checked again,
-    and pages of its site may show ours in a frame.
+    that have none. `proxy` is the address of a proxy that has checked its users: what it reads, and what our page sends
+    through it, is not checked again, and pages of its site may show ours in a frame.
     """
 
     def __init__(
@@ -149,18 +149,26 @@ class AccessGuard:
         """Make the error response of the first check that fails; None if the request may pass."""
         headers = Headers(scope=scope)
         is_write = scope["method"] not in ("GET", "HEAD")
-        if self._proxy and not is_write and scope["client"] and scope["client"][0] == self._proxy:
+        is_trusted = bool(self._proxy and scope["client"] and scope["client"][0] == self._proxy)
+        if is_trusted and not is_write:
             return None
+        if is_trusted and "origin" in headers:  # of a page: a script that writes needs name and token
+            return _denied_origin(headers, headers.get("x-forwarded-host", headers.get("host", "")))
         if host_name(headers.get("host", "")) not in self._names:
             return error_response(421, "this server does not answer to that host name; its settings list those it has")
-        if is_write and "origin" in headers:
-            try:
-                origin = urlsplit(headers["origin"]).netloc
-            except ValueError:
-                return error_response(400, "the Origin header is not an address")
-            if origin != headers.get("host"):
-                return error_response(403, "a page of another site must not send requests to this server")
-        return self._check(scope)
+        denied = _denied_origin(headers, headers.get("host", "")) if is_write and "origin" in headers else None
+        return denied or self._check(scope)
+
+
+def _denied_origin(headers: Headers, host: str) -> JSONResponse | None:
+    """Make the error response to a request from a page of another site than `host`; None if it is from ours."""
+    try:
+        origin = urlsplit(headers["origin"]).netloc
+    except ValueError:
+        return error_response(400, "the Origin header is not an address")
+    if origin != host:
+        return error_response(403, "a page of another site must not send requests to this server")
+    return None
 
 
 def host_name(host: str) -> str:

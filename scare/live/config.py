@@ -146,7 +146,8 @@ class Kafka:
 class Http:
     """The HTTP server: where it listens, under which names, with which token and certificate.
 
-    `proxy` is the address of a proxy that checks its users itself, such as Home Assistant's ingress.
+    `proxy` is the address of a proxy that checks its users itself, such as Home Assistant's ingress. `uploads` is the
+    folder for calibrators that are sent from the page.
     """
 
     host: Text = "127.0.0.1"
@@ -157,6 +158,7 @@ class Http:
     key: str = ""
     tls: bool = True
     proxy: str = ""
+    uploads: str = ""
 
     def token(self) -> str:
         """Return the token that clients must send, empty if none."""
@@ -360,7 +362,7 @@ def read_config(path: Path | str) -> Config:
         models={name: resolve_model(model) for name, model in config.models.items()},
         mqtt=resolve(config.mqtt, "certificate_authority", "password_file"),
         kafka=resolve(config.kafka, "certificate_authority", "password_file"),
-        http=resolve(config.http, "token_file", "certificate", "key"),
+        http=resolve(config.http, "token_file", "certificate", "key", "uploads"),
         files=resolve(config.files, "folder"),
         sensor_things=resolve(config.sensor_things, "password_file"),
         alerts=resolve(config.alerts, "webhook_file"),

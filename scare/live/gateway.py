@@ -110,6 +110,8 @@ class Gateway:
                 alerts=self._alerts.counts if self._alerts else dict,
                 blobs=self._blobs,
                 co_location=lambda: self._co_location.latest if self._co_location else None,
+                models=self.models,
+                uploads=Path(config.http.uploads) if config.http.uploads else None,
             )
             self.server = Server(config.http, status, config.post_readers(self.models.channels))
             opened.callback(self.server.stop)

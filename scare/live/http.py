@@ -10,6 +10,7 @@ import asyncio
 import csv
 import json
 import logging
+import re
 import zlib
 from base64 import b64decode
 from binascii import Error
@@ -34,19 +35,21 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from scare.data.flags import MEANINGS
-from scare.errors import DataError, UsageError
-from scare.files import PAGES, UPLOT
+from scare.errors import DataError, ScareError, UsageError
+from scare.files import PAGES, UPLOT, replacing
 from scare.http_server import AccessCheck, AccessGuard, ThreadedServer, error_response
 from scare.live.arrivals import Delivery
 from scare.live.blobs import NEWEST, OTHER, UNKNOWN, Blobs
 from scare.live.config import Http, Input, is_loopback
 from scare.live.messages import MAX_PAYLOAD, Reader, Reading, RejectedError, parse_json
-from scare.live.pipeline import COUNTS, Monitor, Pipeline
+from scare.live.pipeline import COUNTS, ModelFiles, Monitor, Pipeline
 from scare.live.recent_results import Recent
 
 LOG = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page")
 MAX_BODY = 1 << 20  # bytes, also after unpacking
+MAX_MODEL = 16 << 20  # bytes of an uploaded calibrator
+MODEL_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,59}\.scare")
 MAX_LINES = 20_000  # most readings of one body, which bounds the time that it takes
 BODY_SECONDS = 30.0  # until a body must have arrived
 FULL_SECONDS = 1.0  # how long a POST waits for space in the queue
@@ -70,8 +73,9 @@ class LiveStatus:
 
     `problems` by what they are about (clock, disk, broker), `remarks` about devices that send at another step than
     their model's, `backlog` (readings queued), counts, the newest results, the unit of each model's values and its time
-    step in seconds, how many devices have an alert, by kind, the model files that devices fetch, and how far the
-    co-location is. POSTed readings go to `pipeline`; without one they are refused.
+    step in seconds, how many devices have an alert, by kind, the model files that devices fetch, how far the
+    co-location is, the models, and the folder for uploaded ones. POSTed readings go to `pipeline`; without one they are
+    refused.
     """
 
     pipeline: Pipeline | None
@@ -85,6 +89,8 @@ class LiveStatus:
     alerts: Callable[[], Mapping[str, int]]
     blobs: Blobs
     co_location: Callable[[], Mapping[str, Any] | None]
+    models: ModelFiles
+    uploads: Path | None
 
 
 class Server:
@@ -240,6 +246,33 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             return error_response(404, "[co_location] of the config file names no device beside a reference")
         return JSONResponse(assessment)
 
+    async def list_models(request: Request) -> Response:
+        models = [{"model": name, "product": product} for name, (product, _) in status.models.products.items()]
+        return JSONResponse({"models": models, "uploads": status.uploads is not None})
+
+    async def take_model(request: Request) -> Response:
+        """Save a calibrator that was sent from the page, once it has been opened and found to fit."""
+        if status.uploads is None:
+            return error_response(404, "no models are taken here; http.uploads of the config file names their folder")
+        name = request.path_params["name"]
+        if not MODEL_NAME.fullmatch(name):
+            return error_response(400, "give a name of letters, digits, -, _ and ., that ends with .scare")
+        path = status.uploads / name
+        try:
+            with replacing(path) as temporary:
+                body = _read_body(request, MAX_MODEL)
+                temporary.write_bytes(await asyncio.wait_for(body, BODY_SECONDS))
+                outcome = await run_in_threadpool(status.models.check_upload, path, temporary)
+        except ScareError as error:
+            code = 413 if isinstance(error, TooLargeError) else 400
+            return error_response(code, f"{name} was not taken: {error}")
+        except TimeoutError:
+            return error_response(408, f"the file did not arrive within {BODY_SECONDS:g} seconds")
+        except ClientDisconnect:
+            return Response(status_code=400)
+        LOG.warning("a model was uploaded: %s", path)
+        return JSONResponse({"outcome": outcome})
+
     async def list_blobs(request: Request) -> Response:
         return JSONResponse({"devices": await run_in_threadpool(status.blobs.listed)})
 
@@ -264,6 +297,8 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
             Route("/v1/devices", list_devices),
             Route("/v1/devices/{device:path}", show_device),  # a name may have slashes
             Route("/v1/co-location", show_co_location),
+            Route("/v1/models", list_models),
+            Route("/v1/models/{name}", take_model, methods=["PUT"]),
             Route("/v1/blobs", list_blobs),
             Route("/v1/blobs/{device:path}", give_blob),
             Route("/v1/manifests/{device:path}", show_manifest),
@@ -277,13 +312,13 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
     )
 
 
-async def _read_body(request: Request) -> bytes:
-    """Read a body without holding more than `MAX_BODY` of one that is too large."""
+async def _read_body(request: Request, most: int = MAX_BODY) -> bytes:
+    """Read a body without holding more than `most` bytes of one that is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > MAX_BODY:
-            raise TooLargeError(f"the body has more than {MAX_BODY:,} bytes; send less at once")
+        if len(body) > most:
+            raise TooLargeError(f"the body has more than {most:,} bytes; send less at once")
     return bytes(body)
 
 
@@ -465,10 +500,11 @@ def require_token(token: str) -> AccessCheck:
 def _has_token(scope: Scope, token: str) -> bool:
     """Whether a request has the token: as Bearer, or as the password of Basic.
 
-    Basic may not POST: a browser repeats its password in requests that other sites start.
+    A browser repeats its password in requests that other sites start, so with Basic only a page may write: it sends an
+    Origin, which `AccessGuard` has found to be ours.
     """
     scheme, _, credentials = Headers(scope=scope).get("authorization", "").partition(" ")
-    if scheme.lower() == "basic" and scope["method"] in ("GET", "HEAD"):
+    if scheme.lower() == "basic" and (scope["method"] in ("GET", "HEAD") or "origin" in Headers(scope=scope)):
         try:
             password = b64decode(credentials, validate=True).partition(b":")[2]
         except (Error, ValueError):

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, nan
+from pathlib import Path
 from threading import Event, Lock
 from time import monotonic, time
 from typing import Any, Protocol
@@ -253,6 +254,29 @@ class ModelFiles:
         self.calibrators |= loaded
         self.products |= {name: self._describe(name, calibrator) for name, calibrator in loaded.items()}
         return loaded
+
+    def check_upload(self, path: Path, uploaded: Path) -> str:
+        """Open a calibrator that is to be saved as `path`, and say what becomes of it.
+
+        It must read the channels of the model whose file it replaces, because inputs name what they deliver.
+        """
+        try:
+            calibrator = self._open(str(uploaded))
+        except ScareError as error:
+            raise DataError(str(error).replace(str(uploaded), path.name)) from error
+        reads = [channel.name for channel in calibrator.inputs.channels]
+        users = [name for name, model in self._models.items() if model.file == str(path)]
+        for name in users:
+            used = [channel.name for channel in self.calibrators[name].inputs.channels]
+            if set(reads) != set(used):
+                raise UsageError(
+                    f"it reads {', '.join(reads)}, but the model '{name}' that it would replace reads"
+                    f" {', '.join(used)}; give the file another name"
+                )
+            self._index(name, calibrator)
+        if users:
+            return f"{path.name} is now the model {', '.join(users)}."
+        return f"Saved as {path.name}. It reads {', '.join(reads)}. No model uses it yet: name it in the settings."
 
     def _load(self, name: str) -> Calibrator:
         model = self._models[name]

@@ -13,11 +13,20 @@ def below(prefix: str, port: int) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            self.pass_on()
+
+        def do_PUT(self) -> None:
+            self.pass_on()
+
+        def pass_on(self) -> None:
             if not self.path.startswith(f"{prefix}/"):  # an absolute address of the page leads here
                 self.send_error(404)
                 return
             inner = HTTPConnection("127.0.0.1", port, timeout=30)
-            inner.request("GET", self.path.removeprefix(prefix), headers={"host": f"127.0.0.1:{port}"})
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            headers = {"host": f"127.0.0.1:{port}", "x-forwarded-host": self.headers["host"]}
+            headers |= {"origin": self.headers["origin"]} if "origin" in self.headers else {}
+            inner.request(self.command, self.path.removeprefix(prefix), body, headers)
             answer = inner.getresponse()
             self.send_response(answer.status)
             for name in ("content-type", "content-security-policy", "cache-control"):

@@ -37,7 +37,14 @@ def make_config(options: dict[str, Any], broker: dict[str, Any]) -> dict[str, An
             "home_assistant": True,
         },
         "inputs": [reading],
-        "http": {"host": "0.0.0.0", "port": 8099, "names": ["localhost"], "tls": False, "proxy": INGRESS},
+        "http": {
+            "host": "0.0.0.0",
+            "port": 8099,
+            "names": ["localhost"],
+            "tls": False,
+            "proxy": INGRESS,
+            "uploads": str(CONFIG),
+        },
         "files": {"folder": str(CONFIG / "calibrated")},
     }
 

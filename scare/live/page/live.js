@@ -1,5 +1,6 @@
 // Loads the fleet once, then applies what changes every second: tiles, table and device view.
 import { DeviceView } from "./chart.js";
+import { openModels } from "./models.js";
 import { Table } from "./table.js";
 import { moment, number } from "./pages/format.js";
 
@@ -68,6 +69,7 @@ function route() {
 }
 
 async function begin() {
+  openModels();
   const answer = await fetch("v1/devices");
   const snapshot = await answer.json();
   Object.assign(fleet, { units: snapshot.units, steps: snapshot.steps, meanings: snapshot.flags, now: snapshot.now });
