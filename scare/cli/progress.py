@@ -1,7 +1,9 @@
 """`scare progress`: how far a co-location is, what to expect if it stopped today, and whether to go on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
+from glob import glob
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,9 +80,27 @@ def assess_live(files: Sequence[Path], settings: CoLocationSettings) -> dict[str
     """Assess the hours that `scare live` keeps, as a run of this command with --json would."""
     given = options.columns("time", "", settings.reference, "", settings.reference_file)
     readings = read_colocation(files, read_config(None, data=given).config.data, lambda text: None)
-    status = assess_progress(readings, choose_sets(settings.targets) if settings.targets else ())
+    sets = choose_sets(settings.targets) if settings.targets else ()
+    status = assess_progress(readings, sets, _find_conditions(settings.deployment, readings[0].channels))
     unit = readings[0].reference.unit if readings[0].reference else ""
     return {"advice": _advice(status), "summary": _summary(status, display_unit(unit)), **asdict(status)}
+
+
+def _find_conditions(patterns: Sequence[str], channels: Sequence[Channel]) -> Mapping[str, np.ndarray]:
+    """Read the files that these patterns find, again only if one has changed."""
+    found: list[tuple[str, int]] = []
+    for pattern in patterns:
+        names = sorted(glob(pattern, recursive=True))
+        if not names:
+            raise DataError(f"{pattern}: co_location.deployment names it, but there is no such file")
+        found += [(name, Path(name).stat().st_mtime_ns) for name in names]
+    return _read_versions(tuple(found), tuple(channels))
+
+
+@lru_cache(maxsize=1)
+def _read_versions(versions: Sequence[tuple[str, int]], channels: Sequence[Channel]) -> Mapping[str, np.ndarray]:
+    """Read files, each given with the time when it changed."""
+    return _read_conditions([Path(name) for name, _ in versions], channels)
 
 
 def _advice(status: CoLocationProgress) -> str:

@@ -20,12 +20,12 @@ from urllib.parse import quote
 
 from scare.errors import ScareError
 from scare.live.config import CoLocationSettings
+from scare.live.home_assistant import CO_LOCATION
 from scare.live.messages import Reading, format_time
 
 LOG = logging.getLogger(__name__)
 HOUR, COMPLETE = 3600.0, 0.75  # s; share of its readings that an hour needs
 LOOK_SECONDS = 60.0  # between two looks whether there is something new
-TOPIC = "co-location"
 Assess = Callable[[Sequence[Path], CoLocationSettings], Mapping[str, Any]]  # what `scare progress --json` prints
 Publish = Callable[[str, str], None]
 
@@ -127,7 +127,7 @@ class CoLocation:
         except ScareError as error:
             self.latest = {"advice": str(error)}
         if self._publish is not None:
-            self._publish(TOPIC, json.dumps(self.latest, ensure_ascii=False, default=str))
+            self._publish(CO_LOCATION, json.dumps(self.latest, ensure_ascii=False, default=str))
 
 
 def _last_hour(path: Path) -> int:

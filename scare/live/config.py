@@ -236,13 +236,15 @@ class AlertSettings:
 class CoLocationSettings:
     """Devices that stand beside the reference now, and the file of the reference, which is read again as it grows.
 
-    `reference` is its column if the file has several, `targets` are sets of targets by which to grade.
+    `reference` is its column if the file has several, `targets` are sets of targets by which to grade, `deployment` are
+    files, or patterns of files, with the conditions to come.
     """
 
     devices: Annotated[tuple[Text, ...], MinLen(1)]
     reference_file: Text
     reference: str = ""
     targets: str = ""
+    deployment: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -350,6 +352,10 @@ def read_config(path: Path | str) -> Config:
         paths = {name: str(folder / getattr(record, name)) for name in names if record and getattr(record, name)}
         return record and replace(record, **paths)
 
+    def resolve_co_location(settings: CoLocationSettings | None) -> CoLocationSettings | None:
+        settings = resolve(settings, "reference_file")
+        return settings and replace(settings, deployment=tuple(str(folder / one) for one in settings.deployment))
+
     def resolve_model(model: Model) -> Model:
         is_file = model.file.endswith(".scare") or (folder / model.file).exists()
         model = resolve(model, "blob")
@@ -366,7 +372,7 @@ def read_config(path: Path | str) -> Config:
         files=resolve(config.files, "folder"),
         sensor_things=resolve(config.sensor_things, "password_file"),
         alerts=resolve(config.alerts, "webhook_file"),
-        co_location=resolve(config.co_location, "reference_file"),
+        co_location=resolve_co_location(config.co_location),
     )
 
 

@@ -73,7 +73,12 @@ class Gateway:
                 prefix = config.mqtt.home_assistant_prefix
                 indices = {name: index.of for name, index in self.models.indices.items()}
                 discovery = Discovery(
-                    prefix, config.mqtt.publish, self.models.calibrators, indices, has_sites=bool(config.sites)
+                    prefix,
+                    config.mqtt.publish,
+                    self.models.calibrators,
+                    indices,
+                    has_sites=bool(config.sites),
+                    reference_unit=self._reference_unit(config),
                 )
             self._mqtt_sink = MqttSink(config.mqtt, self.monitor, discovery)
             opened.callback(self._mqtt_sink.close)
@@ -130,6 +135,13 @@ class Gateway:
             if settings.addresses:
                 self._pollers.append(Poller(settings, reader, self.pipeline, self.monitor))
                 opened.callback(self._pollers[-1].close)
+
+    def _reference_unit(self, config: Config) -> str | None:
+        """Return the unit of the reference beside which devices stand; None if none do."""
+        if config.co_location is None:
+            return None
+        name = choose_route(self.models.routes, config.co_location.devices[0])
+        return self.models.calibrators[name].target.unit if name else ""
 
     def _read_of(self, device: str) -> tuple[list[str], float]:
         """Return the channels that a device's model reads, and its step in seconds."""

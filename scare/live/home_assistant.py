@@ -20,6 +20,7 @@ from scare.live.messages import topic_level
 from scare.live.pipeline import Result
 from scare.upkeep.drift import DriftState
 
+CO_LOCATION = "co-location"  # topic below ours
 EXPIRES_AFTER_STEPS = 3  # after this many steps without a result a sensor becomes unavailable
 DIAGNOSTIC = {"entity_category": "diagnostic"}
 MICRO, MU = "\u00b5", "\u03bc"  # two characters that look alike; Home Assistant uses the second
@@ -29,7 +30,7 @@ class Discovery:
     """Discovery messages of the devices that have reported.
 
     `prefix` is the topic prefix of discovery, `results` that of results; `indices` are the air quality indices of
-    models that have one.
+    models that have one; `reference_unit` is that of the reference beside which devices stand, None if none do.
     """
 
     def __init__(
@@ -39,9 +40,10 @@ class Discovery:
         calibrators: Mapping[str, Calibrator],
         indices: Mapping[str, IndexOf] | None = None,
         has_sites: bool = False,
+        reference_unit: str | None = None,
     ) -> None:
         self._prefix, self._results, self._calibrators = prefix, results, calibrators
-        self._indices, self._has_sites = indices or {}, has_sites
+        self._indices, self._has_sites, self._reference_unit = indices or {}, has_sites, reference_unit
         self._models: dict[str, str] = {}
         self.birth_topic = f"{prefix}/status"
 
@@ -54,7 +56,14 @@ class Discovery:
 
     def all(self) -> dict[str, str]:
         """Return the messages of all devices as {topic: payload}, for a Home Assistant that has restarted."""
-        return {topic: text for device in list(self._models) for topic, text in self._message(device).items()}
+        messages = {topic: text for device in list(self._models) for topic, text in self._message(device).items()}
+        return messages | self.co_location()
+
+    def co_location(self) -> dict[str, str]:
+        """Return the message of the co-location as {topic: payload}; empty if there is none."""
+        if self._reference_unit is None:
+            return {}
+        return self._as_message(co_location_config(self._reference_unit, self._results))
 
     def _message(self, device: str) -> dict[str, str]:
         """Return the discovery message of a device as {topic: payload}."""
@@ -62,6 +71,9 @@ class Discovery:
         config = device_config(
             device, model, self._calibrators[model], self._results, self._indices.get(model), self._has_sites
         )
+        return self._as_message(config)
+
+    def _as_message(self, config: Mapping[str, Any]) -> dict[str, str]:
         topic = f"{self._prefix}/device/{config['device']['identifiers'][0]}/config"
         return {topic: json.dumps(config, ensure_ascii=False)}
 
@@ -92,12 +104,54 @@ def device_config(
         **(_index_entities(index) if index else {}),
         **({"site": _entity("Site", "value_json.site", DIAGNOSTIC)} if has_sites else {}),
     }
-    always = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
+    expiry = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
+    components = {key: one | expiry for key, one in components.items()}
+    described = {"identifiers": [name], "name": device, "manufacturer": "scare", "model": model}
+    return _config(described, components, f"{topic_level(device)}/state", prefix)
+
+
+def co_location_config(unit: str, prefix: str) -> dict[str, Any]:
+    """Return the discovery config of the co-location: whether to stop, why, and what that rests on.
+
+    Before the first assessment its message has the advice only.
+    """
+    measured = {"state_class": "measurement"}
+    components = {
+        "advice": _entity("Advice", "value_json.advice[:255]", {}),  # the longest state that Home Assistant takes
+        "enough": _entity("Enough", "'ON' if value_json.stop else 'OFF'", {"platform": "binary_sensor"}),
+        "days": _entity(
+            "Days", _unless_missing("days", "| round(1)"), measured | {"unit_of_measurement": "d"} | DIAGNOSTIC
+        ),
+        "error": _entity(
+            "Expected error",
+            _unless_missing("error"),
+            measured | {"unit_of_measurement": display_unit(unit).replace(MICRO, MU), "suggested_display_precision": 2},
+        ),
+        "conditions": _entity(
+            "Conditions seen",
+            "100 * value_json.conditions | map(attribute='share') | min if value_json.conditions else none",
+            measured | {"unit_of_measurement": "%", "suggested_display_precision": 0},
+        ),
+    }
+    # No device has this identifier: those of devices begin with scare_.
+    described = {"identifiers": ["scare-co-location"], "name": "Co-location", "manufacturer": "scare"}
+    return _config(described, components, CO_LOCATION, prefix)
+
+
+def _unless_missing(key: str, how: str = "") -> str:
+    return f"value_json.{key} {how} if value_json.{key} is number else none"
+
+
+def _config(
+    device: Mapping[str, Any], components: Mapping[str, Mapping[str, Any]], topic: str, prefix: str
+) -> dict[str, Any]:
+    """Return the discovery config of a device whose components show messages on a topic below ours."""
+    name = device["identifiers"][0]
     return {
-        "device": {"identifiers": [name], "name": device, "manufacturer": "scare", "model": model},
+        "device": device,
         "origin": {"name": "scare", "sw_version": __version__},
-        "components": {key: {"unique_id": f"{name}_{key}"} | one | always for key, one in components.items()},
-        "state_topic": f"{prefix}/{topic_level(device)}/state",
+        "components": {key: {"unique_id": f"{name}_{key}"} | dict(one) for key, one in components.items()},
+        "state_topic": f"{prefix}/{topic}",
         "availability": [{"topic": f"{prefix}/status"}],
         "qos": 1,
     }

@@ -327,6 +327,7 @@ class MqttSink:
             self._client.publish(f"{self._prefix}/status", "online", QOS, retain=True)
         if self._discovery is not None:
             self._client.subscribe(self._discovery.birth_topic, QOS)
+            self._publish_all(self._discovery.co_location())
 
     def _republish_discovery(self, client: Any, _: Any, message: MQTTMessage) -> None:
         """Publish all discovery messages again when Home Assistant announces that it has started."""

@@ -31,8 +31,8 @@ def station(path: Path, hours: int) -> None:
     path.write_text("time,PM2.5\n" + "".join(f"{when:%Y-%m-%dT%H:%M:%SZ},{value:.4f}\n" for when, value in rows))
 
 
-def beside(folder: Path, sent: dict[str, str]) -> CoLocation:
-    settings = CoLocationSettings(("box 1",), str(folder / "station.csv"))
+def beside(folder: Path, sent: dict[str, str], *deployment: str) -> CoLocation:
+    settings = CoLocationSettings(("box 1",), str(folder / "station.csv"), deployment=deployment)
     return CoLocation(settings, folder / "hours", lambda device: (CHANNELS, 600.0), assess_live, sent.__setitem__)
 
 
@@ -68,6 +68,24 @@ def test_it_says_what_the_command_says(tmp_path: Path) -> None:
     assert kept.latest["error"] < 1.0
     assert kept.remarks() == [f"Beside the reference (box 1): {kept.latest['advice']}"]
     assert kept.latest["advice"] in sent["co-location"]
+
+
+def test_conditions_of_the_deployment_count(tmp_path: Path) -> None:
+    kept = beside(tmp_path, {}, str(tmp_path / "last*.csv"))
+    kept.take(readings(range(24 * 9)))
+    station(tmp_path / "station.csv", 300)
+    kept.look()
+    assert kept.latest["advice"].endswith("last*.csv: co_location.deployment names it, but there is no such file")
+    times = [datetime.fromtimestamp(START - 3600 * hour, UTC) for hour in range(100)]
+    for name, low in (("last.csv", 40), ("last year.csv", 0)):
+        table = [f"{when:%Y-%m-%dT%H:%M:%SZ},{low + index % 21}" for index, when in enumerate(times)]
+        (tmp_path / name).write_text("\n".join(["time,humidity", *table]))
+    kept.take(readings(range(24 * 9, 24 * 9 + 2)))
+    kept.look()
+    (humidity,) = kept.latest["conditions"]
+    assert humidity["name"] == "humidity"
+    assert humidity["share"] == pytest.approx(0.5, abs=0.1)
+    assert "humidity has seen" in kept.latest["advice"]
 
 
 def test_the_gateway_shows_it(tmp_path: Path) -> None:

@@ -22,11 +22,14 @@ def read(tmp_path: Path, text: str) -> Config:
 
 
 def test_files_lie_beside_the_config(tmp_path: Path) -> None:
-    config = read(tmp_path, SMALL + '[files]\nfolder = "out"\n')
+    beside = '[co_location]\ndevices = ["a"]\nreference_file = "r.csv"\ndeployment = ["last/*.csv"]\n'
+    config = read(tmp_path, SMALL + '[files]\nfolder = "out"\n' + beside)
     assert config.models["pm"].file == str(tmp_path / "pm.scare")
     assert config.state == str(tmp_path / "live")
     assert config.files is not None
     assert config.files.folder == str(tmp_path / "out")
+    assert config.co_location is not None
+    assert config.co_location.deployment == (str(tmp_path / "last" / "*.csv"),)
     assert read(tmp_path, SMALL.replace("pm.scare", "barkjohn-2021")).models["pm"].file == "barkjohn-2021"
 
 

@@ -87,6 +87,30 @@ def test_the_templates_show_a_result() -> None:
     assert shown(config, replace(good, flags=int(Flag.OUTSIDE)))["problem"] == "ON"
 
 
+def test_a_co_location_has_a_device_of_its_own() -> None:
+    (text,) = Discovery("homeassistant", "scare", {}, reference_unit="ug/m3").all().values()
+    config = json.loads(text)
+    assert config.keys() <= DEVICE_DISCOVERY
+    assert config["state_topic"] == "scare/co-location"
+    assert all(one.keys() <= SENSOR for one in config["components"].values())
+    environment = Environment(autoescape=False)
+
+    def entities(message: dict[str, Any]) -> dict[str, str]:
+        return {
+            key: environment.from_string(one["value_template"]).render(value_json=message)
+            for key, one in config["components"].items()
+        }
+
+    conditions = [{"name": "pm25", "share": 0.95}, {"name": "jointly", "share": 0.7125}]
+    status = {"advice": "Stop: so.", "stop": True, "days": 9.04, "error": 1.25, "conditions": conditions}
+    assert entities(status) == {
+        **{"advice": "Stop: so.", "enough": "ON", "days": "9.0", "error": "1.25", "conditions": "71.25"}
+    }
+    unknown = {"days": "None", "error": "None", "conditions": "None"}
+    assert entities({"advice": "x" * 300}) == {"advice": "x" * 255, "enough": "OFF", **unknown}
+    assert Discovery("homeassistant", "scare", {}).all() == {}
+
+
 def test_only_what_there_is_becomes_an_entity() -> None:
     always = {"calibrated", "raw", "problem", "flags", "watch", "product"}
     assert device_config("a", "dust", make_calibrator(), "scare")["components"].keys() == always
