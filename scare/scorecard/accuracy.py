@@ -138,8 +138,9 @@ def limits_of_agreement(error: np.ndarray) -> AgreementLimits:
     AgreementLimits(bias=0.0, low=-2.77, high=2.77, inside=1.0)
     """
     bias = float(error.mean())
-    half = 1.96 * float(error.std(ddof=1)) if len(error) > 1 else float("nan")
-    return AgreementLimits(bias, bias - half, bias + half, float((np.abs(error - bias) <= half).mean()))
+    half_width = 1.96 * float(error.std(ddof=1)) if len(error) > 1 else float("nan")
+    inside = float((np.abs(error - bias) <= half_width).mean())
+    return AgreementLimits(bias, bias - half_width, bias + half_width, inside)
 
 
 def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
@@ -154,9 +155,9 @@ def squared_correlation(estimate: np.ndarray, reference: np.ndarray) -> float:
 
 
 def fastest(changes: np.ndarray) -> np.ndarray:
-    """Find the rows of the largest 5 % of absolute changes (rounded up), largest first, without unknown changes.
+    """Return the indices of the rows with the largest 5 % of absolute changes (rounded up), largest first.
 
-    Among equal changes the earlier row goes first.
+    Unknown changes (NaN) are left out. Among equal changes the earlier row goes first.
 
     >>> fastest(np.array([np.nan, 1.0, -3.0, 3.0]))
     array([2])
@@ -215,27 +216,31 @@ def cover_by_flag(
 ) -> dict[str, Any] | None:
     """Measure the coverage of all rows [n] and, under "not_flagged" and "flagged", of those without and with a flag.
 
-    Counted are the flags that widen an interval. Plain values, for facts and cards; None if there is no interval.
+    Only flags that widen an interval count. The result has plain values, for facts and cards; it is None if no row has
+    an interval and a reference.
 
     >>> flags = np.array([0, 8192])  # OUTSIDE
-    >>> found = cover_by_flag(np.array([0.0, 0.0]), np.array([4.0, 2.0]), np.array([1.0, 3.0]), flags, 0.9)
-    >>> found["share"], found["not_flagged"]["share"], found["flagged"]["share"]
+    >>> coverage = cover_by_flag(np.array([0.0, 0.0]), np.array([4.0, 2.0]), np.array([1.0, 3.0]), flags, 0.9)
+    >>> coverage["share"], coverage["not_flagged"]["share"], coverage["flagged"]["share"]
     (0.5, 1.0, 0.0)
     """
     overall = cover(low, high, reference, level)
     if overall is None:
         return None
-    flagged = (flags & UNCERTAIN) > 0
-    parts = {"not_flagged": ~flagged, "flagged": flagged}
-    found = {name: cover(low[rows], high[rows], reference[rows], level) for name, rows in parts.items()}
-    return {**asdict(overall), **{name: asdict(coverage) for name, coverage in found.items() if coverage}}
+    is_flagged = (flags & UNCERTAIN) > 0
+    coverage = asdict(overall)
+    for name, rows in (("not_flagged", ~is_flagged), ("flagged", is_flagged)):
+        part = cover(low[rows], high[rows], reference[rows], level)
+        if part:
+            coverage[name] = asdict(part)
+    return coverage
 
 
 @dataclass(frozen=True)
 class ErrorChanges:
-    """Changes of a device's raw error, [rows] each: their relative `sizes`, NaN where unknown, and the rows' runs.
+    """Changes of a device's raw error: their relative `sizes` [rows], NaN where unknown, and the `run` of each row.
 
-    Rows without a gap between them have the same number in `run`.
+    Rows without a gap between them have the same number in `run` [rows].
     """
 
     sizes: np.ndarray
@@ -243,13 +248,14 @@ class ErrorChanges:
 
     def near(self, threshold: float) -> np.ndarray:
         """Whether a change of at least `threshold` is within 30 rows, in the same unbroken run: bool [rows]."""
-        points = np.flatnonzero(self.sizes >= threshold)
-        first = np.searchsorted(self.run, self.run[points], side="left")  # first row of the point's run
-        after = np.searchsorted(self.run, self.run[points], side="right")  # the first row of the next run
-        edges = np.zeros(len(self.run) + 1, int)  # +1 where a neighbourhood begins, −1 after its end
-        np.add.at(edges, np.maximum(points - RADIUS, first), 1)
-        np.add.at(edges, np.minimum(points + RADIUS + 1, after), -1)
-        return np.cumsum(edges)[:-1] > 0
+        changed = np.flatnonzero(self.sizes >= threshold)  # rows
+        run_start = np.searchsorted(self.run, self.run[changed], side="left")
+        run_end = np.searchsorted(self.run, self.run[changed], side="right")  # the first row of the next run
+        # The sum of steps, +1 where a neighbourhood begins and −1 after its end, counts the neighbourhoods of a row.
+        steps = np.zeros(len(self.run) + 1, int)
+        np.add.at(steps, np.maximum(changed - RADIUS, run_start), 1)
+        np.add.at(steps, np.minimum(changed + RADIUS + 1, run_end), -1)
+        return np.cumsum(steps)[:-1] > 0
 
 
 def sudden_changes(times: np.ndarray, raw: np.ndarray, reference: np.ndarray, step_seconds: float) -> ErrorChanges:
@@ -303,13 +309,14 @@ def _means(values: np.ndarray) -> np.ndarray:
 
 
 def _peaks(sizes: np.ndarray) -> np.ndarray:
-    """Keep sizes from the largest on, and set to NaN those within 30 rows of a kept one (non-maximum suppression)."""
-    kept = np.full(len(sizes), np.nan)
-    for row in np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]:
+    """Return the peaks of sizes [rows], NaN elsewhere: non-maximum suppression within 30 rows of a larger peak."""
+    peaks = np.full(len(sizes), np.nan)
+    largest_first = np.argsort(-sizes, kind="stable")[: int(np.isfinite(sizes).sum())]  # NaN are sorted last
+    for row in largest_first:
         around = slice(max(0, row - RADIUS), row + RADIUS + 1)
-        if np.isnan(kept[around]).all():
-            kept[row] = sizes[row]
-    return kept
+        if np.isnan(peaks[around]).all():
+            peaks[row] = sizes[row]
+    return peaks
 
 
 def known_rows(reference: np.ndarray, *estimates: np.ndarray) -> np.ndarray:
@@ -356,9 +363,10 @@ def origin_of(facts: Mapping[str, Any]) -> dict[str, list[Any]]:
 def share_rows(
     reference: np.ndarray, estimates: Mapping[Key, np.ndarray], spared: Collection[Key] = ()
 ) -> tuple[np.ndarray, dict[Key, float]]:
-    """Find the rows that all estimates are scored on, bool [rows], and the share of the others' rows that each one has.
+    """Find the rows that all estimates are scored on, bool [rows], and the coverage of each estimate.
 
-    An estimate in `spared` takes no row from the others, unless it has nearly all of them.
+    A row is scored if every estimate has a value, except those in `spared`: such an estimate takes no row from the
+    others, unless it has nearly all of them. Coverage is the share of the others' rows for which it has a value.
 
     >>> reference, full, half = np.arange(4.0), np.ones(4), np.array([1.0, 1.0, np.nan, np.nan])
     >>> share_rows(reference, {"full": full, "half": half}, spared=["half"])

@@ -160,14 +160,14 @@ def assess(
 
     `reference` is the uncertainty of the reference analyser or its name, as `reference_uncertainty` takes it.
     """
-    found = targets.find(channel)
-    target = found and found.in_unit(spell_unit(channel.unit), targets.temperature)
-    if not found or not target:
+    published = targets.find(channel)
+    target = published.in_unit(spell_unit(channel.unit), targets.temperature) if published else None
+    if published is None or target is None:
         return None
-    used, source = 0.0, ""
+    u_reference, source = 0.0, ""
     if reference:
-        used, source = reference_uncertainty(reference, target.name, target.unit, targets.temperature)
-    grader = _Grader(targets, target, used)
+        u_reference, source = reference_uncertainty(reference, target.name, target.unit, targets.temperature)
+    grader = _Grader(targets, target, u_reference)
     averages = {
         device_series.device: grader.averaging.of_scored(device_series)
         for device_series in series
@@ -176,8 +176,8 @@ def assess(
     together = grader.side_by_side(averages)
     u_between = (together.values.get("between_units") if together else None) or 0.0
     converted = ""
-    if found.unit != target.unit:
-        units = " to ".join(display_unit(unit) for unit in (found.unit, target.unit))
+    if published.unit != target.unit:
+        units = f"{display_unit(published.unit)} to {display_unit(target.unit)}"
         converted = f"from {units} at {targets.temperature:g} °C and 1013 hPa"
     return Assessment(
         name=targets.name,
@@ -198,7 +198,7 @@ def assess(
         units_needed=targets.units,
         days_needed=targets.days,
         converted=converted,
-        reference_uncertainty=used,
+        reference_uncertainty=u_reference,
         reference_source=source,
         devices=tuple(
             grader.grade(device_series, averages[device_series.device], u_between)
@@ -227,34 +227,35 @@ class _Grader:
 
         None for too few units or averages, or if their references differ, so that they are not at one place.
         """
-        found = {device: means for device, means in averages.items() if len(means) >= FEWEST}
-        wanted = [name for name in OF_SEVERAL if name in self.target.measures]
-        if not wanted or len(found) < max(2, self.targets.units):
+        units = {device: means for device, means in averages.items() if len(means) >= FEWEST}
+        bounded = [name for name in OF_SEVERAL if name in self.target.measures]
+        if not bounded or len(units) < max(2, self.targets.units):
             return None
-        common = common_periods(list(found.values()))
-        kept = [means.select(common) for means in found.values()]
-        reference = np.array([means.reference for means in kept])
+        common = common_periods(list(units.values()))
+        side_by_side = [means.select(common) for means in units.values()]
+        reference = np.array([means.reference for means in side_by_side])  # [units, periods]
         difference = np.abs(reference - reference[0]).mean() if len(common) else np.inf
         if len(common) < FEWEST or difference > SAME_PLACE * np.abs(reference[0]).mean():
             return None
-        values = np.array([means.calibrated for means in kept])
+        values = np.array([means.calibrated for means in side_by_side])  # [units, periods]
         spread = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))
         measures = {"sd": spread, "cv": spread / float(values.mean()), "between_units": between_units(values.T)}
-        return self.judge(", ".join(found), kept[0], {name: measures[name] for name in wanted})
+        return self.judge(", ".join(units), side_by_side[0], {name: measures[name] for name in bounded})
 
     def grade(self, series: DeviceSeries, averages: Averages, u_between: float) -> TargetResult:
-        """Measure and judge one device; u(bs,s) is that of the units beside it, 0 if unknown."""
+        """Measure and judge one device; `u_between` is u(bs,s) of the units beside it, 0 if unknown."""
         if len(averages) < FEWEST or np.ptp(averages.reference) == 0 or np.ptp(averages.calibrated) == 0:
             return self.judge(series.device, averages, {})
-        block = number_blocks(averages.days)
-        whole = np.zeros(len(averages), int)
-        sample = Sample.blocks(averages.reference, averages.calibrated, whole if block is None else block)
+        block = number_blocks(averages.days)  # None: too few days to resample
+        one_block = np.zeros(len(averages), int)
+        sample = Sample.blocks(averages.reference, averages.calibrated, one_block if block is None else block)
         ratio = (u_between / self.u_reference) ** 2 if self.u_reference and u_between else 1.0
         line = fit_line(sample.whole, self.targets.regression, ratio)
         residuals = averages.calibrated - line.intercept - line.slope * averages.reference
         by_level = breusch_pagan(averages.reference, residuals) < HETEROSCEDASTIC
-        end = CURVE_END * max(self.target.limit or 0.0, float(averages.reference.max()))
-        measurer = _Measurer(self, ratio, by_level, u_between, end)
+        curve_end = CURVE_END * max(self.target.limit or 0.0, float(averages.reference.max()))
+        measurer = _Measurer(self, ratio, by_level, u_between, curve_end)
+        # Two measures do not come from the sample, so they are the same in every resample.
         known = {"data_capture": self.averaging.capture(series), "between_units": u_between or None}
         fixed = {name: value for name, value in known.items() if name in self.target.measures and value is not None}
         values, curve = measurer.measure(sample.whole)
@@ -270,38 +271,40 @@ class _Grader:
         )
         if block is None:
             return result
-        draws, curves = measurer.measure(sample.resampled())
+        draws, curve_interval = measurer.measure(sample.resampled())
         reached = np.broadcast_to(self.reach({**draws, **fixed}), len(draws["slope"]))
+        if curve and curve_interval:
+            curve = replace(curve, low=curve_interval.low, high=curve_interval.high)
         return replace(
             result,
             chances=share_of_draws(reached),
             intervals={name: _interval(value) for name, value in draws.items()},
-            curve=curve and curves and replace(curve, low=curves.low, high=curves.high),
+            curve=curve,
         )
 
     def judge(self, device: str, averages: Averages, values: Mapping[str, float | np.ndarray]) -> TargetResult:
         """Return which measures are within the bounds of each class, and which class is reached."""
-        plain = {name: float(value) for name, value in values.items()}
-        met = {
-            name: {
-                measure: low <= plain[measure] <= high for measure, (low, high) in bounds.items() if measure in plain
-            }
-            for name, bounds in self.target.classes.items()
-        }
-        reached = str(self.reach(plain)) if plain else ""
-        return TargetResult(device, len(averages), len(np.unique(averages.days)), plain, met, reached)
+        measured = {name: float(value) for name, value in values.items()}
+        met: dict[str, dict[str, bool]] = {}
+        for name, bounds in self.target.classes.items():
+            known = {measure: limits for measure, limits in bounds.items() if measure in measured}
+            met[name] = {measure: low <= measured[measure] <= high for measure, (low, high) in known.items()}
+        reached = str(self.reach(measured)) if measured else ""
+        return TargetResult(device, len(averages), len(np.unique(averages.days)), measured, met, reached)
 
     def reach(self, values: Mapping[str, float | np.ndarray]) -> np.ndarray:
-        """Find the best class whose bounds all values [...] are within; of a pair in `either`, one is enough."""
+        """Find the best class whose bounds all values are within; of a pair in `either`, one is enough.
+
+        Values are numbers, or one for each resample [draws]; the result has the same shape.
+        """
         reached = np.array(BELOW_ALL)
-        for name, bounds in reversed(list(self.target.classes.items())):
-            known = {
-                measure: (low, np.asarray(values[measure]), high)
-                for measure, (low, high) in bounds.items()
-                if measure in values
-            }
-            within = {measure: (low <= value) & (value <= high) for measure, (low, value, high) in known.items()}
-            met = np.array(bool(within))
+        for name, bounds in reversed(list(self.target.classes.items())):  # the best class last
+            within: dict[str, np.ndarray] = {}
+            for measure, (low, high) in bounds.items():
+                if measure in values:
+                    value = np.asarray(values[measure])
+                    within[measure] = (low <= value) & (value <= high)
+            met = np.array(bool(within))  # a class of which nothing was measured is not reached
             for group in self._groups(within):
                 met = met & np.any([within[measure] for measure in group], axis=0)
             reached = np.where(met, name, reached)
@@ -322,24 +325,25 @@ class _Measurer:
     ratio: float  # of the variances of errors in a Deming regression
     by_level: bool  # whether the spread depends on the reference
     u_between: float  # u(bs,s)
-    end: float  # of the curve, in the unit of the target
+    curve_end: float  # highest reference of the curve, in the unit of the target
 
     def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
         """Compute each measure, one value a sample, and the curve; of resamples only the interval of the curve."""
         target, regression = self.grader.target, self.grader.targets.regression
         n, mean_x, mean_y, sxx, syy, sxy = sample.moments
         line = fit_line(sample, regression, self.ratio)
-        error = np.sqrt(np.maximum(0.0, (syy + sxx - 2 * sxy) / n + np.square(mean_y - mean_x)))
+        # The mean square of y − x is its variance plus the square of its mean; rounding may make it negative.
+        rmse = np.sqrt(np.maximum(0.0, (syy + sxx - 2 * sxy) / n + np.square(mean_y - mean_x)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = {"slope": line.slope, "intercept": line.intercept, "r2": sxy * sxy / (sxx * syy), "rmse": error}
-            values["nrmse"] = error / mean_x
+            values = {"slope": line.slope, "intercept": line.intercept, "r2": sxy * sxy / (sxx * syy), "rmse": rmse}
+            values["nrmse"] = rmse / mean_x
         curve = None
         if "uncertainty" in target.measures and target.limit:
             expanded = expand(sample, line, self.by_level, self.grader.u_reference, self.u_between)
             values["uncertainty"] = expanded.relative(np.array([target.limit]))[..., 0]
-            grid = self.end * np.arange(1, CURVE_POINTS + 1) / CURVE_POINTS
-            parts = 2 * expanded.random(grid) / grid, 2 * expanded.bias(grid) / grid
-            curve = _curve(grid, expanded.relative(grid), *parts)
+            grid = self.curve_end * np.arange(1, CURVE_POINTS + 1) / CURVE_POINTS
+            random, bias = 2 * expanded.random(grid) / grid, 2 * expanded.bias(grid) / grid
+            curve = _curve(grid, expanded.relative(grid), random, bias)
         return {name: value for name, value in values.items() if name in (*LINE, *target.measures)}, curve
 
 

@@ -75,8 +75,9 @@ class Averaging:
         period, known = HOUR * self.hours, np.isfinite(series.calibrated)
         numbers, _ = self.average(series.times[known], series.calibrated[None, known], series.step_seconds)
         begin, end = series.times[0], series.times[-1] + series.step_seconds
-        periods = end // period - -(-begin // period)  # the second is rounded up
-        is_whole = (numbers * period >= begin) & ((numbers + 1) * period <= end)
+        first_whole, after_last = -(-begin // period), end // period  # begin is rounded up, end down
+        is_whole = (numbers >= first_whole) & (numbers < after_last)
+        periods = after_last - first_whole
         return float(is_whole.sum() / periods) if periods > 0 else None
 
 
@@ -105,8 +106,9 @@ def _means(
     """
     if step_seconds > TOO_COARSE * period:
         return np.empty(0), np.empty((len(columns), 0))
-    numbers, place, counts = np.unique(times // period, return_inverse=True, return_counts=True)
+    # The number of each period with rows, the index into them of each row, and how many rows each has.
+    numbers, index, counts = np.unique(times // period, return_inverse=True, return_counts=True)
     expected = max(1.0, period / step_seconds) if step_seconds else 1.0
     complete = counts >= completeness * expected
-    sums = np.stack([np.bincount(place, column, len(numbers)) for column in columns])
+    sums = np.stack([np.bincount(index, column, len(numbers)) for column in columns])
     return numbers[complete], sums[:, complete] / counts[complete]

@@ -52,7 +52,7 @@ class Card:
         worst: dict[str, Grade | None] = {}
         for requirement, grades in graded.items():
             known = [grade for grade in grades if grade is not None]
-            is_complete = len(known) == len(grades) > 0
+            is_complete = bool(grades) and len(known) == len(grades)
             worst[requirement] = max(known, key=GRADES.index) if is_complete or Grade.POOR in known else None
         return worst
 
@@ -62,8 +62,9 @@ class Card:
         for entry in self.entries:
             bounds = entry.threshold or {}
             if bounds and bounds.get("counts", True):
-                per = bounds["yardstick_value"] if bounds["yardstick"] == TIME_STEP else None
-                is_trivial = per is not None and bounds["good"] * per >= TRIVIAL_MS and entry.grade == Grade.GOOD
+                step_ms = bounds["yardstick_value"] if bounds["yardstick"] == TIME_STEP else None
+                is_good = entry.grade == Grade.GOOD
+                is_trivial = step_ms is not None and bounds["good"] * step_ms >= TRIVIAL_MS and is_good
                 trivial[entry.requirement] = trivial.get(entry.requirement, True) and is_trivial
         return frozenset(name for name, is_trivial in trivial.items() if is_trivial)
 
@@ -75,11 +76,11 @@ class Card:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict on the scored rows; None if the reference is constant there."""
-        found = {entry.measure: entry.detail for entry in self.entries}
-        if "r2" not in found.get("rmse", {}):
+        details = {entry.measure: entry.detail for entry in self.entries}
+        if "r2" not in details.get("rmse", {}):
             return None
-        accuracy = {**found["rmse"], "line_rmse": self.model.get("line_rmse")}
-        return judge(accuracy, found.get("interval_coverage"), self.model["step_seconds"], self.target["unit"])
+        accuracy = {**details["rmse"], "line_rmse": self.model.get("line_rmse")}
+        return judge(accuracy, details.get("interval_coverage"), self.model["step_seconds"], self.target["unit"])
 
     def to_json(self) -> str:
         """Serialise the card in the format of `scorecard.schema.json`."""

@@ -174,19 +174,19 @@ class Timed:
             "p99_ms": float(np.quantile(self.milliseconds, 0.99)),
             "rounds": [asdict(Latency.from_sample(sample)) for sample in self.milliseconds],
         }
-        return latency_findings(self.typical, period_ms, ("latency", suffix), detail)
+        return latency_findings(self.typical, period_ms, detail, suffix=suffix)
 
 
 def latency_findings(
-    latency: Latency, period_ms: float, name: tuple[str, str], detail: dict[str, Any]
+    latency: Latency, period_ms: float, detail: dict[str, Any], prefix: str = "latency", suffix: str = ""
 ) -> list[Finding]:
-    """Report mean, maximum and jitter of a sample, as measures called PREFIX_mean, PREFIX_max and PREFIX_jitter.
+    """Report mean, maximum and jitter of a sample, graded relative to `period_ms`.
 
-    `name` is the prefix, and a suffix after each of these names; all are graded relative to `period_ms`.
+    The measures are called PREFIX_mean, PREFIX_max and PREFIX_jitter, with the suffix after each.
     """
     numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
     detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
-    return [Finding(f"{name[0]}_{part}{name[1]}", value, period_ms, detail) for part, value in numbers.items()]
+    return [Finding(f"{prefix}_{part}{suffix}", value, period_ms, detail) for part, value in numbers.items()]
 
 
 def no_latency(reason: str) -> list[Finding]:
@@ -220,26 +220,28 @@ def measure_latency(timer: Timer, windows: np.ndarray, protocol: ScoreProtocol) 
 @contextmanager
 def one_core() -> Iterator[bool]:
     """Pin all threads of this process to one core and stop garbage collection; yields whether pinning worked."""
-    before = _affinities()
-    usual = before.get(get_native_id(), set())  # the cores of this thread
-    collecting = gc.isenabled()
+    before = _affinities()  # empty if the system has no list of threads: nothing is pinned then
+    cores = before.get(get_native_id(), set())  # of this thread
+    was_collecting = gc.isenabled()
     gc.disable()
     try:
-        _pin({thread: {max(usual)} for thread in before})
+        _pin({thread: {max(cores)} for thread in before})
         yield bool(before)
     finally:
-        _pin(dict.fromkeys(_affinities(), usual) | before)  # threads started meanwhile get the usual cores
-        if collecting:
+        _pin(dict.fromkeys(_affinities(), cores) | before)  # threads started meanwhile get the cores of this one
+        if was_collecting:
             gc.enable()
 
 
 def _affinities() -> dict[int, set[int]]:
     """Return the cores that each thread of this process may use, by thread number; empty if the system has no list."""
-    found: dict[int, set[int]] = {}
-    for path in THREADS.glob("*") if hasattr(os, "sched_getaffinity") else ():
+    if not hasattr(os, "sched_getaffinity"):
+        return {}
+    cores: dict[int, set[int]] = {}
+    for path in THREADS.glob("*"):
         with suppress(ProcessLookupError):  # the thread has ended
-            found[int(path.name)] = os.sched_getaffinity(int(path.name))
-    return found
+            cores[int(path.name)] = os.sched_getaffinity(int(path.name))
+    return cores
 
 
 def _pin(cores: Mapping[int, set[int]]) -> None:
@@ -285,23 +287,24 @@ def supported(reason: str = "") -> Finding:
 def board_findings(report: Report) -> list[Finding]:
     """Report memory, latency of one value, and whether the model fits; a board without cycle counts has no latency."""
     board = report.board
-    short = report.shortage
+    shortage = report.shortage
     period_ms = float(report.step_ms)
-    found = [
+    findings = [
         Finding("ram", report.ram_bytes, board.ram, {"static": report.static_bytes, "stack": report.stack_bytes}),
         Finding("flash", report.flash_bytes, board.flash),
-        Finding("fits_ram", float("RAM" not in short)),
-        Finding("fits_flash", float("flash" not in short)),
+        Finding("fits_ram", float("RAM" not in shortage)),
+        Finding("fits_flash", float("flash" not in shortage)),
     ]
     worst = worst_case(report)
     if worst is None or report.duty_cycle is None:
         unknown = {"reason": f"cycles are not known on {board.name}"}
-        return found + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
-    typical = (report.runs.cycles[:, 1] + report.pushes.cycles.typical) / board.clock_hz * 1e3
-    found += latency_findings(Latency.from_sample(typical), period_ms, ("board_latency", ""), {"worst": worst})
-    found.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
-    found.append(Finding("duty_cycle", 100 * report.duty_cycle))
-    return found
+        return findings + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
+    run_cycles = report.runs.cycles[:, Cycles._fields.index("typical")]  # of each window
+    typical_ms = (run_cycles + report.pushes.cycles.typical) / board.clock_hz * 1e3
+    findings += latency_findings(Latency.from_sample(typical_ms), period_ms, {"worst": worst}, "board_latency")
+    findings.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
+    findings.append(Finding("duty_cycle", 100 * report.duty_cycle))
+    return findings
 
 
 def no_board() -> list[Finding]:
@@ -328,11 +331,18 @@ def worst_case(report: Report) -> dict[str, Any] | None:
 
 def describe_board(board: Board, arithmetic: str, report: Report | None, reason: str = "") -> dict[str, Any]:
     """Make the board block of a card: what the board has and what the model takes, or why nothing runs on it."""
-    has = {"board": board.name, "title": board.title, "chip": board.chip, "clock_hz": board.clock_hz}
-    has |= {"ram_available": board.ram, "flash_available": board.flash, "arithmetic": arithmetic}
+    block = {
+        "board": board.name,
+        "title": board.title,
+        "chip": board.chip,
+        "clock_hz": board.clock_hz,
+        "ram_available": board.ram,
+        "flash_available": board.flash,
+        "arithmetic": arithmetic,
+    }
     if report is None:
-        return {**has, "supported": False, "fits": False, "reasons": [reason]}
+        return {**block, "supported": False, "fits": False, "reasons": [reason]}
     worst = worst_case(report)
     deadline = {"deadline_ms": report.step_ms, "worst": worst}
     deadline["meets_deadline"] = worst["reading_ms"] <= report.step_ms if worst else None
-    return {**has, "supported": True, **deadline, **report.as_dict()}
+    return {**block, "supported": True, **deadline, **report.as_dict()}

@@ -108,14 +108,14 @@ def assess_progress(
         raise DataError(
             "no reference is among the columns; name it with --reference, or its file with --reference-file"
         )
-    hours = [one for one in map(Hours.of, readings) if len(one.times) >= FEW_HOURS]
+    hours = [device for device in map(Hours.of, readings) if len(device.times) >= FEW_HOURS]
     if not hours:
         raise DataError(f"no device has {FEW_HOURS} hours with all channels and a reference yet")
-    first, last = min(one.times[0] for one in hours), max(one.times[-1] for one in hours)
-    days, total = (last - first + HOUR) / DAY, sum(len(one.times) for one in hours)
-    capture = total / sum((one.times[-1] - one.times[0]) / HOUR + 1 for one in hours)
+    first, last = min(device.times[0] for device in hours), max(device.times[-1] for device in hours)
+    days, total = (last - first + HOUR) / DAY, sum(len(device.times) for device in hours)
+    capture = total / sum((device.times[-1] - device.times[0]) / HOUR + 1 for device in hours)
     runs = {
-        name: [run_forward(one, family) for one in hours]
+        name: [run_forward(device, family) for device in hours]
         for name, family in FAMILIES.items()
         if is_usable(name, channels)
     }
@@ -131,7 +131,7 @@ def assess_progress(
     assessments = _grade(runs.get(family, []), reference, sets, reference_uncertainty)
     missing = (*_describe_missing(conditions), *_describe_limits(assessments))
     stop, more_days, reason = _advise(days, min(1.0, capture), error, in_a_week, conditions)
-    raw_errors = np.concatenate([one.values[:, 0] - one.reference for one in hours])
+    raw_errors = np.concatenate([device.values[:, 0] - device.reference for device in hours])
     is_same_unit = bool(channels[0].unit) and channels[0].unit == reference.unit
     return CoLocationProgress(
         days=days,
@@ -212,14 +212,14 @@ class _Run:
 
 
 def _origins(days: int) -> list[int]:
-    """Return after how many days forward validation fits, for a co-location of so many days."""
+    """Return the days after which forward validation fits, rising, for a co-location of so many days."""
     steps = int(log(max(days, 2) / FIRST_ORIGIN) / log(GROWTH)) + 1 if days >= FIRST_ORIGIN else 0
     origins = {round(FIRST_ORIGIN * GROWTH**step) for step in range(steps)}
     return sorted(origin for origin in origins if origin < days)
 
 
 def run_forward(hours: Hours, family: Callable[[np.ndarray], np.ndarray]) -> _Run:
-    """Fit to the first i days, for growing i, and score on the next i."""
+    """Fit to the first i days, for growing i, and score on the next i; a fit needs a day of hours at least."""
     errors, estimates = [], np.full(len(hours.times), np.nan)
     for origin in _origins(int(hours.days[-1]) + 1):
         before = hours.days < origin
@@ -236,16 +236,18 @@ def run_forward(hours: Hours, family: Callable[[np.ndarray], np.ndarray]) -> _Ru
 
 def pool_devices(runs: Sequence[_Run]) -> list[tuple[int, float, int]]:
     """Return the learning curve of all devices together."""
-    origins = sorted({origin for run in runs for origin, _, _ in run.errors})
-    pooled = []
-    for wanted in origins:
-        parts = [(squares, count) for run in runs for origin, squares, count in run.errors if origin == wanted]
-        pooled.append((wanted, sum(squares for squares, _ in parts), sum(count for _, count in parts)))
-    return pooled
+    pooled: dict[int, tuple[float, int]] = {}  # by origin
+    for run in runs:
+        for origin, squares, count in run.errors:
+            total_squares, total_count = pooled.get(origin, (0.0, 0))
+            pooled[origin] = total_squares + squares, total_count + count
+    return [(origin, *pooled[origin]) for origin in sorted(pooled)]
 
 
 def _recent(curve: LearningCurve, days: int) -> LearningCurve:
-    return [fit for fit in curve if fit[0] >= days / RECENT_SHARE] or curve[-1:]
+    """Return the fits to at least a third of the days so far, or the newest if there is none."""
+    recent = [(origin, squares, count) for origin, squares, count in curve if origin >= days / RECENT_SHARE]
+    return recent or curve[-1:]
 
 
 def recent_error(curve: LearningCurve, days: int) -> float | None:
@@ -257,6 +259,7 @@ def recent_error(curve: LearningCurve, days: int) -> float | None:
 
 def forward_scatter(curve: LearningCurve, days: int) -> float:
     """Return the standard deviation of the log errors of the recent fits."""
+    # The log of an RMSE is half that of the mean square; 1e-300 keeps the log of a zero finite.
     logs = [0.5 * log(max(squares / count, 1e-300)) for _, squares, count in _recent(curve, days)]
     return float(np.std(logs)) if len(logs) > 1 else 0.0
 
@@ -302,8 +305,8 @@ def _grade(
                 trained=np.zeros(len(nothing), bool),
             )
         )
-    found = (assess(series, reference, one, reference_uncertainty) for one in sets)
-    return tuple(one for one in found if one)
+    assessments = (assess(series, reference, target_set, reference_uncertainty) for target_set in sets)
+    return tuple(assessment for assessment in assessments if assessment)
 
 
 # --- Conditions, and what to do ---
@@ -312,34 +315,38 @@ def _grade(
 def _conditions(
     hours: Sequence[Hours], channels: Sequence[Channel], deployment: Mapping[str, np.ndarray]
 ) -> tuple[Condition, ...]:
-    """Compare the co-location's hours with those of the deployment, by channel and jointly."""
-    values = np.concatenate([one.values for one in hours])  # [hours of all devices, channels]
+    """Compare the co-location's hours with those of the deployment, by channel and jointly.
+
+    By channel, the range of the deployment has bins of equal width; jointly, bins of equal shares of its hours.
+    """
+    values = np.concatenate([device.values for device in hours])  # [hours of all devices, channels]
     names = [channel.name for channel in channels if len(deployment.get(channel.name, ())) > 0]
     column = {channel.name: index for index, channel in enumerate(channels)}
-    found: list[Condition] = []
-    # By channel: the bin of each hour of the deployment and of the co-location, and which of the former are known.
+    conditions: list[Condition] = []
+    # By channel: joint bin of each hour of the deployment and of the co-location, and which of the former are known.
     to_come, seen, known = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for name in names:
-        wanted, had = deployment[name], values[:, column[name]]
-        finite = wanted[np.isfinite(wanted)]
+        deployed, colocated = deployment[name], values[:, column[name]]
+        finite = deployed[np.isfinite(deployed)]
         edges = np.linspace(finite.min(), finite.max(), BINS + 1)
         share_of_bin = np.histogram(finite, edges)[0] / len(finite)
-        is_seen = np.histogram(had, edges)[0] / len(hours) >= ENOUGH_HOURS
+        is_seen = np.histogram(colocated, edges)[0] / len(hours) >= ENOUGH_HOURS
         bins = zip(pairwise(edges.tolist()), share_of_bin.tolist(), is_seen.tolist(), strict=True)
         missing = tuple((low, high, share) for (low, high), share, was_seen in bins if share > 0 and not was_seen)
-        found.append(Condition(name, float(share_of_bin[is_seen].sum()), _merge(missing)))
+        conditions.append(Condition(name, float(share_of_bin[is_seen].sum()), _merge(missing)))
         inner_edges = np.quantile(finite, np.linspace(0, 1, JOINT_BINS + 1)[1:-1])
-        to_come.append(np.searchsorted(inner_edges, wanted))
-        seen.append(np.searchsorted(inner_edges, had))
-        known.append(np.isfinite(wanted))
+        to_come.append(np.searchsorted(inner_edges, deployed))
+        seen.append(np.searchsorted(inner_edges, colocated))
+        known.append(np.isfinite(deployed))
     if len(names) > 1 and len(set(map(len, to_come))) == 1:
         # A cell is a combination of one bin of each channel, numbered like the digits of a number.
         powers = JOINT_BINS ** np.arange(len(names))
         cells_to_come = (powers @ np.array(to_come))[np.all(known, axis=0)]
         cells, counts = np.unique(powers @ np.array(seen), return_counts=True)
         seen_enough = cells[counts / len(hours) >= ENOUGH_HOURS]
-        found.append(Condition(f"{', '.join(names)} jointly", float(np.isin(cells_to_come, seen_enough).mean())))
-    return tuple(found)
+        share_seen = float(np.isin(cells_to_come, seen_enough).mean())
+        conditions.append(Condition(f"{', '.join(names)} jointly", share_seen))
+    return tuple(conditions)
 
 
 def _merge(ranges: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, float, float], ...]:
@@ -355,23 +362,24 @@ def _merge(ranges: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, f
 
 def _describe_missing(conditions: Sequence[Condition]) -> list[str]:
     """Name the ranges that the co-location has not seen, if they are at least a hundredth of the deployment."""
-    return [
-        f"{one.name} between {low:.3g} and {high:.3g} was not seen for an hour ({100 * share:.0f} % of the deployment)"
-        for one in conditions
-        for low, high, share in one.missing
-        if share >= 0.01
-    ]
+    lines = []
+    for condition in conditions:
+        for low, high, share in condition.missing:
+            if share >= 0.01:
+                between = f"{condition.name} between {low:.3g} and {high:.3g}"
+                lines.append(f"{between} was not seen for an hour ({100 * share:.0f} % of the deployment)")
+    return lines
 
 
 def _describe_limits(assessments: Sequence[Assessment]) -> list[str]:
-    """Say of which targets the reference never came near the limit value."""
+    """Return a message for each set of targets whose limit value the reference never reached."""
     lines = []
-    for one in assessments:
-        highest = max((device.highest_reference or 0.0 for device in one.devices), default=0.0)
-        if one.limit is not None and one.devices and highest < one.limit:
+    for target in assessments:
+        highest = max((device.highest_reference or 0.0 for device in target.devices), default=0.0)
+        if target.limit is not None and target.devices and highest < target.limit:
             lines.append(
-                f"the reference never came near the limit of {one.title} ({one.limit:.3g} {one.unit}): its highest"
-                f" {one.average_hours}-hour average is {highest:.3g}"
+                f"the reference never came near the limit of {target.title} ({target.limit:.3g} {target.unit}): its"
+                f" highest {target.average_hours}-hour average is {highest:.3g}"
             )
     return lines
 
@@ -385,9 +393,9 @@ def _advise(
     if days < FEWEST_DAYS or error is None or in_a_week is None:
         more = max(1, int(np.ceil(FEWEST_DAYS - days)))
         return False, more, "there are too few days to tell what other days bring"
-    poor = [one for one in conditions if one.share < COVERED]
+    poor = [condition for condition in conditions if condition.share < COVERED]
     if poor:
-        least = min(poor, key=lambda one: one.share)
+        least = min(poor, key=lambda condition: condition.share)
         return False, WEEK, f"{least.name} has seen {100 * least.share:.0f} % of the deployment's conditions"
     gain = 1 - in_a_week / error
     if gain >= GAIN:

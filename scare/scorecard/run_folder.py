@@ -34,8 +34,12 @@ from scare.scorecard.targets import TargetSet, choose_sets
 NEEDED = {  # keys of a card that a report reads
     "target": ("name", "unit"),
     "dataset": (
-        *("channels", "inputs", "training_devices", "training_period"),
-        *("validation_devices", "validation_period"),
+        "channels",
+        "inputs",
+        "training_devices",
+        "training_period",
+        "validation_devices",
+        "validation_period",
     ),
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
@@ -82,8 +86,9 @@ def read_run(folder: Path | str) -> Run:
 def make_run(card: Card, frame: pl.DataFrame) -> Run:
     """Build a run from a card and the frame of its series."""
     channels = _channels(card.dataset, frame)
-    raw, humidity = channels[0], next((one for one in channels if spell_unit(one.unit) == "%"), None)
-    temperature = next((one for one in channels if is_temperature(one)), None)
+    raw = channels[0]
+    humidity = next((channel for channel in channels if spell_unit(channel.unit) == "%"), None)
+    temperature = next((channel for channel in channels if is_temperature(channel)), None)
     series = device_series(frame, raw.name, humidity.name if humidity else None, card.dataset, temperature)
     return Run(card, Channel(card.target["name"], card.target["unit"]), raw, humidity, series)
 
@@ -106,8 +111,8 @@ def _read_series(path: Path) -> pl.DataFrame:
 
 def is_temperature(channel: Channel) -> bool:
     """Whether a channel is a temperature, by its unit or its name."""
-    found = quantity_of_unit(channel.unit) or find_quantity(channel.name)
-    return found is not None and found.device_class == "temperature"
+    quantity = quantity_of_unit(channel.unit) or find_quantity(channel.name)
+    return quantity is not None and quantity.device_class == "temperature"
 
 
 def _channels(dataset: Mapping[str, Any], frame: pl.DataFrame) -> list[Channel]:
@@ -153,12 +158,11 @@ def digest(path: Path) -> str:
 
 
 def summarize(run: Run, targets: Sequence[TargetSet] = (), reference_uncertainty: str = "") -> dict[str, Any]:
-    """Compute a card's `devices` (accuracy of each) and its `targets`: by default against all sets that apply."""
-    found = (
-        assess(run.series, run.target, target_set, reference_uncertainty) for target_set in targets or choose_sets("")
-    )
+    """Compute a card's `devices`, the accuracy of each, and its `targets`, by default against all sets that apply."""
+    sets = targets or choose_sets("")
+    assessments = [assess(run.series, run.target, target_set, reference_uncertainty) for target_set in sets]
     devices = tuple(_device_summary(device_series, run.comparable) for device_series in run.series)
-    return {"devices": devices, "targets": tuple(asdict(assessment) for assessment in found if assessment)}
+    return {"devices": devices, "targets": tuple(asdict(assessment) for assessment in assessments if assessment)}
 
 
 def _device_summary(series: DeviceSeries, comparable: bool) -> dict[str, Any]:

@@ -76,25 +76,25 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
     except NotApplicableError as error:  # there is no C program: score the calibrator as it is
         shipped, reason = subject.calibrator, str(error)
     series = calibrate(shipped, subject.readings)
-    found = series.findings(shipped, "float32" if reason else subject.arithmetic)
-    found += complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
-    found += [*memory_findings(subject.calibrator), supported(reason)]
+    findings = series.findings(shipped, "float32" if reason else subject.arithmetic)
+    findings += complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
+    findings += [*memory_findings(subject.calibrator), supported(reason)]
     report = None
     if reason:
-        found += no_latency(reason)
+        findings += no_latency(reason)
     else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
             export_calibrator(subject.calibrator, "c", subject.arithmetic, folder)
-            found += _time(shipped, subject.readings, folder, table, advance)
+            findings += _time(shipped, subject.readings, folder, table, advance)
             if subject.board is not None:
                 windows = board_trials(subject.calibrator, table.protocol.board_windows)
                 report = measure(folder, subject.board, windows, advance)
-    found += board_findings(report) if report else []
-    found += no_board() if subject.board is None else []
+    findings += board_findings(report) if report else []
+    findings += no_board() if subject.board is None else []
     order = list(table.measures)
-    found.sort(key=lambda finding: order.index(finding.measure))
-    entries = tuple(table.make_entry(finding, subject.calibrator.target.unit) for finding in found)
+    findings.sort(key=lambda finding: order.index(finding.measure))
+    entries = tuple(table.make_entry(finding, subject.calibrator.target.unit) for finding in findings)
     board = describe_board(subject.board, subject.arithmetic, report, reason) if subject.board else None
     return Scored(entries, series, board)
 
@@ -112,9 +112,9 @@ def _time(
     host = HostModel(read_export(folder))
     timed = measure_latency(host.time, windows, table.protocol).findings(period_ms)
     timed += measure_latency(numpy_timer(shipped), windows, table.protocol).findings(period_ms, "_numpy")
-    serve = host.prepare(windows)
-    busy = measure_utilisation(lambda number: serve(number % len(windows), 1), table.protocol, advance)
-    return [*timed, busy]
+    time_windows = host.prepare(windows)  # takes the index of the first window to compute, and how many
+    utilisation = measure_utilisation(lambda number: time_windows(number % len(windows), 1), table.protocol, advance)
+    return [*timed, utilisation]
 
 
 def numpy_timer(calibrator: Calibrator) -> Timer:
@@ -133,8 +133,8 @@ def numpy_timer(calibrator: Calibrator) -> Timer:
 def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
     """Select `count` scaled windows [n, N, C] of all kinds: edge cases, golden, validation and random windows.
 
-    They are evenly spaced among the candidates, which are sorted by branch if the plan has two, so even two windows run
-    both branches.
+    They are evenly spaced among the candidates. If the plan has two branches, candidates are sorted by branch first, so
+    even two windows run both.
     """
     trials = board_windows(calibrator, max(count, CANDIDATES))
     if calibrator.plan.branches is not None:

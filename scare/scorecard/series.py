@@ -105,9 +105,8 @@ class DeviceSeries:
 
 def pool(series: Sequence[DeviceSeries], name: str) -> DeviceSeries:
     """Concatenate the rows of several devices into one series of this name; its step is the median of theirs."""
-    arrays = {
-        field.name: np.concatenate([getattr(each, field.name) for each in series]) for field in fields(DeviceSeries)[2:]
-    }
+    columns = [field.name for field in fields(DeviceSeries)[2:]]  # after device and step
+    arrays = {name: np.concatenate([getattr(each, name) for each in series]) for name in columns}
     return DeviceSeries(name, float(np.median([each.step_seconds for each in series])), **arrays)
 
 
@@ -133,8 +132,10 @@ def _device(
     times = part[TIME].dt.epoch("us").to_numpy() / 1e6
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     readings, reference = numbers(raw), numbers(REFERENCE)
+    celsius = np.full(part.height, np.nan)
     to_celsius = conversion(temperature.unit, "degC") if temperature else None
-    given = numbers(temperature.name) if temperature and to_celsius else np.full(part.height, np.nan)
+    if temperature and to_celsius:
+        celsius = to_celsius.gain * numbers(temperature.name) + to_celsius.offset
     return DeviceSeries(
         device=device,
         step_seconds=step,
@@ -145,7 +146,7 @@ def _device(
         low=numbers(LOW),
         high=numbers(HIGH),
         humidity=numbers(humidity or ""),
-        temperature=to_celsius.gain * given + to_celsius.offset if to_celsius else given,
+        temperature=celsius,
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
         changes=row_changes(times, readings, step),
         reference_changes=row_changes(times, reference, step),
@@ -172,12 +173,12 @@ class CalibratedReadings:
         scored = self.rows.scored
         if not len(scored):
             raise DataError(self._why_no_row())
-        found = measure(scored.calibrated, scored.reference, scored.changes)
+        accuracy = measure(scored.calibrated, scored.reference, scored.changes)
         error = scored.calibrated - scored.reference
-        fast = fastest(scored.changes)  # rows
+        fast = fastest(scored.changes)  # indices of rows
         fast_reference = fastest(scored.reference_changes)
         detail = {
-            **asdict(found),
+            **asdict(accuracy),
             "arithmetic": arithmetic,
             "reference_sd": _spread(scored.reference),
             "raw_rmse": _raw_rmse(scored, calibrator),
@@ -185,8 +186,8 @@ class CalibratedReadings:
         }
         fast_detail = {"rows": len(fast), "arithmetic": arithmetic, "reference_sd": _spread(scored.reference[fast])}
         return [
-            Finding("rmse", found.rmse, _spread(scored.reference), detail),
-            Finding("top5_rmse", found.top5_rmse, _spread(scored.reference[fast]), fast_detail),
+            Finding("rmse", accuracy.rmse, _spread(scored.reference), detail),
+            Finding("top5_rmse", accuracy.top5_rmse, _spread(scored.reference[fast]), fast_detail),
             Finding("top5_rmse_reference", rmse(error[fast_reference]), detail={"rows": len(fast_reference)}),
             *self._coverage_findings(calibrator),
         ]
@@ -194,6 +195,7 @@ class CalibratedReadings:
     def facts(self, readings: Sequence[Readings], calibrator: Calibrator) -> dict[str, Any]:
         """Describe the data for a card: devices, channels, period, time step, rows, flags."""
         times, rows = self.frame[TIME], self.rows
+        first_and_last = np.quantile(rows.scored.times, [0, 1])
         return {
             "devices": [box.device for box in readings],
             "channels": [_named(channel) for channel in readings[0].channels],
@@ -206,7 +208,7 @@ class CalibratedReadings:
             "rows_calibrated": int(np.isfinite(rows.calibrated).sum()),
             "rows_of_training": int(rows.trained.sum()),
             "rows_scored": len(rows.scored),
-            "scored_period": [_iso(datetime.fromtimestamp(end, UTC)) for end in np.quantile(rows.scored.times, [0, 1])],
+            "scored_period": [_iso(datetime.fromtimestamp(end, UTC)) for end in first_and_last],
             **origin_of(calibrator.facts),
             "flags": count_flags(rows.flags),
         }
@@ -215,13 +217,13 @@ class CalibratedReadings:
         """Measure coverage and width of the intervals; empty for a calibrator without intervals."""
         scored = self.rows.scored
         level = calibrator.intervals.level if calibrator.intervals else 0.0
-        found = cover_by_flag(scored.low, scored.high, scored.reference, scored.flags, level)
-        if found is None:
+        coverage = cover_by_flag(scored.low, scored.high, scored.reference, scored.flags, level)
+        if coverage is None:
             return []
-        detail = {**found, "origin": calibrator.intervals.origin if calibrator.intervals else ""}
+        detail = {**coverage, "origin": calibrator.intervals.origin if calibrator.intervals else ""}
         return [
-            Finding("interval_coverage", 100 * found["share"], 100 * level, detail),
-            Finding("interval_width", found["width"]),
+            Finding("interval_coverage", 100 * coverage["share"], 100 * level, detail),
+            Finding("interval_width", coverage["width"]),
         ]
 
     def _why_no_row(self) -> str:
@@ -311,7 +313,7 @@ def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
     if known.sum() < 2 or np.ptp(raw[known]) == 0 or np.ptp(reference[known]) == 0:
         return None
     r2 = np.corrcoef(raw[known], reference[known])[0, 1] ** 2
-    return float(reference[known].std() * np.sqrt(max(0.0, 1 - r2)))
+    return float(reference[known].std() * np.sqrt(max(0.0, 1 - r2)))  # the root mean square of its residuals
 
 
 def _named(channel: Channel | None) -> dict[str, str] | None:

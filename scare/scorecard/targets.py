@@ -49,17 +49,16 @@ class Target:
 
     def in_unit(self, unit: str, temperature: float) -> "Target | None":
         """Convert limit and bounds to another unit, for gases at a temperature; None if there is no conversion."""
-        found = conversion(self.unit, unit, quantity(self.name).molar_mass, temperature)
-        if found is None:
+        converted = conversion(self.unit, unit, quantity(self.name).molar_mass, temperature)
+        if converted is None:
             return None
-        classes = {
-            name: {
-                measure: (found.gain * low, found.gain * high) if measure in IN_UNIT else (low, high)
-                for measure, (low, high) in bounds.items()
+        classes: dict[str, dict[str, Bounds]] = {}
+        for name, bounds in self.classes.items():
+            gains = {measure: converted.gain if measure in IN_UNIT else 1.0 for measure in bounds}
+            classes[name] = {
+                measure: (gains[measure] * low, gains[measure] * high) for measure, (low, high) in bounds.items()
             }
-            for name, bounds in self.classes.items()
-        }
-        return replace(self, unit=unit, classes=classes, limit=self.limit and found.gain * self.limit)
+        return replace(self, unit=unit, classes=classes, limit=self.limit and converted.gain * self.limit)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -101,8 +100,8 @@ class TargetSet:
 
     def find(self, channel: Channel) -> Target | None:
         """Return the target of the pollutant that a channel is named after."""
-        found = find_quantity(channel.name)
-        return self.targets.get(found.name) if found else None
+        pollutant = find_quantity(channel.name)
+        return self.targets.get(pollutant.name) if pollutant else None
 
     def check_numbers(self) -> None:
         """Raise an error that says what to type in, for a set without numbers."""
@@ -121,6 +120,7 @@ def target_sets() -> Mapping[str, TargetSet]:
 
 
 def _read_sets(path: Path) -> Mapping[str, TargetSet]:
+    """Read the sets of targets of a TOML file, by name."""
     table: dict[str, Any] = {}
     for name, entry in with_names(load_toml(path)).items():
         if not isinstance(entry, Mapping):
@@ -132,11 +132,11 @@ def _read_sets(path: Path) -> Mapping[str, TargetSet]:
 
 
 def choose_sets(text: str) -> tuple[TargetSet, ...]:
-    """Find the sets that `--targets` names: names of the registry, with commas, or a file of one's own.
+    """Return the sets that `--targets` names: names of the registry and files of the user's own, with commas.
 
-    Nothing named means all sets of the registry that have numbers.
+    An empty text means all sets of the registry that have numbers.
 
-    >>> [one.title for one in choose_sets("cen")]
+    >>> [target_set.title for target_set in choose_sets("cen")]
     ['CEN/TS 17660, field part']
     """
     if not text:
@@ -164,5 +164,5 @@ def title(channel: Channel) -> str:
     >>> title(Channel("pm25_reference")), title(Channel("co2"))
     ('PM2.5', 'co2')
     """
-    found = next((target for target_set in target_sets().values() if (target := target_set.find(channel))), None)
-    return found.name if found else channel.name
+    targets = (target_set.find(channel) for target_set in target_sets().values())
+    return next((target.name for target in targets if target), channel.name)

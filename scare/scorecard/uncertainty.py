@@ -72,12 +72,12 @@ def reference_uncertainty(text: str, pollutant: str, unit: str, temperature: flo
         hint = suggestion(text.lower(), names)
         raise UsageError(f"--reference-uncertainty: no analyser is called '{text}'{hint}; give a number instead")
     name = names[text.lower()]
-    found = analysers[name].uncertainty.get(pollutant)
+    in_ugm3 = analysers[name].uncertainty.get(pollutant)
     converted = conversion("ug/m3", unit, quantity(pollutant).molar_mass, temperature)
-    if found is None or converted is None:
+    if in_ugm3 is None or converted is None:
         known = ", ".join(analysers[name].uncertainty)
         raise UsageError(f"--reference-uncertainty: {name} is known for {known}, not for {pollutant} in {unit}")
-    return converted.gain * found, f"{name}: {table['second_hand']}; {analysers[name].source}"
+    return converted.gain * in_ugm3, f"{name}: {table['second_hand']}; {analysers[name].source}"
 
 
 @dataclass(frozen=True)
@@ -96,17 +96,17 @@ class Sample:
     @staticmethod
     def blocks(x: np.ndarray, y: np.ndarray, block: np.ndarray) -> "Sample":
         """Sum the terms of pairs x, y [n] by block and by group of x; `block` [n] numbers their blocks from 0."""
-        origin = float(x.mean()), float(y.mean())
-        count = len(x) // ROWS_OF_GROUP
-        edges = np.unique(np.quantile(x, np.linspace(0, 1, min(GROUPS, max(1, count)) + 1)[1:-1]))
+        origin = float(x.mean()), float(y.mean())  # sums about it keep their precision
+        groups = min(GROUPS, max(1, len(x) // ROWS_OF_GROUP))
+        edges = np.unique(np.quantile(x, np.linspace(0, 1, groups + 1)[1:-1]))  # between groups of equal size
         group = np.searchsorted(edges, x, side="right")
         dx, dy = x - origin[0], y - origin[1]
         terms = np.stack([np.ones_like(dx), dx, dy, dx * dx, dy * dy, dx * dy], axis=1)
         sums = np.zeros((block.max() + 1, len(edges) + 1, TERMS))
         np.add.at(sums, (block, group), terms)
         scale = float(x.std()) or 1.0
-        total = sums.sum(axis=0)
-        return Sample(sums, origin, total[:, 1] / np.maximum(total[:, 0], 1) / scale, scale)
+        counts, sums_of_x = sums.sum(axis=0)[:, :2].T  # [groups] each
+        return Sample(sums, origin, sums_of_x / np.maximum(counts, 1) / scale, scale)
 
     @property
     def whole(self) -> "Sample":
@@ -161,11 +161,11 @@ def fit_line(sample: Sample, method: Regression = "orthogonal", ratio: float = 1
             root = np.sqrt(excess * excess + 4 * delta * xy * xy)
             # two forms of one solution, each without the difference of nearly equal numbers
             slope = np.where(excess > 0, (excess + root) / (2 * xy), 2 * delta * xy / (root - excess))
-        residual = np.maximum(0.0, yy - 2 * slope * xy + slope * slope * xx)
-        unexplained = np.maximum(0.0, yy - xy * xy / xx)
-        of_slope = np.sqrt(unexplained / ((n - 2) * xx))
-        of_intercept = of_slope * np.sqrt(xx / n + x * x)
-        return Line(slope, y - slope * x, of_slope, of_intercept, residual / (n - 2))
+        residual_squares = np.maximum(0.0, yy - 2 * slope * xy + slope * slope * xx)  # about this line
+        ols_squares = np.maximum(0.0, yy - xy * xy / xx)  # about the line of an ordinary regression
+        slope_uncertainty = np.sqrt(ols_squares / ((n - 2) * xx))
+        intercept_uncertainty = slope_uncertainty * np.sqrt(xx / n + x * x)
+        return Line(slope, y - slope * x, slope_uncertainty, intercept_uncertainty, residual_squares / (n - 2))
 
 
 def breusch_pagan(x: np.ndarray, residuals: np.ndarray) -> float:
@@ -191,15 +191,14 @@ def fit_spread(sample: Sample, line: Line, by_level: bool) -> np.ndarray:
     coefficients = np.stack([constant, np.zeros_like(constant), np.zeros_like(constant)], axis=-1)
     if not by_level or len(sample.centres) < FEWEST_GROUPS:
         return coefficients
-    n, x, y, xx, yy, xy = np.moveaxis(sample.sums, -1, 0)  # [..., groups]
-    slope, offset = (
-        line.slope[..., None],
-        (line.intercept + line.slope * sample.origin[0] - sample.origin[1])[..., None],
-    )
+    n, x, y, xx, yy, xy = np.moveaxis(sample.sums, -1, 0)  # sums of each group [..., groups], about the origin
+    slope = line.slope[..., None]
+    offset = (line.intercept + line.slope * sample.origin[0] - sample.origin[1])[..., None]  # the line at the origin
+    # Σ (y − offset − slope x)² of each group, multiplied out; n / (n − 2) makes the overall mean RSS / (n − 2).
     squares = yy - 2 * slope * xy - 2 * offset * y + slope**2 * xx + 2 * slope * offset * x + n * offset**2
     total = n.sum(axis=-1, keepdims=True)
     means = np.maximum(squares, 0.0) / np.maximum(n, 1.0) * total / (total - 2)
-    design = sample.centres[:, None] ** np.arange(3)
+    design = sample.centres[:, None] ** np.arange(3)  # [groups, 3]: 1, centre, centre²
     inverse = np.linalg.pinv(np.einsum("...g,gi,gj->...ij", n, design, design), hermitian=True)
     for _ in range(ITERATIONS):  # Fisher scoring of a Gamma regression with log link: its weights are the counts
         excess = means / np.exp(coefficients @ design.T) - 1
@@ -224,8 +223,8 @@ class ExpandedUncertainty:
     def random(self, x: np.ndarray) -> np.ndarray:
         """Return the standard uncertainty of the random part at x [k]: [..., k]."""
         centres = self.sample.centres
-        place = np.clip((x - self.sample.origin[0]) / self.sample.scale, centres.min(), centres.max())
-        variance = np.exp(self.spread @ (place[:, None] ** np.arange(3)).T)
+        position = np.clip((x - self.sample.origin[0]) / self.sample.scale, centres.min(), centres.max())
+        variance = np.exp(self.spread @ (position[:, None] ** np.arange(3)).T)  # the quadratic function of `fit_spread`
         return np.sqrt(np.maximum(0.0, variance - self.u_reference**2 + self.u_between**2))
 
     def bias(self, x: np.ndarray) -> np.ndarray:
