@@ -65,8 +65,8 @@ def make_table(study: Study, ours: str = OURS) -> list[Row]:
         compared: dict[str, np.ndarray] = {}
         for name, jobs in groups.items():
             errors = [np.square(rows.scored(job) - rows.reference) for job in jobs if job in rows.estimates]
-            if errors and np.isfinite(mean := np.mean(errors, axis=0)).all():
-                compared[name] = mean
+            if errors and np.isfinite(errors).all():
+                compared[name] = np.mean(errors, axis=0)
         ranked = sorted(compared, key=lambda name: float(compared[name].mean()))
         winner = ""  # the method with the least error, if the interval to the next one excludes zero
         if len(ranked) > 1 and compare_errors(compared[ranked[0]], compared[ranked[1]], rows.times).decided:
@@ -92,8 +92,8 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
         known = np.isfinite(values)
         scores.append(asdict(measure(values[known], rows.reference[known], rows.changes[known])))
     by_field = {field: [score[field] for score in scores] for field in scores[0]}  # one number per seed
-    kinds = {field: type(value) for field, value in scores[0].items()}  # int for the count of rows, else float
-    mean = Accuracy(**{field: kinds[field](np.mean(values)) for field, values in by_field.items()})
+    means = {field: float(np.mean(values)) for field, values in by_field.items()}
+    mean = Accuracy(**{**means, "rows": int(means["rows"])})  # type: ignore[arg-type]
     spread = Accuracy(**{field: float(np.std(values)) for field, values in by_field.items()})  # type: ignore[arg-type]
     recorded = [study.result(job) or {} for job in finished]
     facts = {key: float(np.mean([result.get(key) or 0 for result in recorded])) for key in FACTS}
@@ -167,7 +167,7 @@ def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Metho
 
     >>> tables = {"no2": [{"method": "a", "window": 8, "rmse": 2.0}, {"method": "b", "window": 8, "rmse": 4.0}]}
     >>> tables["pm"] = [{"method": "a", "window": 60, "rmse": 9.0}, {"method": "b", "window": 60, "rmse": 3.0}]
-    >>> [(one.label, round(one.ratio, 2)) for one in join_tables(tables)]
+    >>> [(method.label, round(method.ratio, 2)) for method in join_tables(tables)]
     [('b', 1.41), ('a', 1.73)]
     """
     has_several_windows = any(len({row["window"] for row in rows}) > 1 for rows in tables.values())
@@ -177,11 +177,14 @@ def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Metho
             if row.get("rmse") is not None:
                 label = f"{row['method']}, window {row['window']}" if has_several_windows else row["method"]
                 methods.setdefault(label, {})[task] = row
-    by_label = methods.items()
-    lowest = {task: min((own[task]["rmse"] for _, own in by_label if task in own), default=0) for task in tables}
+    lowest: dict[str, float] = {}  # RMSE of any method, by task
+    for task_rows in methods.values():
+        for task, row in task_rows.items():
+            lowest[task] = min(row["rmse"], lowest.get(task, np.inf))
     joined = []
-    for label, own in by_label:  # `own`: the method's rows, by task
-        ratios = [own[task]["rmse"] / lowest[task] for task in tables if task in own and lowest[task] > 0]
+    for label, task_rows in methods.items():
+        ratios = [row["rmse"] / lowest[task] for task, row in task_rows.items() if lowest[task] > 0]
         is_on_all_tasks = len(ratios) == len(tables)
-        joined.append(MethodOverTasks(label, own, float(np.exp(np.log(ratios).mean())) if is_on_all_tasks else np.nan))
+        geometric_mean = float(np.exp(np.log(ratios).mean())) if is_on_all_tasks else np.nan
+        joined.append(MethodOverTasks(label, task_rows, geometric_mean))
     return sorted(joined, key=lambda method: (np.isnan(method.ratio), method.ratio, method.label))

@@ -88,8 +88,8 @@ def read_predictions(path: Path) -> pl.DataFrame:
     for problem, rows in wrong_rows.items():
         if rows.height:
             raise DataError(f"{table.place(rows[LINE][0])}: {problem}")
-    absent = [pl.lit(None, pl.Float64).alias(name) for name in (LOW, HIGH) if name not in numbers]
-    return frame.drop(LINE).with_columns(*absent)
+    left_out = [pl.lit(None, pl.Float64).alias(name) for name in (LOW, HIGH) if name not in numbers]
+    return frame.drop(LINE).with_columns(*left_out)
 
 
 def write_predictions(path: Path, frame: pl.DataFrame, costs: Mapping[str, MethodCost]) -> None:
@@ -197,7 +197,7 @@ def find_problems(folder: Path, suite: Suite, files: Path) -> Iterator[str]:
     tests: dict[str, Sequence[Readings]] = {}
     for scored in published.tasks:
         task = suite.find_task(scored.facts.task)
-        changed = [name for name, digest in scored.facts.files if not _is_file(files / name, digest)]
+        changed = [name for name, digest in scored.facts.files if not _is_unchanged(files / name, digest)]
         if changed or task.name not in folders:
             yield f"{task.name}: {', '.join(changed) or 'its study'} is missing or was changed"
             continue
@@ -208,15 +208,15 @@ def find_problems(folder: Path, suite: Suite, files: Path) -> Iterator[str]:
             yield f"{task.name}: the methods were trained on readings that differ from those in the files"
     for name, digest in published.predictions.items():
         path = folder / PREDICTIONS / f"{name}.csv"
-        if not _is_file(path, digest):
+        if not _is_unchanged(path, digest):
             yield f"{name}: {path} is missing or was changed"
-    again = {scored.facts.task: scored for scored in _score_all(folder, tests).tasks}
+    scored_again = {scored.facts.task: scored for scored in _score_all(folder, tests).tasks}
     for scored in published.tasks:
-        if scored.facts.task in again:
-            yield from _differences(scored, again[scored.facts.task])
+        if scored.facts.task in scored_again:
+            yield from _differences(scored, scored_again[scored.facts.task])
 
 
-def _is_file(path: Path, digest: str) -> bool:
+def _is_unchanged(path: Path, digest: str) -> bool:
     return path.is_file() and sha256_of(path) == digest
 
 
@@ -232,7 +232,9 @@ def _differences(published: TaskScores, again: TaskScores) -> Iterator[str]:
     for method in published.scores.keys() & again.scores.keys():
         old, new = asdict(published.scores[method]), asdict(again.scores[method])
         for key, number in old.items():
-            if number != new[key] and (None in (number, new[key]) or not np.isclose(number, new[key], SAME, 0)):
+            is_known = number is not None and new[key] is not None
+            is_same = np.isclose(number, new[key], SAME, 0) if is_known else number == new[key]
+            if not is_same:
                 yield f"{name}, {method}: {key} is {number} in {LEADERBOARD}, {new[key]} from its predictions"
 
 
@@ -247,12 +249,14 @@ def task_folders(folder: Path) -> dict[TaskFacts, Path]:
 def _score_all(folder: Path, tests: Mapping[str, Sequence[Readings]]) -> Leaderboard:
     """Score all predictions of a folder; `tests` are the test readings of each task."""
     paths = {path.stem: path for path in sorted((folder / PREDICTIONS).glob("*.csv"))}
+    # Predictions by method, then by the key of Polars for a task, a tuple of one name.
     tables = {name: read_predictions(path).partition_by(TASK, as_dict=True) for name, path in paths.items()}
     costs = {name: read_costs(path) for name, path in paths.items()}
     tasks = []
     for facts in task_folders(folder):
         if facts.task in tests:
-            predictions = {name: parts[(facts.task,)] for name, parts in tables.items() if (facts.task,) in parts}
+            key = (facts.task,)
+            predictions = {name: parts[key] for name, parts in tables.items() if key in parts}
             task_costs = {name: cost[facts.task] for name, cost in costs.items() if facts.task in cost}
             tasks.append(_score_task(facts, tests[facts.task], predictions, task_costs))
     return Leaderboard(tuple(tasks), {name: sha256_of(path) for name, path in paths.items()})
@@ -266,37 +270,35 @@ def _score_task(
 ) -> TaskScores:
     """Score the predictions of a task; `predictions` and `costs` are by method."""
     rows = test_rows(test)
-    # Predictions at the test rows [rows, 3]: value, low, high; NaN where there is none.
-    values = {
-        name: rows.join(frame, on=(DEVICE, TIME), how="left", maintain_order="left")
-        .select(VALUE, LOW, HIGH)
-        .fill_null(np.nan)
-        .to_numpy()
-        for name, frame in predictions.items()
-    }
+    values: dict[str, np.ndarray] = {}  # predictions at the test rows [rows, 3]: value, low, high; NaN where none
+    for name, frame in predictions.items():
+        at_rows = rows.join(frame, on=(DEVICE, TIME), how="left", maintain_order="left")
+        values[name] = at_rows.select(VALUE, LOW, HIGH).fill_null(np.nan).to_numpy()
     reference = rows[REFERENCE].to_numpy()
     simple = {name: values[name][:, 0] for name in SIMPLE if name in values}
     if not simple.keys() - SPARED:
         raise DataError(f"{facts.task}: no simple baseline has predictions; run scare suite run for this task")
     scored, _ = share_rows(reference, simple, SPARED & simple.keys())
     errors = {name: rmse(column[scored] - reference[scored]) for name, column in simple.items()}
-    best = min((name for name in errors if np.isfinite(errors[name])), key=errors.__getitem__)
+    best = min((name for name in errors if np.isfinite(errors[name])), key=lambda name: errors[name])
     digest = hashlib.sha256(rows.filter(scored).write_csv().encode()).hexdigest()
     scores, failed = {}, {name: cost.failed for name, cost in costs.items() if cost.failed}
-    for name, of_rows in values.items():
-        missing = int((~np.isfinite(of_rows[scored, 0])).sum())
+    for name, all_rows in values.items():
+        scored_rows = all_rows[scored]
+        missing = int((~np.isfinite(scored_rows[:, 0])).sum())
         if missing:
-            failed[name] = f"no value for {missing:,} of {plural(int(scored.sum()), 'row')}"
+            failed[name] = f"no value for {missing:,} of {plural(len(scored_rows), 'row')}"
         else:
-            scores[name] = _score(of_rows[scored], reference[scored], errors[best], costs.get(name, MethodCost()))
+            scores[name] = _score(scored_rows, reference[scored], errors[best], costs.get(name, MethodCost()))
     return TaskScores(facts, int(scored.sum()), digest, best, scores, failed)
 
 
 def _score(values: np.ndarray, reference: np.ndarray, best: float, cost: MethodCost) -> Score:
-    """Score the predictions of one method [rows, 3]; `best` is the RMSE of the best simple baseline."""
-    error = rmse(values[:, 0] - reference)
+    """Score the predictions of one method, value, low and high [rows, 3]; `best` is the best baseline's RMSE."""
+    estimates, low, high = values.T
+    error = rmse(estimates - reference)
     score = Score(error, error / best, bytes=cost.bytes, instructions=cost.instructions)
-    interval = cover(values[:, 1], values[:, 2], reference, LEVEL)
+    interval = cover(low, high, reference, LEVEL)
     if interval is None or interval.rows < len(reference):
         return score
     return replace(score, coverage=interval.share, width=interval.width / best)

@@ -159,12 +159,12 @@ def grid(names: Sequence[str], windows: Sequence[int], seeds: int) -> list[Job]:
 
     Methods without randomness run once, and so does the mean of three networks, which uses several seeds by itself.
     """
-    return [
-        Job(name, window, seed)
-        for window in windows
-        for name in names
-        for seed in range(seeds if name in NETWORKS and name != THREE else 1)
-    ]
+    jobs = []
+    for window in windows:
+        for name in names:
+            runs = seeds if name in NETWORKS and name != THREE else 1
+            jobs += [Job(name, window, seed) for seed in range(runs)]
+    return jobs
 
 
 def recipe_of(name: str, window: int, seed: int, settings: Mapping[str, Any]) -> Recipe:
@@ -199,7 +199,8 @@ def fit_method(
         predictor = BASELINES[baseline](train, validation, inputs, target, refit=baseline == job.method)
         return predictor, {name: predictor.facts.get(name) for name in ("parameters", "bytes")}
     speeds: list[float] = []  # windows per second, as training reports its progress
-    recipe = recipe_of(job.method, job.window, job.seed, {**settings, **({"rate": job.rate} if job.rate else {})})
+    job_settings = {**settings, "rate": job.rate} if job.rate else settings
+    recipe = recipe_of(job.method, job.window, job.seed, job_settings)
     calibrator = fit(train, validation, recipe, lambda state: speeds.append(state.windows_per_second))
     if calibrator.facts.get("interrupted"):
         raise KeyboardInterrupt  # an interrupted training is not a result
@@ -253,10 +254,10 @@ def prepare(
 
 def run_study(study: Study, processes: int, progress: Progress, where: str = LOCAL) -> None:
     """Run the unfinished jobs, `processes` at a time; Ctrl-C stops running jobs and keeps finished ones."""
-    todo, total = study.unfinished(), len(study.jobs)
+    unfinished, total = study.unfinished(), len(study.jobs)
     with open_workers(where, processes, study.folder) as executor:
-        finished = run_jobs([(study, job) for job in todo], executor)
-        for done, (_, job) in enumerate(finished, start=total - len(todo) + 1):
+        ended = run_jobs([(study, job) for job in unfinished], executor)
+        for done, (_, job) in enumerate(ended, start=total - len(unfinished) + 1):
             progress(done, total, job.key)
 
 
@@ -277,12 +278,13 @@ def run_jobs(todo: Iterable[Work], executor: Executor) -> Iterator[Work]:
     The next job is taken from `todo` when a worker is free, so it may depend on the results of others.
     """
     running: dict[int, Work] = {}  # by id of the arguments, which are not hashable
+    # A cluster is sent the task and the readings of a study, which are packed once.
     packed = cache(lambda folder: pack(folder, [folder / TASK, *(folder / "data").iterdir()]))
 
     def calls() -> Iterator[Arguments]:
         for study, job in todo:
-            where = packed(study.folder) if executor.shared else str(study.folder)
-            arguments = (where, asdict(job), dict(study.settings))
+            source = packed(study.folder) if executor.shared else str(study.folder)
+            arguments = (source, asdict(job), dict(study.settings))
             running[id(arguments)] = study, job  # `run_all` yields the same object when the call has ended
             yield arguments
 
@@ -304,14 +306,16 @@ def _run_sent_job(packed: bytes, job: dict[str, Any], settings: dict[str, Any]) 
 def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
     """Fit one method and write its row to `results`, by default the study's; an exception becomes its `failed`."""
     begun = time.perf_counter()
-    this = Job(**job)
+    fitted_job = Job(**job)
     rows = Path(results or Path(folder) / ROWS)
     try:
         parts = read_parts(Path(folder))
-        predictor, facts = fit_method(this, parts["train"], parts["validation"], settings)
-        fitted = time.perf_counter() - begun
+        predictor, facts = fit_method(fitted_job, parts["train"], parts["validation"], settings)
+        fit_seconds = time.perf_counter() - begun
         test = parts["test"]
-        if this.method in installed_methods():  # another package's method must not see the references it is scored on
+        if (
+            fitted_job.method in installed_methods()
+        ):  # another package's method must not see the references it is scored on
             test = [replace(box, frame=box.frame.drop(REFERENCE), reference=None) for box in test]
         tables = [predictor.predict(box) for box in test]
         estimates = _column(tables, CALIBRATED)
@@ -319,20 +323,20 @@ def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results:
             raise DataError(
                 "it has no value for any test row, because there is no whole window or all readings are out of range"
             )
-        with replacing(rows / f"{this.key}.npy") as temporary:
+        with replacing(rows / f"{fitted_job.key}.npy") as temporary:
             np.save(temporary, estimates.astype(np.float64), allow_pickle=False)
         if all({LOW, HIGH} <= {*table.columns} and table[LOW].count() for table in tables):
             interval = np.column_stack([_column(tables, LOW), _column(tables, HIGH)])
-            with replacing(rows / f"{this.key}.interval.npy") as temporary:
+            with replacing(rows / f"{fitted_job.key}.interval.npy") as temporary:
                 np.save(temporary, interval.astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
-            predictor.with_facts(**read_task(Path(folder)).facts).save(rows / f"{this.key}.scare")
-        result = {**facts, "fit_seconds": fitted, "failed": None}
+            predictor.with_facts(**read_task(Path(folder)).facts).save(rows / f"{fitted_job.key}.scare")
+        result = {**facts, "fit_seconds": fit_seconds, "failed": None}
     except ScareError as error:
         result = {"failed": str(error)}
     except Exception as error:
         result = {"failed": f"{type(error).__name__}: {error}"}
-    _write_row(rows, this, result)
+    _write_row(rows, fitted_job, result)
     forget_compiled()
 
 

@@ -65,8 +65,8 @@ def prepare_tasks(
         if not readings:
             notify(f"{task.name} is left out: there is no {task.files} in {files}")
             continue
-        used = tuple((path.relative_to(files).as_posix(), sha256_of(path)) for path in task.find(files))
-        facts = TaskFacts(task.name, task.set, task.track, task.window, used)
+        digests = tuple((path.relative_to(files).as_posix(), sha256_of(path)) for path in task.find(files))
+        facts = TaskFacts(task.name, task.set, task.track, task.window, digests)
         jobs = [Job(name, task.window, 0) for name in methods]
         split = split_task(task, readings, files)
         studies.append(prepare(out / TASKS / task.folder, split, jobs, {}, {"suite": asdict(facts)}))
@@ -80,7 +80,8 @@ def run_tasks(studies: Sequence[Study], processes: int, out: Path, progress: Pro
     todo = [(study, job) for study in studies for job in study.unfinished()]
     total = sum(len(study.jobs) for study in studies)
     with open_workers(LOCAL, processes, out) as executor:
-        for done, (study, job) in enumerate(run_jobs(todo, executor), start=total - len(todo) + 1):
+        ended = run_jobs(todo, executor)
+        for done, (study, job) in enumerate(ended, start=total - len(todo) + 1):
             progress(done, total, f"{study.folder.name} {job.method}")
 
 
@@ -121,9 +122,9 @@ def import_predictions(file: Path, suite: Suite, out: Path, notify: Notify) -> N
         predictions = frame.filter(pl.col(TASK) == name)
         rows = test_rows(read_parts(folders[name])["test"])
         tables.append(predictions.join(rows, on=(DEVICE, TIME), how="semi", maintain_order="left"))
-        if other := predictions.height - tables[-1].height:
-            rows_given = f"{plural(other, 'row')} of {predictions.height:,}"
-            notify(f"{file}: {name}: {rows_given} are no test rows, so they are skipped")
+        if skipped := predictions.height - tables[-1].height:
+            rows_skipped = f"{plural(skipped, 'row')} of {predictions.height:,}"
+            notify(f"{file}: {name}: {rows_skipped} are no test rows, so they are skipped")
     if not any(table.height for table in tables):
         raise DataError(f"{file} has no test rows for these tasks; devices and times (UTC) must match the tasks' files")
     write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), read_costs(file))

@@ -189,12 +189,16 @@ def read_suite(files: Sequence[Path] = (SUITE,)) -> Suite:
 
 
 def download_sets(suite: Suite, folder: Path, progress: Progress | None = None) -> list[Path]:
-    """Download what is missing in a folder of the sets that can be downloaded, checked by sha256; returns all paths."""
-    return [
-        download_file(data_set.record(path), (folder / path).parent, progress)
-        for data_set in suite.set
-        for path in (data_set.files if data_set.download else ())
-    ]
+    """Download the files that are missing in a folder, checked by sha256; returns the paths of all files.
+
+    Sets that cannot be downloaded are left out.
+    """
+    paths = []
+    for data_set in suite.set:
+        if data_set.download:
+            records = {path: data_set.record(path) for path in data_set.files}
+            paths += [download_file(record, (folder / path).parent, progress) for path, record in records.items()]
+    return paths
 
 
 def read_task(task: SuiteTask, folder: Path | None) -> list[Readings]:
@@ -210,13 +214,14 @@ def read_task(task: SuiteTask, folder: Path | None) -> list[Readings]:
 def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | None = None) -> Split:
     """Split a task into training, validation and test; its files are in `folder`.
 
-    By a column of the files, by named devices, or by time; a test device split by time is not in training.
+    It is split by a column of the files, by named devices, or by time. If a split by time also names a test device,
+    that device is in the test alone, and its readings before the test have no reference.
     """
     if task.split_column and folder:
         parts = [read_labels(file, task.mapping, task.split_column) for file in task.find(folder)]
         return split_by_label(readings, {device: labels for part in parts for device, labels in part.items()})
     prefixes = {"validation": task.validation, "test": task.test}
-    named = {part: _device(readings, prefix) for part, prefix in prefixes.items() if prefix}
+    named = {part: _find_device(readings, prefix) for part, prefix in prefixes.items() if prefix}
     if "validation" in named:
         return score_every(task, split_by_device(readings, **named))
     if task.shares:
@@ -226,17 +231,19 @@ def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | Non
         borders = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in task.borders]
     if len(borders) not in (2, 3):
         raise UsageError(f"{task.name}: give a split_column, test devices, or two or three borders")
-    first, *ends, last = borders
-    # The middle one of three borders ends validation: references from there to the test are left out.
-    for end in ends:
-        readings = [_without_reference(box, end, last) for box in readings]
-    split = split_by_time(readings, gap_seconds(task, readings), borders=(first, last))
+    validation_begins, *validation_ends, test_begins = borders
+    for end in validation_ends:  # the middle one of three borders: references from there to the test are left out
+        readings = [_without_reference(box, end, test_begins) for box in readings]
+    split = split_by_time(readings, gap_seconds(task, readings), borders=(validation_begins, test_begins))
     if "test" not in named:
         return score_every(task, split)
-    others = {part: tuple(box for box in split.parts[part] if box.device != named["test"]) for part in split.parts}
-    how = f"{split.description}; {named['test']} only in the test, its readings before without a reference"
-    test = _with_references_of_test(readings, split, named["test"])
-    return score_every(task, Split(others["train"], others["validation"], (test,), how))
+    test_device = named["test"]
+    train, validation = (
+        tuple(box for box in part if box.device != test_device) for part in (split.train, split.validation)
+    )
+    how = f"{split.description}; {test_device} only in the test, its readings before without a reference"
+    test = _with_references_of_test(readings, split, test_device)
+    return score_every(task, Split(train, validation, (test,), how))
 
 
 def gap_seconds(task: SuiteTask, readings: Sequence[Readings]) -> float:
@@ -267,15 +274,15 @@ def _with_targets(box: Readings, targets: np.ndarray) -> Readings:
 
 def _with_references_of_test(readings: Sequence[Readings], split: Split, device: str) -> Readings:
     """Return all readings of a device, with references only where the test of the split has them."""
-    whole = next(box for box in readings if box.device == device)
-    tested = next(box for box in split.test if box.device == device)
-    references = tested.frame.select(TIME, REFERENCE)
-    rows = whole.frame.drop(REFERENCE).join(references, on=TIME, how="left", maintain_order="left")
-    return replace(whole, frame=rows)
+    all_readings = next(box for box in readings if box.device == device)
+    test_readings = next(box for box in split.test if box.device == device)
+    references = test_readings.frame.select(TIME, REFERENCE)
+    frame = all_readings.frame.drop(REFERENCE).join(references, on=TIME, how="left", maintain_order="left")
+    return replace(all_readings, frame=frame)
 
 
-def _device(readings: Sequence[Readings], prefix: str) -> str:
-    """Find the first device whose name begins with a prefix."""
+def _find_device(readings: Sequence[Readings], prefix: str) -> str:
+    """Return the name of the first device that begins with a prefix."""
     device = next((box.device for box in readings if box.device.startswith(prefix)), "")
     if not device:
         raise DataError(f"no device '{prefix}' has a reference{suggestion(prefix, [box.device for box in readings])}")

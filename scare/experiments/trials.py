@@ -177,8 +177,8 @@ def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
             break
         calibrator = fit(parts["train"], parts["validation"], recipe)
         trial = replace(trial, scores=(*trial.scores, score(calibrator, parts["test"])))
-        hopeless = settings.hopeless and np.all(np.greater(trial.scores[0], settings.hopeless))
-        if number == 1 and trial.number and hopeless:
+        is_hopeless = settings.hopeless and np.all(np.greater(trial.scores[0], settings.hopeless))
+        if number == 1 and trial.number and is_hopeless:
             break
     return trial
 

@@ -145,7 +145,8 @@ class Search:
         if self.finished(trial):
             return trial.mean
         preset = next((other for other in done if other.number == 0), trial)
-        rmse, top5 = (np.array(preset.mean) * trial.scores[0] / np.array(preset.scores[0])).tolist()
+        first, preset_first = np.array(trial.scores[0]), np.array(preset.scores[0])  # errors on the first fold
+        rmse, top5 = (np.array(preset.mean) * first / preset_first).tolist()
         return rmse, top5
 
     def times_over(self, trial: Trial) -> float:
@@ -296,8 +297,8 @@ class Proposer:
 
         The preset itself was enqueued, so Optuna returns it.
         """
-        by_optuna = self._preset not in known or len(known) > DRAWN
-        for _ in range(ATTEMPTS if by_optuna else 0):
+        asks_optuna = self._preset not in known or len(known) > DRAWN
+        for _ in range(ATTEMPTS if asks_optuna else 0):
             proposal = study.ask(self._indices)
             if self._values(proposal) not in known:
                 return proposal
@@ -372,14 +373,15 @@ def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[s
     budget = search.settings.budget
     changes = {name: value for name, value in trial.values.items() if value != search.preset[name]}
     facts: dict[str, Any] = {"trial": trial.number, "values": dict(trial.values), "changes": changes}
-    facts["cost"] = trial.cost and dict(trial.cost)
+    facts["cost"] = dict(trial.cost) if trial.cost else None
     facts["does_not_fit"] = budget.reasons(trial.cost) if budget and trial.cost else []
     if search.finished(trial):
         facts |= dict(zip(OBJECTIVES, trial.mean, strict=True)) | {"folds": [list(score) for score in trial.scores]}
     if search.finished(trial) and preset:
-        by_fold = np.array(trial.scores) - np.array(preset.scores)
-        spread = by_fold.std(axis=0, ddof=1).tolist() if len(by_fold) > 1 else [None, None]
-        for name, mean, deviation in zip(OBJECTIVES, by_fold.mean(axis=0).tolist(), spread, strict=True):
+        differences = np.array(trial.scores) - np.array(preset.scores)  # [folds, objectives]
+        means = differences.mean(axis=0).tolist()
+        spread = differences.std(axis=0, ddof=1).tolist() if len(differences) > 1 else [None, None]
+        for name, mean, deviation in zip(OBJECTIVES, means, spread, strict=True):
             facts |= {f"{name}_to_preset": mean, f"{name}_to_preset_sd": deviation}
     return facts
 
