@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,7 @@ ReferenceColumn = Annotated[
     str, typer.Option("--reference-column", help="Column of the references.", show_default="the only one")
 ]
 Rules = Annotated[Path | None, typer.Option("--rules", help="TOML with rules for encounters (docs/network.md).")]
+Distant = Annotated[bool, typer.Option("--distant", help="Compare boxes with stations kilometres away, too.")]
 
 
 @app.command("simulate")
@@ -88,6 +90,7 @@ def solve(
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     rules: Rules = None,
+    distant: Distant = False,
     as_json: options.Json = False,
 ) -> None:
     """Calibrate each box through its encounters, with an uncertainty; write calibrators, network.json and a map.
@@ -97,7 +100,16 @@ def solve(
       --places town/places.csv --out out/network
     """
     network, fleet = _solve(
-        files, references, sites, places, model, column, reference_column, time, device_column, rules
+        files,
+        references,
+        sites,
+        places,
+        model,
+        column,
+        reference_column,
+        time,
+        device_column,
+        _read_rules(rules, distant),
     )
     described = as_dict(network, fleet.target.unit)
     rows = []
@@ -135,6 +147,8 @@ def solve(
         )
         if len(shown) < len(rows):
             note(f"{len(rows) - len(shown)} more boxes are in {out / 'network.json'}.")
+    for sentence in network.notes:
+        note(f"Not identifiable: {sentence}.")
     for doubt in network.doubts:
         note(f"Doubtful: {doubt.sentence}.")
     note(f"Wrote {len(rows)} calibrators, models.csv, network.json, network.html and network.svg to {out}.")
@@ -155,6 +169,7 @@ def plan(
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     rules: Rules = None,
+    distant: Distant = False,
     as_json: options.Json = False,
 ) -> None:
     """Propose which box to carry beside which, so that the worst uncertainty falls most with each trip.
@@ -164,7 +179,16 @@ def plan(
       --places town/places.csv --trips 3
     """
     network, fleet = _solve(
-        files, references, sites, places, model, column, reference_column, time, device_column, rules
+        files,
+        references,
+        sites,
+        places,
+        model,
+        column,
+        reference_column,
+        time,
+        device_column,
+        _read_rules(rules, distant),
     )
     names = [name for name in network.hours.names if name in network.hours.references]
     fixed = options.split_names(stay) if stay else ()
@@ -216,7 +240,7 @@ def _solve(
     reference_column: str,
     time: str,
     device_column: str,
-    rules: Path | None,
+    rules: EncounterRules,
 ) -> tuple[SolvedNetwork, Calibrator]:
     """Read a network, solve it, and return it with the calibrator that its lines correct."""
     if model and column:
@@ -245,8 +269,12 @@ def _solve(
         target = Channel("calibrated", reference_series[0][1].unit)
         fleet = as_it_reads(first, target, float(pl.Series(steps).median() or steps[0]))  # type: ignore[arg-type]
     hours = hourly(((name, frame.select(TIME, CALIBRATED)) for name, frame in tables), CALIBRATED, stations)
-    encounter_rules = read_toml(rules, EncounterRules) if rules else EncounterRules()
-    return solve_network(hours, read_sites(sites), read_places(places), encounter_rules), fleet
+    return solve_network(hours, read_sites(sites), read_places(places), rules), fleet
+
+
+def _read_rules(path: Path | None, distant: bool) -> EncounterRules:
+    rules = read_toml(path, EncounterRules) if path else EncounterRules()
+    return replace(rules, distant=True) if distant else rules
 
 
 def _read(

@@ -1,9 +1,9 @@
 """Simulate a city: boxes and reference stations at many sites, a field of air with known truth, drift and moves.
 
-The truth at a site is log-normal PM2.5: a regional course that all sites share, and a local one whose covariance falls
-exponentially with distance. A box reads gain · truth + offset, both walking randomly with age, with noise that
-resembles the hour before. What stands where is a `Deployment`; `write_city` writes what an operator of a network would
-have, and the truth beside it.
+The truth at a site is log-normal PM2.5: a regional course that all sites share, a local one whose covariance falls
+exponentially with distance, and at sites of the kind `traffic` the rush hours of their street. A box reads
+gain · truth + offset, both walking randomly with age, with noise that resembles the hour before. What stands where is
+a `Deployment`; `write_city` writes what an operator of a network would have, and the truth beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,13 @@ from scare.files import replacing
 USUAL_UGM3 = 12.0
 REGIONAL_SPREAD, REGIONAL_SECONDS = 0.5, 2 * DAY
 LOCAL_SPREAD, LOCAL_SECONDS, LOCAL_METRES = 0.2, 6 * HOUR, 4000.0
+RUSH = 0.6  # more at the peak of the rush hours, as a logarithm, in a street with traffic
 GAIN, GAIN_SPREAD, OFFSET_SPREAD_UGM3 = 1.4, 0.2, 2.0
 GAIN_AGEING, OFFSET_AGEING_UGM3 = 0.1, 1.0  # standard deviation after a year
 NOISE_UGM3, RELATIVE_NOISE, NOISE_SECONDS = 0.8, 0.08, 3 * HOUR
 CENTRE, METRES_OF_DEGREE = Place(51.21, 4.42), 111_195.0
 COLUMN = "pm25"
+BACKGROUND, TRAFFIC = "background", "traffic"  # kinds of sites
 
 
 class Journey(StrEnum):
@@ -35,7 +37,7 @@ class Journey(StrEnum):
 
     STATION = "station"  # one station; the boxes stood together in a depot, then some of them beside the station
     TRAVELLER = "traveller"  # boxes that never move, and one that travels between them and the station
-    CITY = "city"  # three stations, moves in mid-term, neighbours close by
+    CITY = "city"  # three stations, a third of the streets with traffic, moves in mid-term, neighbours close by
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,14 @@ def deploy(
     rng = np.random.default_rng([seed, 0])
     begin = (start or datetime(2026, 1, 1, tzinfo=UTC)).timestamp()
     names = [f"box-{k + 1:02d}" for k in range(boxes)]
-    streets = {f"street-{k + 1:02d}": _draw_place(rng) for k in range(boxes)}
+    kinds = (BACKGROUND, BACKGROUND, TRAFFIC) if journey is Journey.CITY else ("",)
+    streets = {f"street-{k + 1:02d}": _draw_place(rng, kinds[k % len(kinds)]) for k in range(boxes)}
 
     def stay(site: str, device: str, first: float, last: float) -> Stay:
         return Stay(site, device, begin + first * DAY, begin + last * DAY)
 
     stations = [f"station-{letter}" for letter in ("abc" if journey is Journey.CITY else "a")]
-    places = {name: _draw_place(rng, "background") for name in stations} | streets
+    places = {name: _draw_place(rng, BACKGROUND) for name in stations} | streets
     stays = [stay(name, name, 0, days) for name in stations]
     if journey is Journey.STATION:
         places["depot"] = _draw_place(rng, "depot")
@@ -180,7 +183,8 @@ def _draw_place(rng: np.random.Generator, kind: str = "") -> Place:
 
 def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Place]) -> dict[str, np.ndarray]:
     """Draw the truth at each place [hours]: regional course, local courses correlated in space, a level of its own."""
-    daily = 0.3 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)) - 0.1
+    rush = daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)
+    daily = 0.3 * rush - 0.1
     regional = daily + ornstein_uhlenbeck(rng, clock, REGIONAL_SECONDS, REGIONAL_SPREAD)
     metres = np.array([place.position for place in places.values()]) * METRES_OF_DEGREE
     metres[:, 1] *= np.cos(np.radians(CENTRE.latitude))
@@ -194,7 +198,9 @@ def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Pla
     for k, row in enumerate(shocks):
         local[k] = LOCAL_SPREAD * decaying_sum(row, share_kept)
     site_levels = 0.1 * rng.standard_normal(len(metres))
-    concentrations = USUAL_UGM3 * np.exp(regional + local + site_levels[:, None])
+    traffic = np.array([RUSH * (place.kind == TRAFFIC) for place in places.values()])
+    logarithms = regional + local + site_levels[:, None] + traffic[:, None] * rush
+    concentrations = USUAL_UGM3 * np.exp(logarithms)
     return dict(zip(places, concentrations, strict=True))
 
 

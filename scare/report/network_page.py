@@ -12,12 +12,13 @@ from scare.data.quantities import display_unit
 from scare.report.blocks import Block, Note, ReportTable, number, render
 from scare.report.page import style
 from scare.upkeep.network.graph import DOUBTFUL_WEIGHT
+from scare.upkeep.network.relations import BESIDE
 
 WIDTH, MARGIN = 640.0, 36.0
 LEAST_DEGREES = 0.002  # of latitude: a network at one site gets a map, too
 COLOUR_RATIO = 1.25  # an uncertainty this many times the fleet's median, or less by as much, has another colour
 LOW_COLOUR, USUAL_COLOUR, HIGH_COLOUR = "#6a994e", "#e9c46a", "#d1495b"
-BESIDE = 7  # px between two marks that would lie on each other
+APART = 7  # px between two marks that would lie on each other
 MOST_LABELS = 60  # marks on a map that are still named
 NO_PATH = "no path to a reference: the fleet's mean"
 
@@ -52,7 +53,8 @@ def make_network_page(network: Mapping[str, Any]) -> str:
             " since the last encounter. Worth: independent hours beside a reference that would tell as much."
         )
     )
-    doubts: list[Block] = [Note(doubt["sentence"]) for doubt in network["doubts"]]
+    doubts: list[Block] = [Note(f"Not identifiable: {sentence}.") for sentence in network["notes"]]
+    doubts += [Note(doubt["sentence"]) for doubt in network["doubts"]]
     boxes = network["boxes"]
     tied = sum(bool(box["path"]) for box in boxes)
     return render(
@@ -135,7 +137,7 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
         x = WIDTH / 2 + (one["longitude"] - middle) * shrinkage * scale
         y = MARGIN + (max(latitudes) - one["latitude"]) * scale
         before = marks_at[round(x), round(y)] = marks_at.get((round(x), round(y)), -1) + 1
-        places[one.get("device", one.get("name"))] = (x + BESIDE * before, y)
+        places[one.get("device", one.get("name"))] = (x + APART * before, y)
     ordered = sorted(box["uncertainty"] for box in network["boxes"])
     usual = ordered[len(ordered) // 2] if ordered else 1.0
     marks = [
@@ -155,6 +157,9 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
     pairs = {
         (one["box"], one["other"])
         for one in network["encounters"]
-        if one["weight"] >= DOUBTFUL_WEIGHT and one["box"] in places and one["other"] in places
+        if one["kind"] == BESIDE
+        and one["weight"] >= DOUBTFUL_WEIGHT
+        and one["box"] in places
+        and one["other"] in places
     }
     return marks, [(*places[a], *places[b]) for a, b in sorted(pairs)], height

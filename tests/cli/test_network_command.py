@@ -1,6 +1,7 @@
 """`scare network`: a network's tables in, a calibrator for each box, a map and a plan out."""
 
 import json
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,18 @@ def test_the_report_is_made_again_from_the_numbers(scare: RunCli, town: Path) ->
     Path("n/network.html").unlink()
     assert scare("scare network report n").code == 0
     assert Path("n/network.html").read_bytes() == page
+
+
+def test_distant_stations_say_what_they_cannot_tell(scare: RunCli, town: Path) -> None:
+    alone = json.loads(scare(f"scare network solve {TABLES} --out alone --json").out)
+    output = scare(f"scare network solve {TABLES} --out n --distant --json")
+    assert output.code == 0, output.err
+    helped = json.loads(output.out)
+    assert {one["kind"] for one in helped["encounters"]} == {"beside", "distant"}
+    assert helped["boxes"][0]["uncertainty"] < alone["boxes"][0]["uncertainty"]
+    assert not alone["notes"]
+    assert "Not identifiable: of box-01, box-02" in output.err  # depot and streets are of other kinds than the station
+    assert helped["notes"][0] in unescape(Path("n/network.html").read_text(encoding="utf-8"))
 
 
 def test_a_plan_names_boxes_and_what_they_gain(scare: RunCli, town: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from scare.upkeep.network.encounters import EncounterRules
 from scare.upkeep.network.graph import Solution, fit_noise
 from scare.upkeep.network.hours import NetworkHours
-from scare.upkeep.network.relations import Relation, relate
+from scare.upkeep.network.relations import DISTANT, Relation, relate
 from scare.words import listed
 
 EXCESS_DEVIATIONS = 3.5  # by which residuals must exceed those of the fleet's other encounters to be doubted
@@ -64,6 +64,8 @@ def contradictions(solution: Solution) -> list[Doubt]:
     found = []
     for relation, weight in solution.doubtful():
         meeting = relation.encounter
+        if relation.kind == DISTANT:
+            continue  # the air of a place that is unlike the field is no mistake
         found.append(
             Doubt(
                 (meeting.box, meeting.other),

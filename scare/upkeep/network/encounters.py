@@ -35,10 +35,14 @@ class EncounterRules:
         Two instruments whose hourly means correlate less were not in the same air.
     gain_correlation
         Two instruments whose hourly means correlate less tell their levels only, not their gains.
+    distant
+        Whether boxes are compared with stations kilometres away, too.
     distant_hours
-        Hours of the day (UTC) in which air is alike over kilometres: the first, and the one after the last.
+        Hours of the day (solar time) in which air is alike over kilometres: the first, and the one after the last.
     distant_metres
-        How far a reference may be from a box that is compared with it from a distance.
+        How far a station may be from a box that is compared with it from a distance.
+    distant_range
+        Metres over which local air stays alike, if fewer than three pairs of stations tell it.
     """
 
     metres: Annotated[float, Gt(0)] = 50.0
@@ -46,8 +50,10 @@ class EncounterRules:
     session_days: Annotated[float, Gt(0)] = 28.0
     least_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.5
     gain_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.7
+    distant: bool = False
     distant_hours: tuple[int, int] = (0, 5)
     distant_metres: Annotated[float, Gt(0)] = 20_000.0
+    distant_range: Annotated[float, Gt(0)] = 5_000.0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from scare.data.sites import Place, Sites
 from scare.errors import DataError
+from scare.upkeep.network.distant import compare_distant
 from scare.upkeep.network.doubts import Doubt, contradictions, find_doubts
 from scare.upkeep.network.encounters import EncounterRules, check_places, find_encounters
 from scare.upkeep.network.graph import Line, Solution, solve
@@ -25,6 +26,7 @@ class SolvedNetwork:
     places: Mapping[str, Place]
     solution: Solution
     doubts: tuple[Doubt, ...]
+    notes: tuple[str, ...] = ()  # what stations kilometres away cannot tell, and of which boxes
 
 
 def solve_network(
@@ -34,14 +36,16 @@ def solve_network(
     rules = rules or EncounterRules()
     check_places(sites, places)
     encounters = find_encounters(hours, sites, places, rules)
-    if not encounters:
+    distant, notes = compare_distant(hours, sites, places, rules) if rules.distant else ([], [])
+    if not encounters and not distant:
         raise DataError(
             f"no two instruments stood within {rules.metres:g} m of each other for {rules.hours:g} hours while both"
-            " gave readings: check stays, places and times, or lower 'hours' in the rules"
+            " gave readings: check stays, places and times, lower 'hours' in the rules, or let stations kilometres away"
+            " count (--distant)"
         )
     relations, doubts = find_doubts(hours, relate(hours, encounters, rules), rules)
-    solution = solve(hours, relations)
-    return SolvedNetwork(hours, sites, places, solution, (*doubts, *contradictions(solution)))
+    solution = solve(hours, [*relations, *distant])
+    return SolvedNetwork(hours, sites, places, solution, (*doubts, *contradictions(solution)), tuple(notes))
 
 
 def as_dict(network: SolvedNetwork, unit: str = "") -> dict[str, Any]:
@@ -77,6 +81,7 @@ def as_dict(network: SolvedNetwork, unit: str = "") -> dict[str, Any]:
             }
             for relation, weight in zip(solution.relations, solution.weights, strict=True)
         ],
+        "notes": list(network.notes),
         "doubts": [{"boxes": list(doubt.boxes), "sentence": doubt.sentence} for doubt in network.doubts],
     }
 

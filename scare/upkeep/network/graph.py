@@ -11,7 +11,8 @@ last solution. They are:
 | `fleet` | a box's first node = its type's mean | learned: how much boxes of a type differ |
 | `ageing` | a node = the node before | learned, for each year between them: a random walk |
 | `beside` | both instruments of an encounter give one truth, a reference's is known | the relation's, and learned |
-| `distant` | as `beside`, with a reference kilometres away | as `beside` |
+| `distant` | as `beside`, with the air of a place, which is read by the stations kilometres away | as `beside` |
+| `place` | the air of a place = what the stations read (their field) | learned, in units of the kriging variance |
 
 All are solved together by weighted least squares (`elimination`): every path from a reference to a box counts, by its
 uncertainty. The learned variances are found by expectation-maximisation. An encounter that contradicts the others
@@ -31,19 +32,22 @@ import numpy as np
 from scare.errors import DataError
 from scare.upkeep.network.elimination import Elimination, TooDenseError
 from scare.upkeep.network.hours import DAY, NetworkHours
-from scare.upkeep.network.relations import DISTANT, Relation
+from scare.upkeep.network.relations import BESIDE, DISTANT, Relation
 
 WEEK, YEAR = 7 * DAY, 365.25 * DAY
-FLEET, AGEING = "fleet", "ageing"
+FLEET, AGEING, PLACE = "fleet", "ageing", "place"
 # Standard deviations that are assumed of log gain, and of level in units of the references' spread, before anything is
 # known; they count as `ASSUMED_COUNT` boxes or encounters. Of ageing, in a year.
-ASSUMED = {FLEET: 0.3, AGEING: 0.1, "beside": 0.05, DISTANT: 0.2}
+ASSUMED = {FLEET: 0.3, AGEING: 0.1, BESIDE: 0.05, DISTANT: 0.05, PLACE: 0.2}
 ASSUMED_COUNT = 4.0
+# Standard deviation of how much more the air of a place varies than that of stations at sites of another kind.
+UNLIKE_LOG_GAIN = 0.3
 # 95 % of the squared distances of one or two numbers that agree; an encounter further away counts less and less.
 AGREEING = {1: 3.84, 2: 5.99}
 DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named: one in a thousand by chance
 MOST_ROUNDS, SMALLEST_CHANGE = 60, 0.01  # of expectation-maximisation; it ends if all deviations change by less
-REFERENCE_NODE = -1
+REFERENCE_NODE = NO_NODE = -1
+NOTHING = np.zeros(2)  # coefficients of no unknown
 
 
 @dataclass(frozen=True)
@@ -165,11 +169,13 @@ class Solution:
         return self.first_node[box] + len(self.times[box]) - 1
 
     def age_days(self, box: str) -> float | None:
-        """Return the days since the last encounter of a box that counts; None if it had none."""
+        """Return the days since a box last stood beside another instrument; None if it never did."""
         ends = [
             relation.encounter.end
             for relation, weight in zip(self.relations, self.weights, strict=True)
-            if box in (relation.encounter.box, relation.encounter.other) and weight >= DOUBTFUL_WEIGHT
+            if box in (relation.encounter.box, relation.encounter.other)
+            and relation.kind == BESIDE
+            and weight >= DOUBTFUL_WEIGHT
         ]
         return max(0.0, self.end - max(ends)) / DAY if ends else None
 
@@ -200,9 +206,14 @@ class Equations:
     scale: np.ndarray  # [n]
     group: np.ndarray  # index of (group, level or gain) [n]
     unit: np.ndarray  # equations of one unit share a robust weight [n]
+    cut: np.ndarray  # levels at a distance, which must not tell gains (bool [n])
 
-    def linearised(self, means: np.ndarray) -> "Equations":
-        """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain."""
+    def linearised(self, means: np.ndarray, log_variances: np.ndarray) -> "Equations":
+        """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain.
+
+        Levels at a distance take the gains as they are, with their variances [nodes]: a box that reads higher than
+        another because of its offset would else be taken for one with a smaller gain.
+        """
         linked = self.other >= 0
         logs = np.column_stack([means[self.node, 1], np.where(linked, means[self.other, 1], 0.0)])  # log gains [n, 2]
         gains = np.exp(logs)
@@ -214,6 +225,11 @@ class Equations:
             constant = coefficients[levels, 1] * (1 - logs[levels, side])
             right[levels] -= sign * np.where(linked[levels] | (sign > 0), constant, 0.0)
         known = self.known * np.where(levels, gains[:, 1] ** 2, 1.0)
+        for coefficients, sign, side, nodes in ((first, 1, 0, self.node), (second, -1, 1, self.other)):
+            of_gain = coefficients[self.cut, 1]
+            right[self.cut] -= sign * of_gain * logs[self.cut, side]
+            known[self.cut] += of_gain**2 * log_variances[nodes[self.cut]]
+            coefficients[self.cut, 1] = 0.0
         return replace(self, first=first, second=second, right=right, known=known)
 
 
@@ -245,7 +261,10 @@ class Graph:
         self._make_nodes()
 
     def _make_nodes(self) -> None:
-        """Number the nodes: of each box its weeks with an encounter and the last one, then a hub for each type."""
+        """Number the nodes: of each box its weeks with an encounter and the last one, of types, and of places.
+
+        A type's hub is the node of its mean. A place's node is how its air differs from the field of the stations.
+        """
         weeks: dict[str, set[int]] = {box: {int(self.end // WEEK)} for box in self.boxes}
         for relation in self.relations:
             for name in (relation.encounter.box, relation.encounter.other):
@@ -261,9 +280,15 @@ class Graph:
             self.node |= {(box, week): count + k for k, week in enumerate(own)}
             self.times[box] = np.array([min((week + 0.5) * WEEK, self.end) for week in own])
             count += len(own)
-        # A type's hub is the node of its mean.
         self.hub = {name: count + k for k, name in enumerate(sorted(set(self.types.values())))}
-        self.nodes = count + len(self.hub)
+        count += len(self.hub)
+        distant = [one for one in self.relations if one.kind == DISTANT]
+        # The kriging variance of each place; its relations have much the same.
+        self.place_variance = {one.encounter.site: one.place_variance for one in distant}
+        self.like_stations = {one.encounter.site for one in distant if np.isfinite(one.slope_variance)}
+        self.station_sites = {one.encounter.site for one in distant if one.encounter.box in self.references}
+        self.place = {site: count + k for k, site in enumerate(sorted(self.place_variance))}
+        self.nodes = count + len(self.place) + bool(self.place)  # the last: what all places have in common
 
     def node_at(self, name: str, time: float) -> int:
         """Return the node of an instrument in the week of a time; `REFERENCE_NODE` for a reference."""
@@ -272,13 +297,24 @@ class Graph:
     def equations(self, groups: Mapping[str, int]) -> Equations:
         """Return all equations but those of the hubs' own means, which `System` adds; `groups` has their indices."""
         rows = [*self._fleet_rows(groups), *self._relation_rows(groups)]
-        columns = list(zip(*rows, strict=True))  # in the order of the fields of `Equations`
-        ints = [np.array(columns[k], int) for k in (0, 1, 7, 8)]
-        floats = [np.array(columns[k], float) for k in (2, 3, 4, 5, 6)]
-        return Equations(ints[0], ints[1], *floats, *ints[2:])
+        node, other, first, second, right, known, scale, group, unit = zip(*rows, strict=True)
+        of_group, coefficients = np.array(group, int), np.array(first, float)
+        cut = (coefficients[:, 0] != 0) & (of_group == 2 * groups.get(DISTANT, -1))
+        return Equations(
+            np.array(node, int),
+            np.array(other, int),
+            coefficients,
+            np.array(second, float),
+            np.array(right, float),
+            np.array(known, float),
+            np.array(scale, float),
+            of_group,
+            np.array(unit, int),
+            cut,
+        )
 
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        """Yield the fields of the equations `fleet` and `ageing`, each for level (part 0) and for log gain (part 1)."""
+        """Yield the fields of the equations `fleet`, `ageing` and `place`, each for level (0) and log gain (1)."""
         unit = len(self.relations)  # the units before are those of relations
         for box in self.boxes:
             first, times = self.first_node[box], self.times[box]
@@ -289,19 +325,35 @@ class Graph:
                     group = 2 * groups[AGEING] + part
                     yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + 1 + k
             unit += len(times)
+        for site, node in self.place.items():
+            for part, axis in enumerate(np.eye(2)):
+                unlike = UNLIKE_LOG_GAIN**2 if part and site not in self.like_stations else 0.0
+                group = 2 * groups[PLACE] + part
+                common = (NO_NODE, NOTHING) if site in self.station_sites else (self.nodes - 1, axis)
+                yield node, common[0], axis, common[1], 0.0, unlike, self.place_variance[site], group, unit + part
+            unit += 2
+        if self.place:  # the stations' own local air, from which all places differ alike
+            share = 1 / max(len(self.station_sites), 1)
+            for part, axis in enumerate(np.eye(2)):
+                yield self.nodes - 1, NO_NODE, axis, NOTHING, 0.0, 0.0, share, 2 * groups[PLACE] + part, unit
 
     def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
         """Yield the fields of the equations of each relation: of levels, and of gains if it tells the gain."""
         for unit, relation in enumerate(self.relations):
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
-            other_distance = relation.other_level - self.pivot
-            levels = np.array([1.0, relation.box_level - self.pivot]), np.array([1.0, other_distance])
+            box_distance, other_distance = relation.box_level - self.pivot, relation.other_level - self.pivot
+            levels, gain = (np.array([1.0, box_distance]), np.array([1.0, other_distance])), np.array([0.0, 1.0])
+            log_slope, log_variance = np.log(relation.slope), relation.slope_variance / relation.slope**2
+            if relation.kind == DISTANT:
+                other = self.place[meeting.site]
             right = other_distance if other == REFERENCE_NODE else 0.0
+            if node == REFERENCE_NODE:  # a station held out: it tells the air of its place
+                node, other, levels = other, NO_NODE, levels[::-1]
+                right, log_slope = box_distance, -log_slope
             yield node, other, *levels, right, relation.level_variance, 1.0, group, unit
             if np.isfinite(relation.slope_variance):
-                gain, log_variance = np.array([0.0, 1.0]), relation.slope_variance / relation.slope**2
-                yield node, other, gain, gain, np.log(relation.slope), log_variance, 1.0, group + 1, unit
+                yield node, other, gain, gain, log_slope, log_variance, 1.0, group + 1, unit
 
     def path(self, box: str, solution: Solution) -> list[Step]:
         """Return the path of the least added variance from a box's last node to a reference, empty without one.
@@ -316,12 +368,14 @@ class Graph:
                 edges[node].append((node + 1, years * ageing, None))
                 edges[node + 1].append((node, years * ageing, None))
         for relation, weight in zip(self.relations, solution.weights, strict=True):
-            if weight >= DOUBTFUL_WEIGHT:
-                meeting = relation.encounter
+            meeting = relation.encounter
+            if weight >= DOUBTFUL_WEIGHT and meeting.box not in self.references:
                 i, j = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
                 # Infinite if the encounter does not tell the gain: such a path is taken only if there is no other.
                 gain = relation.slope_variance / relation.slope**2 if np.isfinite(relation.slope_variance) else 1.0
                 learned = np.square(solution.deviations[relation.kind])
+                if relation.kind == DISTANT:
+                    learned = learned + relation.place_variance * np.square(solution.deviations[PLACE])
                 added = self._variance_over_spread(learned + np.array([relation.level_variance, gain]))
                 edges[i].append((j, added, relation))
                 if j != REFERENCE_NODE:
@@ -362,7 +416,8 @@ class System:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         kinds = sorted({relation.kind for relation in graph.relations})
-        self.groups = {name: index for index, name in enumerate((FLEET, AGEING, *kinds))}
+        groups = (FLEET, AGEING, *kinds, *([PLACE] if graph.place else []))
+        self.groups = {name: index for index, name in enumerate(groups)}
         self.rows = graph.equations(self.groups)
         self.linked = self.rows.other >= 0
         pairs = zip(self.rows.node[self.linked].tolist(), self.rows.other[self.linked].tolist(), strict=True)
@@ -395,8 +450,7 @@ class System:
         np.add.at(blocks, self._across, across)
         np.add.at(blocks, self._back, np.swapaxes(across, 1, 2))
         hubs = list(self.graph.hub.values())
-        # Almost nothing is assumed of a type's mean: its deviation is ten times that of boxes of a type.
-        blocks[self.elimination.position(hubs, hubs)] += np.diag(1 / (100 * self.assumed()[0]))
+        blocks[self.elimination.position(hubs, hubs)] += np.diag(1 / self.hub_variances)
         return self.elimination.factor(blocks)
 
     def solve(self, factor: np.ndarray, rows: Equations, variances: np.ndarray) -> np.ndarray:
@@ -407,7 +461,7 @@ class System:
         np.add.at(right, rows.node, scaled * rows.first)
         np.subtract.at(right, rows.other[linked], scaled[linked] * rows.second[linked])
         hubs = list(self.graph.hub.values())
-        right[hubs] += self.usual / (100 * self.assumed()[0])
+        right[hubs] += self.usual / self.hub_variances
         return self.elimination.solve(factor, right)
 
     def residuals(self, rows: Equations, means: np.ndarray, inverse: np.ndarray) -> np.ndarray:
@@ -425,11 +479,35 @@ class System:
         return errors**2 + np.maximum(spread, 0)
 
     @property
+    def tells_gain(self) -> bool:
+        """Whether any relation tells the gain of a box."""
+        return bool(
+            any(
+                np.isfinite(one.slope_variance) and one.encounter.box not in self.graph.references
+                for one in self.graph.relations
+            )
+        )
+
+    @property
+    def hub_variances(self) -> np.ndarray:
+        """Variances of level and log gain of a type's mean, before anything is known [2].
+
+        Almost nothing is assumed: the deviation is ten times that of boxes of a type. Where nothing tells a gain,
+        boxes are taken to have a gain of 1, more or less.
+        """
+        return self.assumed()[0] * np.array([100.0, 100.0 if self.tells_gain else 1.0])
+
+    @property
     def usual(self) -> np.ndarray:
         """Level and log gain to begin with: the median of the boxes that stood beside a reference [2]."""
         references, pivot = self.graph.references, self.graph.pivot
-        lines = [one for one in self.graph.relations if one.encounter.other in references]
-        gain = np.median([one.slope for one in lines])
+        lines = [
+            one
+            for one in self.graph.relations
+            if one.encounter.other in references and one.encounter.box not in references
+        ]
+        lines = [one for one in lines if one.kind == BESIDE] or lines
+        gain = np.median([one.slope for one in lines]) if self.tells_gain else 1.0
         levels = [one.other_level - pivot - gain * (one.box_level - pivot) for one in lines]
         return np.array([np.median(levels), np.log(gain)])
 
@@ -448,15 +526,19 @@ def solve(
     assumed = learned.copy()
     weights = np.ones(units)
     means = np.tile(system.usual, (graph.nodes, 1))
+    means[graph.nodes - len(graph.place) - bool(graph.place) :] = 0.0
     agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
+    diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
+    log_variances = np.full(graph.nodes, ASSUMED[FLEET] ** 2)
     for _ in range(MOST_ROUNDS):
-        linear = rows.linearised(means)
+        linear = rows.linearised(means, log_variances)
         added = learned[rows.group] * rows.scale
         expected = linear.known + added
         variances = expected / weights[rows.unit]
         factor = system.factor(linear, variances)
         means = system.solve(factor, linear, variances)
         inverse = system.elimination.covariance(factor)
+        log_variances = np.minimum(inverse[diagonal, 1, 1], ASSUMED[FLEET] ** 2)
         squares = system.residuals(linear, means, inverse)
         distances = np.bincount(rows.unit, squares / expected, minlength=units)
         # Expected square of that part of each error which is due to the learned variance, not to the known one.
@@ -467,7 +549,6 @@ def solve(
         weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
         if np.abs(np.sqrt(learned / before) - 1).max() < SMALLEST_CHANGE:
             break
-    diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
     deviations = np.sqrt(learned).reshape(-1, 2)
     return Solution(
         pivot=graph.pivot,
@@ -492,7 +573,11 @@ def solve(
 
 def _noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
     """Return the variance of a reading as `Solution.noise`, from relations with references; distant ones count last."""
-    with_reference = [relation for relation in relations if relation.encounter.other in references]
+    with_reference = [
+        relation
+        for relation in relations
+        if relation.encounter.other in references and relation.encounter.box not in references
+    ]
     used = [relation for relation in with_reference if relation.kind != DISTANT] or with_reference
     points = [(level, size**2) for relation in used for level, size in relation.noise]
     levels, squares = (np.array(column, float) for column in zip(*points, strict=True))

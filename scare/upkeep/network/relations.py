@@ -43,6 +43,7 @@ class Relation:
     slope_variance: float
     noise: tuple[tuple[float, float], ...] = ()  # (level, size) of residuals
     kind: str = BESIDE
+    place_variance: float = 0.0  # of a distant one: how far the air of the place may differ from the field
 
     @property
     def effective_pairs(self) -> float:
@@ -118,7 +119,7 @@ def _fit(
         slope,
         level_variance=float(correction * level_square / total**2),
         slope_variance=float(correction * slope_square / spread**2) if tells_gain else np.inf,
-        noise=_noise(y[used], np.abs(residuals[used])),
+        noise=residual_sizes(y[used], np.abs(residuals[used])),
     )
     products = [[row[lag:] @ row[: len(row) - lag] for lag in range(min(LAGS, len(row) - 1) + 1)] for row in scores]
     return _Fit(relation, np.pad(products, ((0, 0), (0, LAGS + 1 - len(products[0])))))
@@ -174,7 +175,7 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
     return weights
 
 
-def _noise(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
+def residual_sizes(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
     """Return the mean level and the size of residuals, below and above the median level."""
     above = levels > np.median(levels)
     return tuple(

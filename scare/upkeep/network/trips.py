@@ -109,10 +109,11 @@ def _noise_of_an_encounter(solution: Solution, beside_reference: bool, days: flo
     If no past one was of its kind, the others are used: two boxes have twice the variance of a box and a reference.
     """
     references = solution.system.graph.references
-    own = [one for one in solution.relations if (one.encounter.other in references) == beside_reference]
+    beside = [one for one in solution.relations if one.kind == BESIDE] or solution.relations
+    own = [one for one in beside if (one.encounter.other in references) == beside_reference]
     factor = 1.0 if own else 0.5 if beside_reference else 2.0
     rates = []
-    for one in own or solution.relations:
+    for one in own or beside:
         pairs_in_days = one.pairs / 24
         rates.append((one.level_variance * pairs_in_days, one.slope_variance / one.slope**2 * pairs_in_days))
     usual = factor * np.median(rates, axis=0) / days

@@ -1,0 +1,278 @@
+"""Relations with stations kilometres away: a box's readings of quiet hours against the field of the stations.
+
+    stations → range of the local air (variogram) → field at a site, hour by hour (kriging) → percentiles → `Relation`
+
+The field: in each hour, air is one common regional term plus local terms whose covariance falls exponentially with
+distance. Ordinary kriging takes the regional term as unknown. The range of the local terms comes from the stations'
+variogram, or from the rules if there are fewer than three pairs of stations.
+
+Percentiles of a box and of the field are compared over the same quiet hours (at night, by the rules): plumes beside
+the one or the other come at other times, but the distribution stays. The low percentiles tell the level. The whole
+distribution tells the gain only where box and stations stand at sites of one kind: the air of a street canyon varies
+more than that of a park, which looks like a gain. Elsewhere the gain is not identifiable, and only the level counts.
+
+How much the air of a place differs from the field is unknown. `graph` makes it an unknown of each place, whose
+variance, in units of the kriging variance, is learned. Each station held out, and compared with the field of the
+others, is evidence of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+
+import numpy as np
+
+from scare.data.sites import Place, Sites, Stay
+from scare.upkeep.network.encounters import Encounter, EncounterRules
+from scare.upkeep.network.hours import DAY, NetworkHours
+from scare.upkeep.network.relations import DISTANT, Relation, residual_sizes
+from scare.words import listed
+
+LEAST_NIGHTS = 7
+LEAST_HEARD = 0.5  # of the hours of a comparison, and of the weights
+OWN_SHARE = 0.25  # of the local terms' variance that is a place's own, however near a station is
+UNSURE_SLOPE = 0.2  # standard deviation of the logarithm of a usual slope
+LOW, ALL = np.linspace(0.1, 0.5, 9), np.linspace(0.1, 0.9, 9)  # percentiles that tell the level; level and gain
+RANGES_METRES = 500.0 * 2.0 ** np.arange(0, 9)  # that are tried: 500 m to 128 km
+FEWEST_PAIRS = 3  # of stations, for a variogram
+SHOWN = 10  # boxes that a note names
+
+
+@dataclass(frozen=True)
+class Station:
+    """A reference instrument and where it stands."""
+
+    name: str
+    place: Place
+
+
+class Field:
+    """The air between stations: what their readings tell of it at other places.
+
+    Parameters
+    ----------
+    hours
+        Hourly means of the network.
+    stations
+        The stations that tell it.
+    range_metres
+        Local terms at this distance correlate at 1 / e.
+    """
+
+    def __init__(self, hours: NetworkHours, stations: Sequence[Station], range_metres: float) -> None:
+        self.stations, self.range_metres = tuple(stations), range_metres
+        self.values = hours.values[[hours.row[station.name] for station in stations]]  # [stations, hours]
+        present = np.isfinite(self.values)
+        # Hours in which the same stations gave readings have the same weights.
+        patterns, pattern = np.unique(present, axis=1, return_inverse=True)
+        self._patterns, self._pattern = patterns.T, np.ravel(pattern)
+        self._between = self._correlation([one.place for one in stations], [one.place for one in stations])
+
+    def at(self, place: Place) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the field at a place [hours], the weights of its stations if none is silent, and its variance.
+
+        The variance is a share of that of the local terms.
+        """
+        to_place = self._correlation([one.place for one in self.stations], [place])[:, 0]
+        weights = np.zeros((len(self._patterns), len(self.stations)))
+        for row, present in zip(weights, self._patterns, strict=True):
+            if present.any():
+                row[present], _ = self._krige(present, to_place)
+        usual_weights, variance = self._krige(np.ones(len(self.stations), bool), to_place)
+        field = np.einsum("hs,sh->h", weights[self._pattern], np.nan_to_num(self.values))
+        is_known = (self._patterns.sum(axis=1) > 0)[self._pattern]
+        return np.where(is_known, field, np.nan), usual_weights, variance
+
+    def _krige(self, present: np.ndarray, to_place: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the weights of the stations present, which sum to 1, and the variance (ordinary kriging)."""
+        count = int(present.sum())
+        system = np.ones((count + 1, count + 1))
+        system[:count, :count] = self._between[np.ix_(present, present)] + 1e-9 * np.eye(count)
+        system[count, count] = 0.0
+        right = np.append(to_place[present], 1.0)
+        found = np.linalg.solve(system, right)
+        return found[:count], float(max(1 - found @ right, 0)) + OWN_SHARE
+
+    def _correlation(self, places: Sequence[Place], others: Sequence[Place]) -> np.ndarray:
+        metres = np.array([[one.metres_to(other) for other in others] for one in places])
+        return np.exp(-metres / self.range_metres)
+
+
+@dataclass(frozen=True)
+class Air:
+    """The air at a place over some hours, as stations tell it."""
+
+    field: np.ndarray  # [hours]
+    stations: np.ndarray  # their readings [stations, hours]
+    weights: np.ndarray  # of the stations, which sum to 1
+    variance: float  # of the field
+
+    def percentiles(self, shares: np.ndarray) -> np.ndarray:
+        """Return the weighted mean of the stations' percentiles: those of the field, a mean, would be too narrow."""
+        heard = np.isfinite(self.stations).mean(axis=1) >= LEAST_HEARD
+        if not heard.any() or self.weights[heard].sum() < LEAST_HEARD:
+            return np.quantile(self.field, shares)
+        weights = self.weights[heard] / self.weights[heard].sum()
+        return np.asarray(weights @ np.nanquantile(self.stations[heard], shares, axis=1).T)
+
+
+def compare_distant(
+    hours: NetworkHours, sites: Sites, places: Mapping[str, Place], rules: EncounterRules
+) -> tuple[list[Relation], list[str]]:
+    """Return the relations of boxes with the field of stations kilometres away, and sentences on what they cannot tell.
+
+    Stations held out are compared with the field of the others, too.
+    """
+    stations = [
+        Station(name, places[stays[0].site])
+        for name in hours.names
+        if name in hours.references and (stays := sites.of_device(name))
+    ]
+    range_metres = _find_range(hours, stations, rules)
+    relations: list[Relation] = []
+    level_only, unlike = set(), set()  # boxes
+    fields: dict[tuple[Station, ...], Field] = {}
+    for stay in chain.from_iterable(map(sites.of_device, hours.names)):
+        box, place = stay.device, places[stay.site]
+        metres = {one: one.place.metres_to(place) for one in stations if one.name != box}
+        near = [one for one in metres if metres[one] <= rules.distant_metres]
+        is_station = box in hours.references
+        if not near or (not is_station and min(metres.values()) < rules.metres):
+            continue  # nothing to compare with; or beside a station, which tells more
+        of_kind = [one for one in near if place.kind and one.place.kind == place.kind]
+        used = tuple(of_kind or near)
+        if used not in fields:
+            fields[used] = Field(hours, used, range_metres)
+        nearest = min(used, key=lambda one: metres[one]).name
+        found = _relate_stay(hours, stay, nearest, fields[used], place, bool(of_kind), rules)
+        relations += _at_one_reading(found)
+        if not is_station:
+            if not found:
+                unlike.add(box)
+            elif not of_kind:
+                level_only.add(box)
+    compared = {one.encounter.box for one in relations}
+    return relations, _notes(sorted(level_only), sorted(unlike - compared))
+
+
+def _relate_stay(
+    hours: NetworkHours, stay: Stay, nearest: str, field: Field, place: Place, is_like: bool, rules: EncounterRules
+) -> list[Relation]:
+    """Return the relations of a box with the field at its place, one for each session of its stay."""
+    at_place, weights, variance = field.at(place)
+    usable = _quiet_hours(hours, place, rules) & np.isfinite(at_place)
+    begin, end = max(stay.first, hours.begin), min(stay.last, hours.end)
+    count = max(1, round((end - begin) / (rules.session_days * DAY)))
+    found = []
+    for k in range(count):
+        first, last = (begin + share * (end - begin) / count for share in (k, k + 1))
+        low, readings = hours.between(stay.device, first, last)
+        part = slice(low - hours.first, low - hours.first + len(readings))
+        known = usable[part] & np.isfinite(readings)
+        air = Air(at_place[part][known], field.values[:, part][:, known], weights, variance)
+        nights = (low + np.flatnonzero(known)) // 24
+        encounter = Encounter(stay.device, nearest, first, last, stay.site)
+        relation = _compare(encounter, readings[known].astype(float), air, nights, is_like, rules)
+        found += [relation] if relation else []
+    return found
+
+
+def _compare(
+    encounter: Encounter, x: np.ndarray, air: Air, nights: np.ndarray, is_like: bool, rules: EncounterRules
+) -> Relation | None:
+    """Return the relation of a box's readings with the air over quiet hours [hours], or None if the two are not alike.
+
+    A night counts as one independent pair.
+    """
+    y = air.field
+    _, night_index = np.unique(nights, return_inverse=True)
+    count = int(night_index.max(initial=-1)) + 1
+    if count < LEAST_NIGHTS or min(np.ptp(x), np.ptp(y)) <= 0:
+        return None
+    correlation = float(np.corrcoef(x, y)[0, 1])
+    if correlation < rules.least_correlation:
+        return None
+    tells_gain = is_like and correlation >= rules.gain_correlation
+    slope = float(np.std(air.percentiles(ALL)) / max(np.std(np.quantile(x, ALL)), 1e-12))
+    shares = ALL if tells_gain else LOW
+    box_level, other_level = float(np.quantile(x, shares).mean()), float(air.percentiles(shares).mean())
+    residuals = y - other_level - slope * (x - box_level)
+    of_night = np.bincount(night_index, residuals) / np.bincount(night_index)
+    log_variance = (1 - correlation**2) / max(count - 2, 1)  # of the standardised major axis
+    return Relation(
+        encounter,
+        len(x),
+        correlation,
+        box_level,
+        other_level,
+        slope,
+        level_variance=float(np.var(of_night, ddof=1) / count),
+        slope_variance=slope**2 * log_variance if tells_gain else np.inf,
+        noise=residual_sizes(y, np.abs(residuals)),
+        kind=DISTANT,
+        place_variance=air.variance,
+    )
+
+
+def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
+    """Return the relations of one stay with levels at one reading of the box.
+
+    The air of two months differs, and so do box and field. But the field has errors, so that a line through months is
+    too flat: what the months tell of the gain must not count. Their usual slope converts levels instead.
+    """
+    if not relations:
+        return []
+    usual, slope = (float(np.median([getattr(one, name) for one in relations])) for name in ("box_level", "slope"))
+    return [
+        replace(
+            one,
+            box_level=usual,
+            other_level=one.other_level + slope * (usual - one.box_level),
+            level_variance=one.level_variance + (UNSURE_SLOPE * slope * (usual - one.box_level)) ** 2,
+        )
+        for one in relations
+    ]
+
+
+def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np.ndarray:
+    """Return whether the hours of the rules are on at a place, by its solar time (bool [hours])."""
+    first, end = rules.distant_hours
+    of_day = (hours.first + np.arange(hours.values.shape[1]) + place.longitude / 15) % 24
+    return (of_day - first) % 24 < (end - first) % 24
+
+
+def _find_range(hours: NetworkHours, stations: Sequence[Station], rules: EncounterRules) -> float:
+    """Return the range of the local terms that fits the variogram of pairs of stations best; else that of the rules."""
+    distances, semivariances = [], []
+    for one, other in combinations(stations, 2):
+        difference = hours.values[hours.row[one.name]] - hours.values[hours.row[other.name]]
+        quiet = difference[_quiet_hours(hours, one.place, rules) & np.isfinite(difference)]
+        if len(quiet) >= LEAST_NIGHTS * 3:
+            distances.append(one.place.metres_to(other.place))
+            semivariances.append(float(np.var(quiet)) / 2)
+    if len(semivariances) < FEWEST_PAIRS:
+        return rules.distant_range
+    shapes = 1 - np.exp(-np.array(distances) / RANGES_METRES[:, None])  # [ranges, pairs]
+    sills = (shapes @ np.array(semivariances)) / np.square(shapes).sum(axis=1)
+    errors = np.square(sills[:, None] * shapes - np.array(semivariances)).sum(axis=1)
+    return float(RANGES_METRES[np.argmin(errors)])
+
+
+def _notes(level_only: Sequence[str], unlike: Sequence[str]) -> list[str]:
+    notes = []
+    if level_only:
+        notes.append(
+            f"of {_some(level_only)} only the level is compared with stations kilometres away: no station within reach"
+            " stands at a site of the same kind, so the gain is not identifiable; state 'kind' in the table of places,"
+            " or carry a box there"
+        )
+    if unlike:
+        notes.append(
+            f"{_some(unlike)} cannot be compared with stations kilometres away: their quiet hours are not alike"
+        )
+    return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return listed([*names[:SHOWN], f"{more} more"] if more > 0 else list(names))

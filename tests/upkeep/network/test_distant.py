@@ -1,0 +1,111 @@
+"""Stations kilometres away tell levels, and gains at sites of their kind; what they cannot tell is said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from scare.data.simulated_city import TRAFFIC, City, Journey
+from scare.data.sites import Place, Sites
+from scare.upkeep.network.distant import Field, Station, compare_distant
+from scare.upkeep.network.encounters import EncounterRules
+from scare.upkeep.network.fleet import SolvedNetwork, solve_network
+from scare.upkeep.network.relations import DISTANT
+from tests.upkeep.network.cities import at_place, draw_city, hours_of, network_hours, score, stay
+
+RULES = EncounterRules(distant=True)
+NO_ENCOUNTERS = replace(RULES, hours=1e9)
+PLACES = at_place(west=(0, 0), east=(0, 4000), north=(4000, 0), street=(0, 1000))
+
+
+@pytest.fixture(scope="module")
+def city() -> City:
+    return draw_city(Journey.CITY, 2, boxes=30, days=90.0)
+
+
+def solve_distant(city: City, rules: EncounterRules = RULES, kind: str | None = None) -> SolvedNetwork:
+    places = city.deployment.places
+    if kind is not None:
+        places = {name: replace(place, kind=kind) for name, place in places.items()}
+    return solve_network(hours_of(city), city.deployment.sites, places, rules)
+
+
+def test_kriging_is_exact_at_a_station_and_keeps_what_all_stations_share() -> None:
+    hours = network_hours({"w": np.full(48, 10.0), "e": np.full(48, 20.0), "n": np.full(48, 15.0)}, "w", "e", "n")
+    stations = [Station("w", PLACES["west"]), Station("e", PLACES["east"]), Station("n", PLACES["north"])]
+    field = Field(hours, stations, 3000.0)
+    at_west, weights, near = field.at(PLACES["west"])
+    assert_allclose(at_west, 10.0, atol=1e-6)
+    assert_allclose(weights, [1, 0, 0], atol=1e-6)
+    in_street, weights, far = field.at(PLACES["street"])
+    assert weights.sum() == pytest.approx(1)
+    assert 10 < in_street[0] < 15
+    assert far > near
+    # Two stations alone, solved by hand: w = (1 + (a - b) / (1 - c)) / 2 of covariances a, b with the place, c of both.
+    a, b, c = np.exp(-np.array([1000, 3000, 4000]) / 3000)
+    west, east = (1 + (a - b) / (1 - c)) / 2, (1 - (a - b) / (1 - c)) / 2
+    assert_allclose(Field(hours, stations[:2], 3000.0).at(PLACES["street"])[1], [west, east], rtol=1e-4)
+
+
+def test_a_silent_station_is_done_without() -> None:
+    west = np.full(48, 10.0)
+    west[24:] = np.nan
+    hours = network_hours({"w": west, "e": np.full(48, 20.0)}, "w", "e")
+    field, *_ = Field(hours, [Station("w", PLACES["west"]), Station("e", PLACES["east"])], 3000.0).at(PLACES["street"])
+    assert (field[:24] < 15).all()
+    assert_allclose(field[24:], 20.0)
+
+
+def test_only_sites_of_one_kind_tell_the_gain(city: City) -> None:
+    deployment = city.deployment
+    relations, notes = compare_distant(hours_of(city), deployment.sites, deployment.places, RULES)
+    boxes = [one for one in relations if one.encounter.box not in deployment.references]
+    telling = {deployment.places[one.encounter.site].kind for one in boxes if np.isfinite(one.slope_variance)}
+    assert telling == {"background"}
+    assert all(np.isinf(one.slope_variance) for one in boxes if deployment.places[one.encounter.site].kind == TRAFFIC)
+    assert {one.encounter.box for one in relations} >= set(deployment.references)  # stations held out
+    assert "the gain is not identifiable" in notes[0]
+
+
+def test_distant_stations_make_a_network_surer_and_truer(city: City) -> None:
+    alone, helped = solve_network(hours_of(city), city.deployment.sites, city.deployment.places), solve_distant(city)
+    before, after = score(city, alone), score(city, helped)
+    assert np.sqrt(np.mean(after.errors**2)) < np.sqrt(np.mean(before.errors**2))
+    assert 0.85 <= after.inside.mean() <= 0.95
+    worst = [max(map(one.solution.uncertainty, one.solution.boxes)) for one in (alone, helped)]
+    assert worst[1] < worst[0]
+
+
+def test_without_encounters_and_kinds_gains_stay_unknown(city: City) -> None:
+    """Levels alone must not tell gains: a box with a high offset would look like one with a small gain."""
+    solution = solve_distant(city, NO_ENCOUNTERS, kind="").solution
+    assert all(relation.kind == DISTANT for relation in solution.relations)
+    gains = np.array([solution.line(box).gain for box in solution.boxes])
+    assert_allclose(gains, 1.0, atol=1e-6)
+    true_gains = np.array([1 / city.gains[box][-1] for box in solution.boxes])
+    deviation = np.array([np.sqrt(solution.line(box).covariance[1, 1]) for box in solution.boxes])
+    assert np.sqrt(np.mean(((gains - true_gains) / deviation) ** 2)) < 1.3
+    assert score(city, solve_distant(city, NO_ENCOUNTERS, kind="")).inside.mean() >= 0.85
+
+
+def test_far_or_unlike_air_is_not_compared() -> None:
+    rng = np.random.default_rng(1)
+    air = 12 + 6 * np.sin(np.arange(60 * 24) / 17) + rng.normal(0, 1, 60 * 24)
+    hours = network_hours({"box": rng.normal(20, 5, len(air)), "like": 2 * air, "ref": air}, "ref")
+    stays = [stay("west", "ref", 0, 60), stay("east", "box", 0, 60), stay("street", "like", 0, 60)]
+    relations, notes = compare_distant(hours, Sites(tuple(stays)), PLACES, RULES)
+    assert {one.encounter.box for one in relations} == {"like"}
+    assert any(sentence.startswith("box cannot be compared") for sentence in notes)
+    near = replace(RULES, distant_metres=500.0)
+    assert compare_distant(hours, Sites(tuple(stays)), PLACES, near) == ([], [])
+
+
+def test_quiet_hours_are_those_of_the_place() -> None:
+    """A day of 24 values tells which hours were used: nights at 172.5° east are from noon on in UTC."""
+    levels = np.tile(np.arange(24.0), 40)
+    hours = network_hours({"box": levels + 1, "ref": levels}, "ref")
+    far_east = {name: Place(0.0, longitude, "park") for name, longitude in (("a", 172.5), ("b", 172.51))}
+    relations, _ = compare_distant(hours, Sites((stay("a", "ref", 0, 40), stay("b", "box", 0, 40))), far_east, RULES)
+    assert {round(one.other_level) for one in relations} == {15}  # 13 to 17 o'clock UTC
+    assert relations[0].slope == pytest.approx(1, rel=1e-6)
