@@ -45,11 +45,13 @@ class View:
 
 def make_views(run: Run) -> Iterator[View]:
     """Make a view of every device, and of all together if there are several."""
-    series = run.series
-    for own in series:
-        yield _view(run, own, max(FEWEST, ROWS // len(series)), max(FEWEST, POINTS // (len(series) + 1)))
-    if len(series) > 1:
-        yield _view(run, pool(series, ALL), 0, max(FEWEST, POINTS // (len(series) + 1)))
+    devices = run.series
+    rows = max(FEWEST, ROWS // len(devices))
+    points = max(FEWEST, POINTS // (len(devices) + 1))
+    for series in devices:
+        yield _view(run, series, rows, points)
+    if len(devices) > 1:
+        yield _view(run, pool(devices, ALL), 0, points)
 
 
 def opening(views: Sequence[View]) -> int:
@@ -72,8 +74,8 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
         captions["time"] += " Choose one device to see it over time."
     if accuracy is not None:
         errors = _errors(scored, run.comparable)
-        named = {"calibrated": accuracy} | ({"raw": raw_accuracy} if raw_accuracy else {})
-        charts["scatter"] = _scatter(scored, points, named)
+        accuracies = {"calibrated": accuracy} | ({"raw": raw_accuracy} if raw_accuracy else {})
+        charts["scatter"] = _scatter(scored, points, accuracies)
         captions["scatter"] = (
             f"Regression on {accuracy.rows:,} rows, with the reference on the x axis: slope {number(accuracy.slope)},"
             f" intercept {quantity(accuracy.intercept, run.target.unit)},"
@@ -119,9 +121,10 @@ def _time(series: DeviceSeries, rows: int) -> dict[str, Any]:
     """Make the lines of the time chart, decimated to about `rows` rows, and the interval if there is one."""
     names = (*LINES, *(INTERVAL if np.isfinite(series.low).any() else ()))
     columns = np.stack([getattr(series, name) for name in names], axis=1)
-    kept = decimate(columns[:, : len(LINES)], rows)
+    kept = decimate(columns[:, : len(LINES)], rows)  # row numbers
     times, shown = with_breaks(series.times, columns, kept, series.step_seconds)
-    return {"times": pack(times, bits=32), **{name: pack(shown[:, index]) for index, name in enumerate(names)}}
+    packed = {name: pack(column) for name, column in zip(names, shown.T, strict=True)}
+    return {"times": pack(times, bits=32), **packed}
 
 
 def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw: Accuracy | None) -> str:
@@ -141,23 +144,26 @@ def _time_caption(run: Run, series: DeviceSeries, accuracy: Accuracy | None, raw
     )
 
 
-def _scatter(scored: DeviceSeries, points: int, named: Mapping[str, Accuracy]) -> dict[str, Any]:
+def _scatter(scored: DeviceSeries, points: int, accuracies: Mapping[str, Accuracy]) -> dict[str, Any]:
     """Make the scatter chart: evenly spaced rows, sorted by their reference, and the regression on all rows.
 
-    `named` are the accuracies of the estimates to draw.
+    The estimates to draw are those with `accuracies`, by name: calibrated and, where it is comparable, raw.
     """
     chosen = np.unique(np.linspace(0, len(scored) - 1, min(points, len(scored))).astype(int))
     sample = scored.rows(chosen)
     sample = sample.rows(np.argsort(sample.reference, kind="stable"))
-    estimates = {name: pack(getattr(sample, name)) for name in ("reference", *named)}
+    estimates = {name: pack(getattr(sample, name)) for name in ("reference", *accuracies)}
     low, high = float(sample.reference.min()), float(sample.reference.max())
-    for name in named:
+    for name in accuracies:
         values = getattr(sample, name)
-        inner = np.percentile(values[np.isfinite(values)], CENTRAL) if np.isfinite(values).any() else (low, high)
-        low, high = min(low, float(inner[0])), max(high, float(inner[1]))
+        known = values[np.isfinite(values)]
+        if len(known):
+            lowest, highest = np.percentile(known, CENTRAL).tolist()
+            low, high = min(low, lowest), max(high, highest)
     margin = 0.04 * ((high - low) or 1.0)
-    slope, intercept = named["calibrated"].slope, named["calibrated"].intercept
-    fit = {"slope": slope, "intercept": intercept} if np.isfinite(slope) else None
+    calibrated = accuracies["calibrated"]
+    is_defined = np.isfinite(calibrated.slope)  # not if the reference is constant
+    fit = {"slope": calibrated.slope, "intercept": calibrated.intercept} if is_defined else None
     return {**estimates, "fit": fit, "points": len(sample), "range": [low - margin, high + margin]}
 
 
@@ -168,20 +174,21 @@ def _add_conditions(
     conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
     for name, (values, unit) in conditions.items():
         bins = error_by(values, errors)
-        charts[name] = [
-            {**asdict(part), "rmse": {estimate: _five_digits(error) for estimate, error in part.rmse.items()}}
-            for part in bins
-        ]
-        known = [(part.rmse["calibrated"], part) for part in bins if part.rmse["calibrated"] is not None]
+        charts[name] = []
+        for part in bins:
+            shown = {estimate: _five_digits(error) for estimate, error in part.rmse.items()}
+            charts[name].append({**asdict(part), "rmse": shown})
+        known = {index: rmse for index, part in enumerate(bins) if (rmse := part.rmse["calibrated"]) is not None}
         if not known:
             captions[name] = "There are too few rows with both values for this chart."
             continue
-        least, best = min(known, key=lambda pair: pair[0])
-        most, worst = max(known, key=lambda pair: pair[0])
+        lowest, highest = min(known, key=lambda index: known[index]), max(known, key=lambda index: known[index])
+        best, worst = bins[lowest], bins[highest]
         captions[name] = (
-            f"The RMSE is lowest, {quantity(least, run.target.unit)}, at {number(best.low)} to"
-            f" {quantity(best.high, unit)} ({best.rows:,} rows) and highest, {quantity(most, run.target.unit)}, at"
-            f" {number(worst.low)} to {quantity(worst.high, unit)} ({worst.rows:,} rows)."
+            f"The RMSE is lowest, {quantity(known[lowest], run.target.unit)}, at {number(best.low)} to"
+            f" {quantity(best.high, unit)} ({best.rows:,} rows) and highest,"
+            f" {quantity(known[highest], run.target.unit)}, at {number(worst.low)} to {quantity(worst.high, unit)}"
+            f" ({worst.rows:,} rows)."
         )
     if run.humidity is None:
         captions["humidity"] = "No channel is known to be relative humidity, by its unit (%) or by its name."
@@ -195,17 +202,17 @@ def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], caption
     minutes = (np.arange(-AROUND, AROUND + 1) * series.step_seconds / 60).tolist()
     shown = {estimate: [_five_digits(value) for value in values] for estimate, values in around.items()}
     charts["changes"] = {"minutes": minutes, "rmse": shown, "count": len(changes)}
-    ours = np.array(around["calibrated"])
-    if not np.isfinite(ours).any():
+    calibrated = np.array(around["calibrated"])  # RMSE by offset, −30 … +30 rows; the middle one is at the change
+    if not np.isfinite(calibrated).any():
         captions["changes"] = "There is no sudden change with a reference around it."
         return
-    early = ours[: AROUND // 2]  # 30 to 16 rows before the change
+    early = calibrated[: AROUND // 2]  # 30 to 16 rows before the change
     early = early[np.isfinite(early)]
     before = float(early.mean()) if len(early) else float("nan")
     captions["changes"] = (
         f"{len(changes):,} sudden changes, each the largest of the raw reading within {AROUND} rows: the calibrated"
-        f" reading's RMSE is {number(ours[AROUND])} at the change and {quantity(before, run.target.unit)} 16 to 30 rows"
-        f" before it."
+        f" reading's RMSE is {number(calibrated[AROUND])} at the change and {quantity(before, run.target.unit)} 16 to"
+        f" 30 rows before it."
     )
 
 
@@ -232,9 +239,10 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
     for column in columns.T:
         for sign in (1, -1):  # the smallest value, then the largest
             values = np.where(np.isfinite(column), sign * column, np.inf)
-            least = np.repeat(np.minimum.reduceat(values, starts), np.diff(starts, append=rows))
-            places = np.flatnonzero(values == least)
-            kept.append(places[np.searchsorted(places, starts)])  # the first such row of each bucket
+            bucket_minima = np.minimum.reduceat(values, starts)
+            minimum_of_row = np.repeat(bucket_minima, np.diff(starts, append=rows))  # that of its bucket [rows]
+            extremes = np.flatnonzero(values == minimum_of_row)
+            kept.append(extremes[np.searchsorted(extremes, starts)])  # the first extreme row of each bucket
     return np.unique(np.concatenate(kept))
 
 

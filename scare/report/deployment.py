@@ -3,7 +3,7 @@
 EPA's report begins with them: deployment and siting. Everything is optional; what is missing is shown as not stated.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -74,18 +74,18 @@ def read_deployment(path: Path) -> Deployment:
     return read_toml(path, Deployment)
 
 
-def deployment_blocks(found: Deployment | None) -> list[Block]:
+def deployment_blocks(deployment: Deployment | None) -> list[Block]:
     """Show the facts that are stated, and name those that are not."""
-    if found is None:
+    if deployment is None:
         return [Note("No facts of the deployment were given (scare report … --facts site.toml).")]
-    stated = {name: value for name, value in asdict(found).items() if value not in (None, "", ())}
-    shown = {LABELS[name]: _readable(value) for name, value in stated.items()}
-    missing = [LABELS[field.name] for field in fields(found) if field.name not in stated]
-    return [
-        Facts("As stated by the operator", shown),
-        *([Note(f"Not stated: {', '.join(missing)}.")] if missing else []),
-    ]
-
-
-def _readable(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    stated: dict[str, str] = {}  # by label
+    missing: list[str] = []
+    for name, value in asdict(deployment).items():
+        if value in (None, "", ()):
+            missing.append(LABELS[name])
+        else:
+            stated[LABELS[name]] = ", ".join(value) if isinstance(value, tuple) else str(value)
+    blocks: list[Block] = [Facts("As stated by the operator", stated)]
+    if missing:
+        blocks.append(Note(f"Not stated: {', '.join(missing)}."))
+    return blocks

@@ -33,17 +33,17 @@ def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bi
 
     Bin edges are round numbers; the outer bins hold the rows beyond them too.
 
-    >>> [(one.low, one.rows) for one in error_by(np.arange(100.0), {"ours": np.ones(100)})][:2]
+    >>> [(part.low, part.rows) for part in error_by(np.arange(100.0), {"ours": np.ones(100)})][:2]
     [(0.0, 10), (10.0, 10)]
     """
     known = np.isfinite(condition)
     if not known.any():
         return []
     edges = round_edges(*np.percentile(condition[known], CENTRAL).tolist())
-    place = np.clip(np.searchsorted(edges, condition[known], side="right") - 1, 0, len(edges) - 2)
+    bin_of_row = np.clip(np.searchsorted(edges, condition[known], side="right") - 1, 0, len(edges) - 2)
     bins = []
     for index, (low, high) in enumerate(pairwise(edges)):
-        inside = place == index
+        inside = bin_of_row == index
         rows = int(inside.sum())
         scores = {name: rmse(error[known][inside]) if rows >= FEW_ROWS else None for name, error in errors.items()}
         bins.append(Bin(float(low), float(high), rows, scores))
@@ -81,11 +81,14 @@ def largest_changes(series: DeviceSeries) -> np.ndarray:
 def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
     """Compute the RMSE of each estimate at −30 … +30 rows from the rows in `changes`, but not beyond a gap in time."""
     offsets = np.arange(-AROUND, AROUND + 1)
-    rows = changes[:, None] + offsets
+    rows = changes[:, None] + offsets  # [changes, 61]
     within = (rows >= 0) & (rows < len(series))
     rows = np.clip(rows, 0, len(series) - 1)
     # After a gap, rows are later than their offset says.
     late = series.times[rows] - series.times[changes][:, None] - offsets * series.step_seconds
     within &= np.abs(late) < series.step_seconds / 2
-    by_offset = {name: np.where(within, error[rows], np.nan).T for name, error in errors.items()}  # [61, changes]
-    return {name: [rmse(at_offset[np.isfinite(at_offset)]) for at_offset in error] for name, error in by_offset.items()}
+    scores: dict[str, list[float]] = {}
+    for name, error in errors.items():
+        by_offset = np.where(within, error[rows], np.nan).T  # [61, changes]
+        scores[name] = [rmse(at_offset[np.isfinite(at_offset)]) for at_offset in by_offset]
+    return scores

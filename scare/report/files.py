@@ -17,7 +17,7 @@ FLAGS = ("--headless", "--disable-gpu", "--no-sandbox", "--no-pdf-header-footer"
 
 
 def tables_folder(page: Path) -> Path:
-    """Where the tables of a page are."""
+    """Return the folder of a page's tables."""
     return page.with_name(f"{page.stem}-tables")
 
 
@@ -26,8 +26,8 @@ def write_tables(tables: Iterable[ReportTable], page: Path) -> None:
     folder = tables_folder(page)
     folder.mkdir(parents=True, exist_ok=True)
     for number, table in enumerate(tables, start=1):
-        name = "".join(letter if letter.isalnum() else "-" for letter in table.caption.lower())
-        path = folder / f"{number:02d}-{'-'.join(filter(None, name.split('-')))[:60]}.csv"
+        words = "".join(letter if letter.isalnum() else " " for letter in table.caption.lower()).split()
+        path = folder / f"{number:02d}-{'-'.join(words)[:60]}.csv"
         with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.writer(handle)
             writer.writerow(table.head)
@@ -45,11 +45,11 @@ def print_pdf(page: Path) -> Path:
     with replacing(target) as temporary, TemporaryDirectory() as profile:
         command = [browser, *FLAGS, f"--user-data-dir={profile}", f"--print-to-pdf={temporary.resolve()}"]
         try:
-            done = subprocess.run(
+            finished = subprocess.run(
                 [*command, page.resolve().as_uri()], capture_output=True, timeout=SECONDS, check=False, text=True
             )
         except subprocess.TimeoutExpired as error:
             raise UnreachableError(f"{browser} did not print {page} within {SECONDS:.0f} s") from error
-        if done.returncode or not temporary.exists() or not temporary.stat().st_size:
-            raise UnreachableError(f"{browser} did not print {page}: {done.stderr.strip()[-300:]}")
+        if finished.returncode or not temporary.exists() or not temporary.stat().st_size:
+            raise UnreachableError(f"{browser} did not print {page}: {finished.stderr.strip()[-300:]}")
     return target

@@ -1,5 +1,6 @@
 """How often an air quality index of the calibrated values shows the category that the reference's shows."""
 
+from collections.abc import Mapping
 from itertools import count
 from math import gcd
 
@@ -13,12 +14,13 @@ from scare.report.blocks import NOTHING, Block, Note, ReportTable, percent
 from scare.scorecard.run_folder import Run
 from scare.scorecard.series import DeviceSeries
 
-MOST_HOURS = {"nowcast": 3000, "ozone nowcast": 200, "1h": 3000}  # that are compared, about, which takes a second
+# About as many hours are compared, by the averaging of the index: they take a second.
+MOST_HOURS = {"nowcast": 3000, "ozone nowcast": 200, "1h": 3000}
 DAY = 24  # hours
 
 
 def index_blocks(run: Run) -> list[Block]:
-    """A table for each index of the pollutant, on the rows scored; or why there is none."""
+    """Make a table for each index of the pollutant, on the rows scored; or a note that says why there is none."""
     blocks: list[Block] = []
     reasons = []
     for name in air_indices():
@@ -30,30 +32,32 @@ def index_blocks(run: Run) -> list[Block]:
 
 
 def _compare(run: Run, of: IndexOf) -> list[Block]:
+    """Tabulate how often estimates and reference show the same category of an index in the same hour."""
     entry = next((entry for entry in run.card.entries if entry.measure == "interval_coverage"), None)
     level = float(entry.detail.get("level", 0.0)) if entry else 0.0
     estimates = {"calibrated": CALIBRATED} | ({"raw": "raw"} if run.comparable else {})
     hours = sum(float(np.ptp(series.scored.times)) / HOUR for series in run.series if len(series.scored))
+    # Every so many hours are compared; a number without a divisor of 24 reaches all times of day.
     least = max(1, round(hours / MOST_HOURS[of.points.averaging]))
-    every = next(number for number in count(least) if gcd(number, DAY) == 1)  # all times of day
+    every = next(number for number in count(least) if gcd(number, DAY) == 1)
     pairs: dict[str, list[pl.DataFrame]] = {name: [] for name in estimates}
     for series in run.series:
         if not len(scored := series.scored):
             continue
-        truth = _hours(of, scored, "reference", level, every)
+        reference = _hourly_index(of, scored, "reference", level, every).select(TIME, true="category")
         for name, column in estimates.items():
-            found = _hours(of, scored, column, level, every)
-            pairs[name].append(found.join(truth.select(TIME, true="category"), on=TIME))
-    joined = {name: pl.concat(parts) for name, parts in pairs.items() if parts}
-    if not joined or joined["calibrated"].is_empty():
+            pairs[name].append(_hourly_index(of, scored, column, level, every).join(reference, on=TIME))
+    hourly = {name: pl.concat(parts) for name, parts in pairs.items() if parts}
+    if not hourly or hourly["calibrated"].is_empty():
         return [Note(f"{of.index.title}: no hour has enough readings before it.")]
     rows = []
-    shown = [name for name in of.index.categories if (joined["calibrated"]["true"] == name).any()]
-    for category in (*shown, "all"):
-        own = {name: table if category == "all" else table.filter(true=category) for name, table in joined.items()}
-        rows.append([category, f"{own['calibrated'].height:,}", *map(_right, own.values()), _given(own["calibrated"])])
-    says = (f"{name} shows it" for name in joined)
-    head = ("category by the reference", "hours", *says, "probability given to it")
+    for category in of.index.categories:
+        of_category = {name: table.filter(true=category) for name, table in hourly.items()}
+        if of_category["calibrated"].height:
+            rows.append(_category_row(category, of_category))
+    rows.append(_category_row("all", hourly))
+    shows = (f"{name} shows it" for name in hourly)
+    head = ("category by the reference", "hours", *shows, "probability given to it")
     mark = f" (second-hand, {of.index.second_hand})" if of.index.second_hand else ""
     return [
         ReportTable(f"{of.index.title}, hour by hour", head, rows),
@@ -64,8 +68,11 @@ def _compare(run: Run, of: IndexOf) -> list[Block]:
     ]
 
 
-def _hours(of: IndexOf, scored: DeviceSeries, column: str, level: float, every: int) -> pl.DataFrame:
-    """The index of the hours of a device; only calibrated values have an interval."""
+def _hourly_index(of: IndexOf, scored: DeviceSeries, column: str, level: float, every: int) -> pl.DataFrame:
+    """Compute the index of every so many hours of a device, of the values in `column`.
+
+    Only calibrated values have an interval, of this `level`.
+    """
     nothing = np.full(len(scored), np.nan)
     low, high = (scored.low, scored.high) if column == CALIBRATED else (nothing, nothing)
     hourly = HourlyIndex(of, level or UNUSED_LEVEL, scored.step_seconds or HOUR)
@@ -76,14 +83,17 @@ def _hours(of: IndexOf, scored: DeviceSeries, column: str, level: float, every: 
     return hourly.table(every)
 
 
-def _right(table: pl.DataFrame) -> str:
-    return (
-        percent(table.filter(pl.col("category") == pl.col("true")).height / table.height) if table.height else NOTHING
-    )
+def _category_row(category: str, hourly: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Make the row of a category: its hours, the share of them with the reference's category, and its probability.
 
-
-def _given(table: pl.DataFrame) -> str:
-    """The mean probability given to the category of the reference."""
-    shares = [row.get(f"p_{row['true'].replace(' ', '_')}") for row in table.iter_rows(named=True)]
-    known = [share for share in shares if share is not None]
-    return percent(float(np.mean(known))) if known else NOTHING
+    `hourly` has the hours of each estimate; the probability is the mean that the intervals give to the reference's.
+    """
+    shares = []
+    for table in hourly.values():
+        right = table.filter(pl.col("category") == pl.col("true")).height
+        shares.append(percent(right / table.height) if table.height else NOTHING)
+    calibrated = hourly["calibrated"]
+    probabilities = [row.get(f"p_{row['true'].replace(' ', '_')}") for row in calibrated.iter_rows(named=True)]
+    known = [probability for probability in probabilities if probability is not None]
+    probability = percent(float(np.mean(known))) if known else NOTHING
+    return [category, f"{calibrated.height:,}", *shares, probability]

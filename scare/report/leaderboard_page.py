@@ -71,7 +71,8 @@ def make_tables(board: Leaderboard) -> list[ReportTable]:
 def rank_methods(board: Leaderboard) -> list[str]:
     """Return the methods with a score: first those with scores on most tasks, then by their mean ratio."""
     ratios = {name: [score.ratio for score in _scores(board, name)] for name in board.predictions}
-    return sorted((name for name in ratios if ratios[name]), key=lambda name: (-len(ratios[name]), _mean(ratios[name])))
+    scored = [name for name in ratios if ratios[name]]
+    return sorted(scored, key=lambda name: (-len(ratios[name]), _mean(ratios[name])))
 
 
 def _cells(board: Leaderboard, name: str) -> list[str]:
@@ -99,8 +100,11 @@ def _scores(board: Leaderboard, name: str, track: Track | None = None) -> list[S
 
 
 def _ratio(ratios: Sequence[float]) -> str:
-    """Return the geometric mean, as a cell."""
-    return NOTHING if not ratios else f"{_mean(ratios):.2f}" if _mean(ratios) < 100 else f"{_mean(ratios):,.0f}"
+    """Return the geometric mean as a cell, with two decimals below 100."""
+    if not ratios:
+        return NOTHING
+    mean = _mean(ratios)
+    return f"{mean:.2f}" if mean < 100 else f"{mean:,.0f}"
 
 
 def _mean(ratios: Sequence[float]) -> float:

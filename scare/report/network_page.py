@@ -1,5 +1,6 @@
 """The page of `scare network`: an offline map of a network's uncertainty, each box with its age and its path."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, radians
@@ -120,10 +121,14 @@ def _row(box: Mapping[str, Any]) -> Sequence[str]:
 
 def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, float, float, float]], float]:
     """Return marks, a line (x, y, x, y) for each pair with an encounter that counts, and the height of the map [px]."""
-    shown = [one for one in (*network["references"], *network["boxes"]) if one["latitude"] is not None]
-    if not shown:
+    coordinates = {
+        reference["name"]: (reference["latitude"], reference["longitude"]) for reference in network["references"]
+    }
+    coordinates |= {box["device"]: (box["latitude"], box["longitude"]) for box in network["boxes"]}
+    coordinates = {name: pair for name, pair in coordinates.items() if pair[0] is not None}
+    if not coordinates:
         return [], [], 0.0
-    latitudes, longitudes = ([one[name] for one in shown] for name in ("latitude", "longitude"))
+    latitudes, longitudes = zip(*coordinates.values(), strict=True)
     shrinkage = cos(radians(sum(latitudes) / len(latitudes)))  # of a degree of longitude, compared with latitude
     tall = max(max(latitudes) - min(latitudes), LEAST_DEGREES)
     wide = max((max(longitudes) - min(longitudes)) * shrinkage, LEAST_DEGREES)
@@ -131,35 +136,30 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
     height = tall * scale + 2 * MARGIN
     middle = (max(longitudes) + min(longitudes)) / 2
 
-    places = {}
-    marks_at: dict[tuple[float, float], int] = {}  # number of marks at a place, less one
-    for one in shown:
-        x = WIDTH / 2 + (one["longitude"] - middle) * shrinkage * scale
-        y = MARGIN + (max(latitudes) - one["latitude"]) * scale
-        before = marks_at[round(x), round(y)] = marks_at.get((round(x), round(y)), -1) + 1
-        places[one.get("device", one.get("name"))] = (x + APART * before, y)
+    places: dict[str, tuple[float, float]] = {}  # px
+    marks_at: Counter[tuple[int, int]] = Counter()  # marks drawn at each pixel so far
+    for name, (latitude, longitude) in coordinates.items():
+        x = WIDTH / 2 + (longitude - middle) * shrinkage * scale
+        y = MARGIN + (max(latitudes) - latitude) * scale
+        places[name] = (x + APART * marks_at[round(x), round(y)], y)
+        marks_at[round(x), round(y)] += 1
+    names = [reference["name"] for reference in network["references"] if reference["name"] in places]
+    marks = [Mark(*places[name], 6, "reference", "", name, f"reference {name}") for name in names]
     ordered = sorted(box["uncertainty"] for box in network["boxes"])
-    usual = ordered[len(ordered) // 2] if ordered else 1.0
-    marks = [
-        Mark(*places[one["name"]], 6, "reference", "", one["name"], f"reference {one['name']}")
-        for one in network["references"]
-        if one["name"] in places
-    ]
+    usual = ordered[len(ordered) // 2] if ordered else 1.0  # the median
     for box in network["boxes"]:
-        if box["device"] in places:
+        name = box["device"]
+        if name in places:
             relative = box["uncertainty"] / usual if usual else 1.0
             near_usual = USUAL_COLOUR if relative <= COLOUR_RATIO else HIGH_COLOUR
             colour = LOW_COLOUR if relative < 1 / COLOUR_RATIO else near_usual
-            words = (
-                f"{box['device']}: ±{number(box['uncertainty'])}, {describe_age(box['age_days'])}, {describe_path(box)}"
-            )
-            marks.append(Mark(*places[box["device"]], 4 + 3 * min(relative, 3.0), "box", colour, box["device"], words))
+            words = f"{name}: ±{number(box['uncertainty'])}, {describe_age(box['age_days'])}, {describe_path(box)}"
+            marks.append(Mark(*places[name], 4 + 3 * min(relative, 3.0), "box", colour, name, words))
     pairs = {
-        (one["box"], one["other"])
-        for one in network["encounters"]
-        if one["kind"] == BESIDE
-        and one["weight"] >= DOUBTFUL_WEIGHT
-        and one["box"] in places
-        and one["other"] in places
+        (encounter["box"], encounter["other"])
+        for encounter in network["encounters"]
+        if encounter["kind"] == BESIDE
+        and encounter["weight"] >= DOUBTFUL_WEIGHT
+        and {encounter["box"], encounter["other"]} <= places.keys()
     }
-    return marks, [(*places[a], *places[b]) for a, b in sorted(pairs)], height
+    return marks, [(*places[box], *places[other]) for box, other in sorted(pairs)], height

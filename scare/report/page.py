@@ -206,7 +206,7 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
         tiles=[(str(count), words) for words, count in count_states(watched).items()],
         boxes=blocks,
         charts=[_chart(box) for box in watched.boxes],
-        levels=[round(_height(least), 1) for least in THRESHOLDS.values()],
+        levels=[round(_height(threshold), 1) for threshold in THRESHOLDS.values()],
         width=WIDTH,
         height=HEIGHT,
         version=__version__,

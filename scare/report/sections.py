@@ -65,16 +65,14 @@ def lead(run: Run) -> str:
     count = len(run.series)
     named = run.series[0].device if count == 1 else f"{count} devices"
     scored = plural(sum(len(series.scored) for series in run.series), "row")
-    by = f", calibrated by {run.card.model['model']}" if run.card.model.get("model") else ""
-    without = (
-        "; rows used in training or validation are excluded"
-        if any(series.trained.any() for series in run.series)
-        else ""
-    )
-    origin = f" The model was made from: {run.card.model['data']}." if run.card.model.get("data") else ""
+    model = run.card.model
+    by = f", calibrated by {model['model']}" if model.get("model") else ""
+    has_trained = any(series.trained.any() for series in run.series)
+    without = "; rows used in training or validation are excluded" if has_trained else ""
+    origin = f" The model was made from: {model['data']}." if model.get("data") else ""
     period = run.card.dataset.get("scored_period")
     days = f" of {describe_period(period)}" if period else ""
-    level = run.card.model.get("processing_level", "")
+    level = model.get("processing_level", "")
     level = f" {level[0].upper()}{level[1:]}." if level else ""
     return f"{named} next to a reference{by}. Scored on {scored}{days}{without}.{origin}{level}"
 
@@ -87,8 +85,8 @@ def tiles(run: Run, views: Sequence[View]) -> list[tuple[str, str]]:
     if pooled.accuracy is not None:
         shown.append((quantity(pooled.accuracy.rmse, unit), "typical error (RMSE), calibrated"))
         if pooled.raw_accuracy is not None:
-            less = 1 - pooled.accuracy.rmse / pooled.raw_accuracy.rmse if pooled.raw_accuracy.rmse else 0.0
-            change = f"{percent(abs(less))} {'less' if less >= 0 else 'more'}"
+            reduction = 1 - pooled.accuracy.rmse / pooled.raw_accuracy.rmse if pooled.raw_accuracy.rmse else 0.0
+            change = f"{percent(abs(reduction))} {'less' if reduction >= 0 else 'more'}"
             shown.append((change, f"error than the raw reading ({number(pooled.raw_accuracy.rmse)})"))
         shown.append((number(pooled.accuracy.r2), "R² (1:1): variance explained, about the 1:1 line"))
     trivial = run.card.trivially_met()
@@ -219,18 +217,18 @@ def coverage(run: Run) -> list[Block]:
 def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.ndarray]]:
     """Yield ranges of the reference with round ends, each with a mask of its rows; the outer ones are open."""
     edges = round_edges(*np.percentile(scored.reference, CENTRAL).tolist())
-    place = np.clip(np.searchsorted(edges, scored.reference, side="right") - 1, 0, len(edges) - 2)
+    range_of_row = np.clip(np.searchsorted(edges, scored.reference, side="right") - 1, 0, len(edges) - 2)
     for index, (low, high) in enumerate(pairwise(edges.tolist())):
-        yield f"{number(low)} to {quantity(high, unit)}", place == index
+        yield f"{number(low)} to {quantity(high, unit)}", range_of_row == index
 
 
 def _periods(times: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Yield periods of equal length that have rows, each with a mask of its rows."""
     span = next((length for length in SPANS if np.ptp(times) / length <= LINES), SPANS[-1])
-    place = np.floor(times / span)
-    for index in np.unique(place):
-        begin = datetime.fromtimestamp(index * span, UTC)
-        yield f"from {begin:%d %b %Y}" + (f" {begin:%H:%M}" if span < 24 * HOUR else ""), place == index
+    period_of_row = np.floor(times / span)  # counted since 1970
+    for period in np.unique(period_of_row):
+        begin = datetime.fromtimestamp(period * span, UTC)
+        yield f"from {begin:%d %b %Y}" + (f" {begin:%H:%M}" if span < 24 * HOUR else ""), period_of_row == period
 
 
 # --- Other methods ---
@@ -254,8 +252,10 @@ def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: 
     for window in sorted({row.get("window") or 0 for row in rows}):
         here = [row for row in rows if (row.get("window") or 0) == window]
         scored = sorted((row for row in here if row.get("rmse") is not None), key=lambda row: row["rmse"])
-        most = max((row["rmse"] for row in scored), default=1.0)
-        body = [_method_row(row, min(most, 3 * scored[0]["rmse"])) for row in scored]
+        body = []
+        if scored:
+            full_bar = min(scored[-1]["rmse"], 3 * scored[0]["rmse"])
+            body = [_method_row(row, full_bar) for row in scored]
         head = ("method", "RMSE", "RMSE − scare [95 %]", "5 % fastest", "MAE", "R² (1:1)", "slope", "bytes")
         errors_in = display_unit(unit) or "the target’s unit"
         caption = f"All methods on the same rows, window of {window:,} readings, errors in {errors_in}"
@@ -263,16 +263,16 @@ def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: 
         failed = [row for row in here if row.get("rmse") is None]
         blocks += [Note(f"{row['method']}: no score: {row.get('failed') or 'not run'}") for row in failed]
     star = "★ less error than every other method, beyond chance. " if any(row.get("winner") for row in rows) else ""
-    own = "These methods were trained for this comparison; none of them is the calibrator of the other sections."
+    origin = "These methods were trained for this comparison; none of them is the calibrator of the other sections."
     bars = "Bars are cut off at three times the smallest error. Bytes are those of the weights."
-    return [*blocks, Note(f"{own} {star}{bars}")]
+    return [*blocks, Note(f"{origin} {star}{bars}")]
 
 
-def _method_row(row: Mapping[str, Any], most: float) -> list[str | Cell]:
-    """Make the row of a method; `most` is the RMSE of a full bar."""
+def _method_row(row: Mapping[str, Any], full_bar: float) -> list[str | Cell]:
+    """Make the row of a method; `full_bar` is the RMSE of a full bar."""
     ours = str(row["method"]).startswith(OURS)
-    name = f"{'★ ' * bool(row.get('winner'))}{row['method']}"
-    share = 100 * min(1.0, row["rmse"] / most) if most else 0.0
+    name = f"★ {row['method']}" if row.get("winner") else row["method"]
+    share = 100 * min(1.0, row["rmse"] / full_bar) if full_bar else 0.0
     spread = f" ± {row['rmse_sd']:.1g}" if row.get("rmse_sd") else ""
     others = (number(row.get(column)) for column in ("top5_rmse", "mae", "r2", "slope", "bytes"))
     error = Cell(f"{number(row['rmse'])}{spread}", bar=round(share), ours=ours)
@@ -350,7 +350,8 @@ def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
 
 def selection(run: Run) -> list[Block]:
     """Describe the model that training selected, and tabulate every candidate that it tried."""
-    if not (candidates := selection_table(run.card.model)):
+    candidates = selection_table(run.card.model)
+    if not candidates:
         return [Note("The model's file does not record how simpler methods did in training.")]
     blocks: list[Block] = [
         Note(selection_summary(run.card.model)),

@@ -57,12 +57,15 @@ class Drawing:
         self.texts.append((*_rounded(at), words, anchor))
 
     def letters(self, ends: Mapping[str, Point], across: float) -> None:
-        """Write letters in a column at `across`, each as high as its point or a little off, with a line to it."""
-        height = -1e9
-        for letter, end in sorted(ends.items(), key=lambda pair: pair[1][1]):
-            height = max(end[1] + LETTER / 3, height + LETTER)
-            self.line(end, (across - 2, height - LETTER / 3), OF_INTERVAL)
-            self.text((across, height), letter)
+        """Write letters in a column at `across` [px], each with a line to the point that it names.
+
+        A letter is as high as its point, or lower if the one above would touch it.
+        """
+        baseline = -1e9  # of the letter before
+        for letter, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
+            baseline = max(y + LETTER / 3, baseline + LETTER)
+            self.line((x, y), (across - 2, baseline - LETTER / 3), OF_INTERVAL)
+            self.text((across, baseline), letter)
 
 
 def ticks(end: float, start: float = 0.0) -> list[float]:
@@ -73,106 +76,107 @@ def ticks(end: float, start: float = 0.0) -> list[float]:
     """
     rough = (end - start) / TICKS
     power = 10.0 ** floor(log10(rough))
-    step = min((power * factor for factor in (1, 2, 5, 10)), key=lambda one: abs(log10(one / rough)))
-    return [round(step * place, 12) for place in range(ceil(start / step - 1e-9), floor(end / step + 1e-9) + 1)]
+    step = min((power * factor for factor in (1, 2, 5, 10)), key=lambda candidate: abs(log10(candidate / rough)))
+    # Ends that are a multiple of the step but for rounding count; so do the decimals of a tick.
+    first, last = ceil(start / step - 1e-9), floor(end / step + 1e-9)
+    return [round(step * multiple, 12) for multiple in range(first, last + 1)]
 
 
-def uncertainty_drawings(one: Assessment) -> list[Drawing]:
+def uncertainty_drawings(assessment: Assessment) -> list[Drawing]:
     """Return both drawings of an assessment by expanded uncertainty; none for other sets, or without a device."""
-    drawn = [device for device in one.devices if device.curve is not None][:SHOWN]
-    return [_curve_drawing(one, drawn), _target_diagram(one, drawn)] if drawn and one.limit else []
+    drawn = [device for device in assessment.devices if device.curve is not None][:SHOWN]
+    return [_curve_drawing(assessment, drawn), _target_diagram(assessment, drawn)] if drawn and assessment.limit else []
 
 
-def _curve_drawing(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
+def _curve_drawing(assessment: Assessment, devices: Sequence[TargetResult]) -> Drawing:
     """Draw the relative expanded uncertainty over the reference, with the limits of the classes."""
-    assert one.limit is not None
-    bounds, top = _classes_in_sight(one, devices)
+    assert assessment.limit is not None
+    bounds, top = _classes_in_sight(assessment, devices)
     end = max(device.curve.x[-1] for device in devices if device.curve)
-    drawing = Drawing(f"{one.title}: uncertainty by concentration", _caption(one, devices))
+    drawing = Drawing(f"{assessment.title}: uncertainty by concentration", _caption(assessment, devices))
     right = WIDTH - RIGHT
 
-    def place(x: float, share: float) -> Point:
+    def to_pixels(x: float, share: float) -> Point:
+        """Return the position of a reference and an uncertainty, which is clamped at the top of the axis."""
         across = MARGIN + (right - MARGIN) * x / end
         return across, HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * min(share, top) / top
 
-    drawing.line(place(0, 0), place(end, 0))
-    drawing.line(place(0, 0), place(0, top))
+    drawing.line(to_pixels(0, 0), to_pixels(end, 0))
+    drawing.line(to_pixels(0, 0), to_pixels(0, top))
     for share in ticks(top):
-        drawing.line(place(0, share), (MARGIN - 3, place(0, share)[1]))
-        drawing.text((MARGIN - 5, place(0, share)[1] + 4), percent(share), "end")
+        drawing.line(to_pixels(0, share), (MARGIN - 3, to_pixels(0, share)[1]))
+        drawing.text((MARGIN - 5, to_pixels(0, share)[1] + 4), percent(share), "end")
     for x in ticks(end):
-        drawing.line(place(x, 0), (place(x, 0)[0], HEIGHT - MARGIN + 3))
-        drawing.text((place(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
-    drawing.text(((MARGIN + right) / 2, HEIGHT - 10), f"reference [{display_unit(one.unit)}]", "middle")
+        drawing.line(to_pixels(x, 0), (to_pixels(x, 0)[0], HEIGHT - MARGIN + 3))
+        drawing.text((to_pixels(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
+    drawing.text(((MARGIN + right) / 2, HEIGHT - 10), f"reference [{display_unit(assessment.unit)}]", "middle")
     drawing.text((MARGIN - 36, MARGIN - 30), "relative expanded uncertainty")
     for name, share in bounds.items():
-        drawing.line(place(0, share), (right + 20, place(0, share)[1]), OF_CLASS)
-        drawing.text((right + 24, place(0, share)[1] + 4), name)
+        drawing.line(to_pixels(0, share), (right + 20, to_pixels(0, share)[1]), OF_CLASS)
+        drawing.text((right + 24, to_pixels(0, share)[1] + 4), name)
     seen = max(device.highest_reference or 0.0 for device in devices)
-    lines = {"limit": one.limit} | ({"highest reference": seen} if seen < 0.8 * one.limit else {})
+    lines = {"limit": assessment.limit} | ({"highest reference": seen} if seen < 0.8 * assessment.limit else {})
     for (words, x), anchor in zip(lines.items(), ("start", "end"), strict=False):
-        drawing.line(place(x, 0), place(x, top), OF_LIMIT)
-        drawing.text((place(x, top)[0], MARGIN - 6), words, anchor)
+        drawing.line(to_pixels(x, 0), to_pixels(x, top), OF_LIMIT)
+        drawing.text((to_pixels(x, top)[0], MARGIN - 6), words, anchor)
     ends = {}
     for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
         curve = device.curve
         assert curve is not None
-        visible = [place(x, share) for x, share in zip(curve.x, curve.uncertainty, strict=True) if share <= top]
+        visible = [to_pixels(x, share) for x, share in zip(curve.x, curve.uncertainty, strict=True) if share <= top]
         if visible:
             drawing.curve(visible, dash)
             ends[letter] = visible[-1]
         if len(devices) == 1:  # the intervals of several would cover each other
             for edge in (curve.low, curve.high):
                 pairs = zip(curve.x, edge, strict=False)
-                drawing.curve((place(x, share) for x, share in pairs if share <= top), OF_INTERVAL)
+                drawing.curve((to_pixels(x, share) for x, share in pairs if share <= top), OF_INTERVAL)
     drawing.letters(ends, right + 8)
     return drawing
 
 
-def _target_diagram(one: Assessment, devices: Sequence[TargetResult]) -> Drawing:
+def _target_diagram(assessment: Assessment, devices: Sequence[TargetResult]) -> Drawing:
     """Draw the relative bias against the relative random part, with a circle for each class and a dot at the limit."""
-    bounds, top = _classes_in_sight(one, devices)
+    bounds, top = _classes_in_sight(assessment, devices)
     scale = (HEIGHT - MARGIN) / 2 / top
     drawing = Drawing(
-        f"{one.title}: modified target diagram",
+        f"{assessment.title}: modified target diagram",
         "Across: twice the random standard uncertainty over the reference; up: twice the bias over the reference. The"
         " distance from the centre is the expanded uncertainty; circles are the classes. Each line leads from low to"
         " high concentrations, and the dot is at the limit value. Devices have the letters of the drawing before.",
     )
 
-    def place(random: float, bias: float) -> Point:
+    def to_pixels(random: float, bias: float) -> Point:
         return CENTRE + random * scale, HEIGHT / 2 - bias * scale
 
-    drawing.line(place(0, -top), place(0, top))
-    drawing.line(place(0, 0), place(top, 0))
+    drawing.line(to_pixels(0, -top), to_pixels(0, top))
+    drawing.line(to_pixels(0, 0), to_pixels(top, 0))
     for name, share in bounds.items():
         angles = [pi * (step / 48 - 0.5) for step in range(49)]
-        drawing.curve((place(share * cos(angle), share * sin(angle)) for angle in angles), OF_CLASS)
-        drawing.text((CENTRE - 5, place(0, share)[1] + 4), f"{name}, {percent(share)}", "end")
+        drawing.curve((to_pixels(share * cos(angle), share * sin(angle)) for angle in angles), OF_CLASS)
+        drawing.text((CENTRE - 5, to_pixels(0, share)[1] + 4), f"{name}, {percent(share)}", "end")
     dots = {}
     for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
         curve = device.curve
         assert curve is not None
         pairs = zip(curve.random, curve.bias, strict=True)
-        drawing.curve((place(*pair) for pair in pairs if hypot(*pair) <= top), dash)
-        at = _at_limit(curve, one.limit or 0.0)
+        drawing.curve((to_pixels(*pair) for pair in pairs if hypot(*pair) <= top), dash)
+        at = _at_limit(curve, assessment.limit or 0.0)
         if hypot(*at) <= top:
-            drawing.dot(place(*at))
-            dots[letter] = place(*at)
-    drawing.letters(dots, place(top, 0)[0] + 24)
-    drawing.text((CENTRE + 5, place(0, -top)[1] + 4), "random →")
-    drawing.text((CENTRE + 5, place(0, top)[1] + 4), "bias")
+            drawing.dot(to_pixels(*at))
+            dots[letter] = to_pixels(*at)
+    drawing.letters(dots, to_pixels(top, 0)[0] + 24)
+    drawing.text((CENTRE + 5, to_pixels(0, -top)[1] + 4), "random →")
+    drawing.text((CENTRE + 5, to_pixels(0, top)[1] + 4), "bias")
     return drawing
 
 
-def _class_limits(one: Assessment) -> dict[str, float]:
-    """Return the largest expanded uncertainty of each class."""
-    return {name: bounds["uncertainty"][1] for name, bounds in one.classes.items() if "uncertainty" in bounds}
+def _classes_in_sight(assessment: Assessment, devices: Sequence[TargetResult]) -> tuple[dict[str, float], float]:
+    """Return the classes to draw, by name, with their largest uncertainty, and the end of the axes; both are shares.
 
-
-def _classes_in_sight(one: Assessment, devices: Sequence[TargetResult]) -> tuple[dict[str, float], float]:
-    """Return the limits of the classes up to the first that holds all devices, and the end of the axes, as shares."""
-    limits = _class_limits(one)
+    They are the classes up to the first that holds all devices.
+    """
+    limits = {name: bounds["uncertainty"][1] for name, bounds in assessment.classes.items() if "uncertainty" in bounds}
     largest = max(device.values.get("uncertainty") or 0.0 for device in devices)
     shown: dict[str, float] = {}
     for name, share in limits.items():
@@ -184,21 +188,22 @@ def _classes_in_sight(one: Assessment, devices: Sequence[TargetResult]) -> tuple
 
 def _at_limit(curve: Curve, limit: float) -> tuple[float, float]:
     """Return random part and bias at the point of the curve that is nearest to the limit value."""
-    index = min(range(len(curve.x)), key=lambda place: abs(curve.x[place] - limit))
-    return curve.random[index], curve.bias[index]
+    nearest = min(range(len(curve.x)), key=lambda index: abs(curve.x[index] - limit))
+    return curve.random[nearest], curve.bias[nearest]
 
 
-def _caption(one: Assessment, devices: Sequence[TargetResult]) -> str:
+def _caption(assessment: Assessment, devices: Sequence[TargetResult]) -> str:
     """Say which letter is which device, its uncertainty at the limit, and whether that is extrapolated."""
-    mark = ", second-hand" if one.second_hand else ""
+    mark = ", second-hand" if assessment.second_hand else ""
     named = []
     for letter, device in zip(MARKS, devices, strict=False):
         value = device.values.get("uncertainty")
         shown = percent(value) if value is not None else "unknown"
-        named.append(f"{letter} {device.device}: {shown}{' (extrapolated)' if one.beyond(device) else ''}")
-    more = f"; {len(one.devices) - SHOWN} more are in the table" if len(one.devices) > SHOWN else ""
+        named.append(f"{letter} {device.device}: {shown}{' (extrapolated)' if assessment.beyond(device) else ''}")
+    more = f"; {len(assessment.devices) - SHOWN} more are in the table" if len(assessment.devices) > SHOWN else ""
     band = "; dotted: the 95 % interval" if len(devices) == 1 and devices[0].curve and devices[0].curve.low else ""
-    return f"At the limit of {quantity(one.limit, one.unit)} ({one.title}{mark}): {'; '.join(named)}{more}{band}."
+    limit = quantity(assessment.limit, assessment.unit)
+    return f"At the limit of {limit} ({assessment.title}{mark}): {'; '.join(named)}{more}{band}."
 
 
 def _rounded(at: Point) -> Point:

@@ -30,7 +30,7 @@ def dew_point(temperature: np.ndarray, humidity: np.ndarray) -> np.ndarray:
 
 def weather_drawings(run: Run) -> list[Drawing]:
     """Return a drawing for each of temperature, humidity and dew point that the run holds."""
-    scored = pool([one.scored for one in run.series], "all")
+    scored = pool([series.scored for series in run.series], "all")
     if not len(scored) or not np.isfinite(scored.reference).any():
         return []
     usable = scored.reference > LEAST_SHARE * np.nanmean(scored.reference)
@@ -41,8 +41,8 @@ def weather_drawings(run: Run) -> list[Drawing]:
         "relative humidity [%]": scored.humidity,
         "dew point [°C]": dew_point(scored.temperature, scored.humidity),
     }
-    drawn = (_draw(name, values, ratio) for name, values in conditions.items())
-    return [one for one in drawn if one is not None]
+    drawings = (_draw(name, values, ratio) for name, values in conditions.items())
+    return [drawing for drawing in drawings if drawing is not None]
 
 
 def _draw(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawing | None:
@@ -54,39 +54,38 @@ def _draw(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawing | None:
     bin_of_row = np.clip(np.searchsorted(edges, values[known], side="right") - 1, 0, len(edges) - 2)
     first, last = float(edges[0]), float(edges[-1])
     bins = [ratio[known][bin_of_row == index] for index in range(len(edges) - 1)]
-    # Of each bin the quartiles, the second of which is the median; None for too few rows.
-    quartiles = [np.percentile(rows, [25, 50, 75]).tolist() if len(rows) >= FEW_ROWS else None for rows in bins]
-    top = max([LEAST_TOP, *(quartile[1] * HEADROOM for quartile in quartiles if quartile)])
+    # Of each bin with enough rows: its centre, and the three quartiles of its ratios.
+    quartiles = {
+        float(edges[index] + edges[index + 1]) / 2: np.percentile(ratios, [25, 50, 75]).tolist()
+        for index, ratios in enumerate(bins)
+        if len(ratios) >= FEW_ROWS
+    }
+    if not quartiles:
+        return None
+    top = max([LEAST_TOP, *(median * HEADROOM for _, median, _ in quartiles.values())])
 
-    def place(x: float, share: float) -> tuple[float, float]:
+    def to_pixels(x: float, share: float) -> tuple[float, float]:
         across = MARGIN + (WIDTH - 2 * MARGIN) * (x - first) / (last - first)
         return across, HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * min(max(share, 0.0), top) / top
 
     drawing = Drawing(f"Calibrated over reference by {name.split(' [')[0]}", "")
-    drawing.line(place(first, 0), place(last, 0))
-    drawing.line(place(first, 0), place(first, top))
-    drawing.line(place(first, 1), place(last, 1), "4 4")
+    drawing.line(to_pixels(first, 0), to_pixels(last, 0))
+    drawing.line(to_pixels(first, 0), to_pixels(first, top))
+    drawing.line(to_pixels(first, 1), to_pixels(last, 1), "4 4")
     for share in ticks(top):
-        drawing.text((MARGIN - 4, place(first, share)[1] + 4), number(share), "end")
+        drawing.text((MARGIN - 4, to_pixels(first, share)[1] + 4), number(share), "end")
     for x in ticks(last, first):
-        drawing.text((place(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
+        drawing.text((to_pixels(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
     drawing.text((WIDTH / 2, HEIGHT - 10), name, "middle")
     drawing.text((MARGIN - 36, MARGIN - 30), "calibrated / reference")
-    medians: list[tuple[float, float]] = []
-    for index, quartile in enumerate(quartiles):
-        if quartile is None:
-            continue
-        low, middle, high = quartile
-        centre = float(edges[index] + edges[index + 1]) / 2
-        drawing.line(place(centre, low), place(centre, high))
-        drawing.dot(place(centre, middle))
-        medians.append((centre, middle))
-    if not medians:
-        return None
-    drawing.curve(place(*pair) for pair in medians)
-    lowest, highest = min(medians, key=lambda pair: pair[1]), max(medians, key=lambda pair: pair[1])
+    medians = {centre: median for centre, (_, median, _) in quartiles.items()}
+    for centre, (low, median, high) in quartiles.items():
+        drawing.line(to_pixels(centre, low), to_pixels(centre, high))
+        drawing.dot(to_pixels(centre, median))
+    drawing.curve(to_pixels(centre, median) for centre, median in medians.items())
+    lowest, highest = min(medians, key=lambda centre: medians[centre]), max(medians, key=lambda centre: medians[centre])
     drawing.caption = (
-        f"The median ratio of a bin is lowest, {number(lowest[1])}, around {number(lowest[0])} and highest,"
-        f" {number(highest[1])}, around {number(highest[0])}; bars are the middle half of the rows."
+        f"The median ratio of a bin is lowest, {number(medians[lowest])}, around {number(lowest)} and highest,"
+        f" {number(medians[highest])}, around {number(highest)}; bars are the middle half of the rows."
     )
     return drawing
