@@ -250,14 +250,15 @@ class Calibrator:
             values = self.inputs.scaling.target.invert(outputs[:, None])[:, 0]
         return self._floored(np.where(np.isfinite(values), values, np.nan))
 
-    def add_intervals(self, values: np.ndarray, flags: np.ndarray) -> CalibratedRows:
+    def add_intervals(self, values: np.ndarray, flags: np.ndarray, widths: np.ndarray | float = 1.0) -> CalibratedRows:
         """Add intervals, if the calibrator has any, to calibrated values [n] of rows with these flags [n].
 
-        A row without a value and without a flag that explains it is flagged `NOT_FINITE`.
+        Intervals are `widths` times as wide as usual, one factor or [n]. A row without a value and without a flag that
+        explains it is flagged `NOT_FINITE`.
         """
         flags = np.where(np.isnan(values) & ((flags & NO_VALUE) == 0), flags | np.uint32(Flag.NOT_FINITE), flags)
         none = np.full(len(values), np.nan)
-        low, high = self.intervals.around(values, flags) if self.intervals else (none, none)
+        low, high = self.intervals.around(values, flags, widths) if self.intervals else (none, none)
         return CalibratedRows(values, self._floored(low), self._floored(high), flags)
 
     def _floored(self, values: np.ndarray) -> np.ndarray:

@@ -83,13 +83,15 @@ class Intervals:
         """How the intervals were made, in words."""
         return f"derived from {self.kept_windows} kept windows" if self.kept_windows else "made at fit"
 
-    def around(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def around(
+        self, values: np.ndarray, flags: np.ndarray, widths: np.ndarray | float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Look up the intervals' low and high ends [n] for calibrated `values` [n] of rows with these `flags` [n].
 
-        NaN where the value is NaN.
+        NaN where the value is NaN. Distances are multiplied by `widths`, one factor or [n].
         """
         band = np.searchsorted(self.edges, values, side="right").clip(max=len(self.below) - 1)  # NaN sorts last
-        factor = np.where(np.asarray(flags) & UNCERTAIN, self.widening, 1.0)
+        factor = widths * np.where(np.asarray(flags) & UNCERTAIN, self.widening, 1.0)
         return values - factor * np.take(self.below, band), values + factor * np.take(self.above, band)
 
     def scaled(self, factor: float) -> "Intervals":

@@ -108,12 +108,17 @@ class Fleet:
         return self._groups[self._models[device]].gaps(device)
 
     def push(
-        self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray | Sequence[np.ndarray]
+        self,
+        devices: Sequence[str],
+        times: np.ndarray,
+        rows: np.ndarray | Sequence[np.ndarray],
+        widths: Mapping[str, float] | None = None,
     ) -> CalibratedRows:
         """Calibrate one row of each device, no device twice; a batch with an error changes nothing.
 
         `times` are seconds since 1970, UTC [n]. A row holds the values that the device's calibrator reads, in its order
-        of channels: [n, channels], or a sequence of rows where calibrators differ in how many they read.
+        of channels: [n, channels], or a sequence of rows where calibrators differ in how many they read. `widths` says
+        of some devices how many times as wide as usual their intervals are.
         """
         times = np.asarray(times, float)
         count = len(devices)
@@ -131,13 +136,15 @@ class Fleet:
         members = _group_by_name(models[device] for device in devices)
         values = {name: self._stack_rows(name, at, devices, rows) for name, at in members.items()}
         self._models |= models
+        factors = np.array([widths.get(device, 1.0) for device in devices]) if widths else np.ones(count)
         if len(members) == 1:
             ((name, stacked),) = values.items()
-            return self._groups[name].push(devices, times, stacked)
+            return self._groups[name].push(devices, times, stacked, factors)
         low, value, high = np.empty((3, len(devices)))
         calibrated = CalibratedRows(value, low, high, np.empty(len(devices), np.uint32))
         for name, at in members.items():
-            part = self._groups[name].push([devices[index] for index in at.tolist()], times[at], values[name])
+            some = [devices[index] for index in at.tolist()]
+            part = self._groups[name].push(some, times[at], values[name], factors[at])
             for column, numbers in zip(calibrated, part, strict=True):
                 column[at] = numbers
         return calibrated
@@ -259,15 +266,15 @@ class DeviceGroup:
         known = () if index is None else self._pace["gaps"][index].tolist()
         return sorted(gap for gap in known if not np.isnan(gap))
 
-    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray) -> CalibratedRows:
-        """Calibrate a row [n, channels] of each device."""
+    def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray, widths: np.ndarray) -> CalibratedRows:
+        """Calibrate a row [n, channels] of each device, whose intervals are `widths` [n] times as wide as usual."""
         at = self._find(devices)
         values = np.empty(len(devices))
         flags = np.empty(len(devices), np.uint32)
         for start in range(0, len(at), BLOCK):
             block = slice(start, start + BLOCK)
             values[block], flags[block] = self._push_block(at[block], times[block], rows[block])
-        return self.calibrator.add_intervals(values, flags)
+        return self.calibrator.add_intervals(values, flags, widths)
 
     def with_calibrator(self, calibrator: Calibrator) -> "DeviceGroup":
         """Switch the devices to another calibrator and return the group to use from now on.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from scare.calibrator.calibrator import Calibrator
 from scare.data.quantities import display_unit
 from scare.errors import DataError, UsageError
 from scare.extras import require
@@ -91,16 +92,18 @@ class Gateway:
             file = Path(config.state) / "alerts.json"
             self._alerts = Alerts(config.alerts, steps, self.problems, file, publish)
             opened.callback(self._alerts.close)
+        if config.co_location and self._assess:
+            for device in config.co_location.devices:
+                if choose_route(self.models.routes, device) is None:
+                    raise UsageError(f"co_location.devices: no model reads '{device}'; add it to one's devices")
+            folder = Path(config.state) / "co-location"
+            publish = self._mqtt_sink.publish_retained if self._mqtt_sink else None
+            self._co_location = CoLocation(config.co_location, folder, self._calibrator_of, self._assess, publish)
+            opened.callback(self._co_location.close)
         if config.kafka:
             self._wire_kafka(config.kafka, readers[0], opened)
         else:
             self._wire_sources(config, readers, opened)
-        if config.co_location and self._assess and self.pipeline:
-            folder = Path(config.state) / "co-location"
-            publish = self._mqtt_sink.publish_retained if self._mqtt_sink else None
-            self._co_location = CoLocation(config.co_location, folder, self._read_of, self._assess, publish)
-            self.pipeline.on_readings = self._co_location.take
-            opened.callback(self._co_location.close)
         if config.http:
             models = self.models.calibrators.items()
             status = LiveStatus(
@@ -126,6 +129,9 @@ class Gateway:
         store = Store(config.state)
         opened.callback(store.close)
         self.pipeline = Pipeline(self.models, store, self._make_sinks(), self.monitor, config.limits)
+        if (beside := self._co_location) is not None:
+            self.pipeline.on_readings = beside.take
+            self.pipeline.widths = lambda: beside.widths
         subscribing = [reader for reader in readers if reader.adapter.topic]  # the others are POSTed or polled
         if config.mqtt and subscribing:
             on_ready = self._mqtt_sink.announce_online if self._mqtt_sink else lambda: None
@@ -143,10 +149,9 @@ class Gateway:
         name = choose_route(self.models.routes, config.co_location.devices[0])
         return self.models.calibrators[name].target.unit if name else ""
 
-    def _read_of(self, device: str) -> tuple[list[str], float]:
-        """Return the channels that a device's model reads, and its step in seconds."""
-        inputs = self.models.calibrators[choose_route(self.models.routes, device) or ""].inputs
-        return [channel.name for channel in inputs.channels], inputs.step_seconds
+    def _calibrator_of(self, device: str) -> Calibrator:
+        """Return the calibrator of a device beside the reference."""
+        return self.models.calibrators[choose_route(self.models.routes, device) or ""]
 
     def _remarks(self) -> list[str]:
         remarks = self.pipeline.remarks() if self.pipeline else []
@@ -169,7 +174,7 @@ class Gateway:
 
     def _make_sinks(self, below: str = "") -> list[Sink]:
         """Return where results go: memory (for the page), MQTT, Kafka, and Parquet files in the subfolder `below`."""
-        sinks = (self._alerts, self._mqtt_sink, self._kafka_sink, self._sensor_things)
+        sinks = (self._alerts, self._mqtt_sink, self._kafka_sink, self._sensor_things, self._co_location)
         others = [sink for sink in sinks if sink is not None]
         files = [ParquetFiles(Path(self._config.files.folder) / below)] if self._config.files else []
         return [self.recent, *others, *files]
@@ -197,6 +202,8 @@ class Gateway:
         """Restore the state of the last process, then accept readings."""
         if self._mqtt_sink is not None:
             self._mqtt_sink.start()
+        if self._co_location is not None:
+            self._co_location.look()  # how wide intervals are, before readings are restored
         if self.pipeline is not None:
             self.pipeline.restore()
             if self._alerts is not None:

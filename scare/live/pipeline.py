@@ -376,6 +376,7 @@ class Pipeline:
         # By device and time: why a reading was rejected, since deliveries were last acknowledged.
         self._refused: dict[tuple[str, float], str] = {}
         self.on_readings: Callable[[Sequence[Reading]], object] = lambda readings: None
+        self.widths: Callable[[], Mapping[str, float]] = dict  # by device: factor of the usual width of its intervals
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
         self._stop = Event()
@@ -723,7 +724,7 @@ class Pipeline:
         for reading in readings:
             channels = fleet.calibrator(reading.device).inputs.channels
             rows.append(np.array([reading.values.get(channel.name, nan) for channel in channels]))
-        calibrated = fleet.push(devices, np.array([reading.time for reading in readings]), rows)
+        calibrated = fleet.push(devices, np.array([reading.time for reading in readings]), rows, self.widths())
         columns = (column.tolist() for column in (*calibrated, fleet.drift_states(devices)))
         outputs = zip(*columns, strict=True)
         for reading, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):

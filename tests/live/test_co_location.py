@@ -2,21 +2,36 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import RATE, Intervals
 from scare.cli.progress import assess_live
+from scare.data.readings import Channel
 from scare.live.co_location import CoLocation
 from scare.live.config import CoLocationSettings
 from scare.live.messages import Reading
+from scare.live.pipeline import Result
+from tests.calibrator.building import DUST, make_calibrator
 from tests.live.broker import wait_for
 from tests.live.test_http import ask, lines, make_config, working
 
 START = 1.7e9 // 86400 * 86400
-CHANNELS = ["pm25", "humidity"]
+SMALL = make_calibrator()
+TEN_MINUTES = replace(
+    SMALL, inputs=replace(SMALL.inputs, channels=(DUST, Channel("humidity", "%")), step_seconds=600.0), target=DUST
+)
+# 90 % of Gaussian errors with a standard deviation of 1.
+HOURLY = replace(
+    TEN_MINUTES,
+    inputs=replace(TEN_MINUTES.inputs, step_seconds=3600.0),
+    intervals=Intervals(0.9, (), (1.645,), (1.645,)),
+)
 
 
 def readings(hours: range, device: str = "box 1", every: int = 10) -> Iterator[Reading]:
@@ -31,9 +46,10 @@ def station(path: Path, hours: int) -> None:
     path.write_text("time,PM2.5\n" + "".join(f"{when:%Y-%m-%dT%H:%M:%SZ},{value:.4f}\n" for when, value in rows))
 
 
-def beside(folder: Path, sent: dict[str, str], *deployment: str) -> CoLocation:
+def beside(folder: Path, sent: dict[str, str], *deployment: str, calibrator: Calibrator = TEN_MINUTES) -> CoLocation:
     settings = CoLocationSettings(("box 1",), str(folder / "station.csv"), deployment=deployment)
-    return CoLocation(settings, folder / "hours", lambda device: (CHANNELS, 600.0), assess_live, sent.__setitem__)
+    assess = assess_live if calibrator is TEN_MINUTES else lambda files, settings: {"advice": ""}
+    return CoLocation(settings, folder / "hours", lambda device: calibrator, assess, sent.__setitem__)
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -86,6 +102,49 @@ def test_conditions_of_the_deployment_count(tmp_path: Path) -> None:
     assert humidity["name"] == "humidity"
     assert humidity["share"] == pytest.approx(0.5, abs=0.1)
     assert "humidity has seen" in kept.latest["advice"]
+
+
+def drifting(folder: Path, kept: CoLocation, hours: int, per_hour: int = 1) -> np.ndarray:
+    """Hours of readings and results while the box drifts; returns which references the interval as fitted contains."""
+    rng = np.random.default_rng(3)
+    truth = 40 + 8 * np.sin(np.arange(hours) / 9)
+    values = truth + np.linspace(1, 2, hours) * rng.normal(size=hours)
+    for hour, value in enumerate(values.tolist()):
+        for time in START + 3600 * (hour + np.arange(per_hour) / per_hour):
+            kept.take([Reading("box 1", time, {"pm25": 2 * value, "humidity": 50.0})])
+            kept.publish([Result("box 1", time, 2 * value, value, value, value, 0, "pm")])
+    when = (datetime.fromtimestamp(START + 3600 * hour, UTC) for hour in range(hours))
+    rows = (f"{moment:%Y-%m-%dT%H:%M:%SZ},{true:.4f}\n" for moment, true in zip(when, truth, strict=True))
+    (folder / "station.csv").write_text("time,PM2.5\n" + "".join(rows))
+    return np.abs(values - truth) <= 1.645
+
+
+def test_intervals_hold_their_level_while_the_box_drifts(tmp_path: Path) -> None:
+    kept = beside(tmp_path, {}, calibrator=HOURLY)
+    as_fitted = drifting(tmp_path, kept, 4000)
+    kept.look()
+    found = kept.latest["intervals"]["box 1"]
+    assert found["hours"] == 3999  # the last hour is not over
+    assert as_fitted.mean() < 0.75
+    assert found["covered"] == pytest.approx(0.9, abs=np.log(2) / (RATE * 4000))  # the known bound
+    assert kept.widths == {"box 1": pytest.approx(1.9, abs=0.3)}
+    assert f"{found['width']:.2f} times as wide" in kept.remarks()[1]
+    again = beside(tmp_path, {}, calibrator=HOURLY)  # after a restart
+    again.look()
+    assert again.widths == kept.widths
+    other = beside(tmp_path, {}, calibrator=replace(HOURLY, intervals=Intervals(0.9, (), (9.0,), (9.0,))))
+    other.look()
+    assert other.widths == {}
+
+
+def test_hourly_means_do_not_make_intervals_of_minutes_narrower(tmp_path: Path) -> None:
+    half_hourly = replace(HOURLY.inputs, step_seconds=1800.0)
+    kept = beside(
+        tmp_path, {}, calibrator=replace(HOURLY, inputs=half_hourly, intervals=Intervals(0.9, (), (20.0,), (20.0,)))
+    )
+    drifting(tmp_path, kept, 100, per_hour=2)
+    kept.look()
+    assert kept.latest["intervals"]["box 1"] == {"width": 1.0, "hours": 99, "covered": 1.0}
 
 
 def test_the_gateway_shows_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scare.calibrator.linear import raw_reading
 from scare.data.flags import Flag
 from scare.errors import DataError, UsageError
 from scare.live.fleet import Fleet, Route
-from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan
+from tests.calibrator.building import EDGES, attention_plan, curve_plan, make_calibrator, newest_plan, with_edges
 from tests.kernels.test_choice import choice_plan
 
 START = 1.7e9
@@ -100,6 +100,21 @@ def test_calibrators_may_read_different_channels() -> None:
     fleet = Fleet({"line": line, "raw": raw}, (Route("*", "line"), Route("c", "raw")))
     pushed = fleet.push(("a", "c"), np.full(2, START), (np.array([5.0, 6.0]), np.array([7.0])))
     assert_allclose(pushed.values, [np.nan, 7.0])
+
+
+def test_intervals_are_as_wide_as_asked_for_but_not_below_the_floor() -> None:
+    calibrator = with_edges(make_calibrator())
+    devices, rows = ["box-1", "box-2"], np.tile([20.0, 300.0], (2, 1))
+    ends = []
+    for factor in (1.0, 2.0, 100.0):
+        fleet = Fleet({"pm": calibrator}, [Route("*", "pm")])
+        for minute in range(8):
+            value, low, high, _ = fleet.push(devices, np.full(2, 1.7e9 + 60 * minute), rows, {"box-1": factor})
+        ends.append((value - low, high - value, low))
+    usual, twice, huge = ends
+    assert_allclose(np.array(twice[:2])[:, 0], 2 * np.array(usual[:2])[:, 0])
+    assert_array_equal(np.array(huge)[:, 1], np.array(usual)[:, 1])
+    assert huge[2][0] == calibrator.floor
 
 
 def test_a_batch_that_cannot_be_taken_changes_nothing() -> None:
