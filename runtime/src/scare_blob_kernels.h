@@ -422,6 +422,12 @@ static const uint32_t *call_token_rows_1_8_q(const uint32_t *a, unsigned char *c
     return a + 8;
 }
 
+static const uint8_t rules_token_rows_8_q[] = {9, 194, 130, 130, 129, 129, 130, 0, 0, 0, 6, 16, 8, 34, 128, 6, 7, 34, 129, 8, 8, 16, 0, 40, 16, 8, 34, 41, 130, 16, 8, 7, 34, 131, 16, 8, 8, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 6, 16, 9, 34, 133, 16, 1, 6, 39, 144, 16, 1, 7, 39, 144, 255};
+static const uint32_t *call_token_rows_8_q(const uint32_t *a, unsigned char *const *base) {
+    scare_token_rows_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), at(a[5], base), a[6], a[7], a[8]);
+    return a + 9;
+}
+
 static const uint8_t rules_token_rows_q[] = {10, 194, 130, 130, 129, 129, 130, 0, 0, 0, 0, 6, 9, 34, 128, 6, 7, 34, 129, 8, 8, 16, 0, 40, 9, 34, 41, 130, 9, 7, 34, 131, 9, 8, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 9, 16, 4, 35, 6, 34, 16, 5, 34, 133, 16, 1, 6, 39, 144, 16, 1, 7, 39, 144, 9, 16, 4, 36, 16, 0, 40, 144, 255};
 static const uint32_t *call_token_rows_q(const uint32_t *a, unsigned char *const *base) {
     scare_token_rows_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), at(a[5], base), a[6], a[7], a[8], a[9]);
@@ -501,32 +507,33 @@ static const scare_kernel kernels[] = {
     {0x8158390au, call_window_moments_f32, rules_window_moments_f32},
 #endif
 #if SCARE_BLOB_FIXED
-    {0x27660632u, call_add_q, rules_add_q},
-    {0x1c213fecu, call_bins_q, rules_bins_q},
-    {0x6a6c4991u, call_bitwise_attention_q, rules_bitwise_attention_q},
-    {0x17a36c61u, call_dense_1_q, rules_dense_1_q},
-    {0x276ded9cu, call_dense_q, rules_dense_q},
-    {0xf53a36d8u, call_feed_forward_8_q, rules_feed_forward_8_q},
-    {0xc2cb0da8u, call_feed_forward_q, rules_feed_forward_q},
-    {0x811dee57u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
-    {0x1d10856du, call_hash_codes_q, rules_hash_codes_q},
-    {0x3382a502u, call_hat_basis_q, rules_hat_basis_q},
-    {0xba89fa56u, call_layer_norm_8_q, rules_layer_norm_8_q},
-    {0x9f7b73e5u, call_layer_norm_q, rules_layer_norm_q},
-    {0xdbf1002cu, call_lens_q, rules_lens_q},
-    {0x0bbe1a5au, call_newest_q, rules_newest_q},
-    {0x41d71753u, call_products_q, rules_products_q},
-    {0x4eb16be8u, call_project_q, rules_project_q},
-    {0x28f70039u, call_read_out_8_q, rules_read_out_8_q},
-    {0x5d5d3511u, call_read_out_q, rules_read_out_q},
-    {0x1bb50b46u, call_result_q, rules_result_q},
-    {0xfde3d46fu, call_softmax_attention_q, rules_softmax_attention_q},
-    {0x56600e61u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
-    {0x9518bdafu, call_token_rows_q, rules_token_rows_q},
-    {0xc8acae68u, call_trees_3_q, rules_trees_3_q},
-    {0xff2abae2u, call_trees_q, rules_trees_q},
-    {0x3c72af91u, call_trees_wide_q, rules_trees_wide_q},
-    {0x0df2ea74u, call_trees_window_q, rules_trees_window_q},
+    {0x3789f43au, call_add_q, rules_add_q},
+    {0x2325cba5u, call_bins_q, rules_bins_q},
+    {0xf0f263b5u, call_bitwise_attention_q, rules_bitwise_attention_q},
+    {0x289dd33bu, call_dense_1_q, rules_dense_1_q},
+    {0xe7ed1cd5u, call_dense_q, rules_dense_q},
+    {0x0e439efcu, call_feed_forward_8_q, rules_feed_forward_8_q},
+    {0x1fb5adddu, call_feed_forward_q, rules_feed_forward_q},
+    {0xc1f857a2u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
+    {0xa26c0ecfu, call_hash_codes_q, rules_hash_codes_q},
+    {0x6bca4c50u, call_hat_basis_q, rules_hat_basis_q},
+    {0xf393d440u, call_layer_norm_8_q, rules_layer_norm_8_q},
+    {0x0d6509bfu, call_layer_norm_q, rules_layer_norm_q},
+    {0x4785a67cu, call_lens_q, rules_lens_q},
+    {0x66e2da58u, call_newest_q, rules_newest_q},
+    {0xf382b35eu, call_products_q, rules_products_q},
+    {0xea126444u, call_project_q, rules_project_q},
+    {0xb6725732u, call_read_out_8_q, rules_read_out_8_q},
+    {0x861113c1u, call_read_out_q, rules_read_out_q},
+    {0xd0cc24dcu, call_result_q, rules_result_q},
+    {0xd70bebeeu, call_softmax_attention_q, rules_softmax_attention_q},
+    {0x4960e720u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
+    {0xbdc75a32u, call_token_rows_8_q, rules_token_rows_8_q},
+    {0x6781d90eu, call_token_rows_q, rules_token_rows_q},
+    {0xaa0f914bu, call_trees_3_q, rules_trees_3_q},
+    {0x8a68de3fu, call_trees_q, rules_trees_q},
+    {0x74eea8b2u, call_trees_wide_q, rules_trees_wide_q},
+    {0x7ff4f0bbu, call_trees_window_q, rules_trees_window_q},
 #endif
 };
 

@@ -116,6 +116,10 @@ void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared
 void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                             const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width);
 
+/* Like the first, for eight outputs at once: local [channels][8], rest [rows]: share, then eight biases. */
+void scare_token_rows_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                          const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width);
+
 /* inner [hidden]: the two halves of a word, the bias, then the weights; outer in blocks of four outputs,
  * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros: hidden to eight, width to eight for the
  * inner weights, to four for the outer. */

@@ -4,8 +4,8 @@
 
     python -m scare.export.blob_kernels  # after a kernel was added or its arguments changed; a test compares
 
-A file names a kernel by `BlobKernel.identity`, a checksum of name, types and formulas: firmware that has a kernel with
-other arguments does not have the one that the file means.
+A file names a kernel by `BlobKernel.identity`, a checksum of name, types, formulas and how it rounds: firmware that has
+a kernel with other arguments or other bits does not have the one that the file means.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -55,6 +55,7 @@ static const scare_kernel kernels[] = {{
 
 #endif
 """
+BITS_REVISION = {"f32": "", "q": "2"}  # another one whenever kernels round otherwise: files of before are then refused
 ARITHMETICS = {"f32": "SCARE_BLOB_FLOAT32", "q": "SCARE_BLOB_FIXED"}  # suffix of its kernels; macro that compiles them
 
 
@@ -85,7 +86,8 @@ class BlobKernel:
     def identity(self) -> int:
         """The number by which a file names the kernel."""
         types = ",".join(f"{one.kind}{'*' * one.is_pointer}" for one in self.parameters)
-        return crc32(f"{self.function}({types})".encode() + self.encoded)
+        revision = BITS_REVISION[self.function.rpartition("_")[2]]
+        return crc32(f"{self.function}({types}){revision}".encode() + self.encoded)
 
 
 @cache

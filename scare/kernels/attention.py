@@ -40,16 +40,15 @@ from scare.kernels.contract import (
 from scare.kernels.fixed_point import (
     FULL,
     LARGEST,
-    LEAST_SQUARE,
     MOST_SUM,
     TINY,
     QuantisationRule,
     QuantisationState,
     checked_round,
-    inverse_root,
+    inverse_root_of,
+    leading_zeros,
     multiply_half,
     multiply_wide,
-    row_bits,
     spare_bits,
     to_int64,
     to_top,
@@ -143,9 +142,13 @@ def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> n
 
 def _unit_rows(x: np.ndarray) -> np.ndarray:
     """Divide words x [..., D] by the length of their row: unit vectors in Q15."""
-    rows = to_top(x, spare_bits(x), row_bits(x.shape[-1]))
-    root, half = inverse_root(np.maximum((rows * rows).sum(axis=-1, keepdims=True), LEAST_SQUARE))
-    return multiply_half(root << (17 - half), rows)  # rows · root · 2^(−14 − half), in Q15
+    square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64)
+    upper = (square >> 32).astype(np.int64)
+    zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))
+    even = zeros & ~1  # so that the root of 2^even is a power of two, too
+    top = (square << even.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
+    rows = np.where(even, x << np.maximum(even // 2 - 1, 0), x >> 1) >> 16
+    return multiply_half(inverse_root_of(top) >> 11, rows)
 
 
 def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:

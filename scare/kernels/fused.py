@@ -150,22 +150,28 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`."""
+    """C call: `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
+
+    Of eight outputs, the usual number, C computes all of a row at once, unless there is only one channel.
+    """
     weights = placed.step.weights
     name = placed.step.output
-    (rows, channels) = placed.shapes[0]
-    local, outputs = weights["local"], placed.out[1]
+    (rows, channels), outputs = placed.shapes[0], placed.out[1]
     if outputs % 4:
         raise NotApplicableError(f"float32 only: tokens have {outputs} numbers; fixed point needs a multiple of four")
+    at_once = SPECIALISED_WIDTH if outputs == SPECIALISED_WIDTH and channels > 1 else 4
+    local = weights["local"].reshape(channels, -1, at_once).swapaxes(0, 1)  # [outputs / at once, channels, at once]
     mix = weights.get("mix", np.zeros((0, outputs), np.int16))
-    bias = weights["bias"].reshape(rows, -1, 4).swapaxes(0, 1)  # [outputs / 4, rows, 4]
+    bias = weights["bias"].reshape(rows, -1, at_once).swapaxes(0, 1)  # [outputs / at once, rows, at once]
     share = np.broadcast_to(weights["share"][:, None], (*bias.shape[:2], 1))
     tables = (
-        table_q(local.reshape(channels, -1, 4).swapaxes(0, 1), f"{name} local"),
+        table_q(local, f"{name} local"),
         table_q(blocks_q(mix) if len(mix) else local, f"{name} mix"),  # without mix any table will do: none is read
         table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
     )
-    if local.shape == (1, SPECIALISED_WIDTH):
+    if at_once == SPECIALISED_WIDTH:
+        return CForm((*tables, rows, channels, len(mix)), function="token_rows_8")
+    if outputs == SPECIALISED_WIDTH:
         return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
     return CForm((*tables, rows, channels, len(mix), outputs))
 
@@ -550,6 +556,15 @@ C_EXTENTS = {
         mix="8 * up(width, 2)",
         rest="rows * 10",
         where="1 <= rows",
+    ),
+    "token_rows_8_q": extents(
+        out="rows * 8",
+        seen="rows * channels",
+        shared="max(width, (width == 0) * 8)",
+        local="8 * channels",
+        mix="8 * up(width, 2)",
+        rest="rows * 9",
+        where="1 <= rows, channels >= 1",
     ),
     "feed_forward_q": extents(
         **_FEED_Q,

@@ -2,21 +2,24 @@
 #include "fixed_q.h"
 #include "scare_fixed.h"
 
+/* A number times 2^(even / 2 - 1). */
+SCARE_INLINE int32_t normalised(int32_t number, uint32_t even) {
+    return even ? scare_shifted(number, even / 2u - 1u) : number >> 1;
+}
+
 /* The row x, divided by its length, as pairs in Q15. */
 SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs) {
-    uint32_t spare = scare_spare_bits(scare_magnitudes(x, width)), bits = (uint32_t)__builtin_clz(width) / 2u;
-    int32_t squares = 0;
+    uint64_t square = 0u;
     SCARE_UNROLLED
-    for (uint32_t i = 0u; i < (width + 1u) / 2u; i++) {
-        int32_t second = 2u * i + 1u < width ? scare_to_top(x[2u * i + 1u], spare, bits) : 0;
-        pairs[i] = scare_pack(scare_to_top(x[2u * i], spare, bits), second);
-        squares = scare_add_squares(pairs[i], squares);
+    for (uint32_t i = 0u; i < width; i++) square += scare_square(x[i]);
+    uint32_t even = (uint32_t)__builtin_clzll(square | 1u) & ~1u;
+    int32_t factor = scare_inverse_root_of((int32_t)(square << even >> 34)) >> 11;
+    SCARE_UNROLLED
+    for (uint32_t i = 0u; i < width; i += 2u) {
+        int32_t second = i + 1u < width ? normalised(x[i + 1u], even) : 0;
+        int32_t pair = scare_pack_upper(normalised(x[i], even), second);
+        pairs[i / 2u] = scare_pack(scare_add_half(factor, pair, 0), scare_add_upper(factor, pair, 0));
     }
-    scare_root inverse = scare_inverse_root((uint32_t)squares < (1u << 26) ? 1u << 26 : (uint32_t)squares);
-    int32_t factor = scare_shifted(inverse.root, 17u - inverse.half);
-    SCARE_UNROLLED
-    for (uint32_t i = 0u; i < (width + 1u) / 2u; i++)
-        pairs[i] = scare_pack(scare_add_half(factor, pairs[i], 0), scare_add_upper(factor, pairs[i], 0));
 }
 
 /* Cosines between a row, given as pairs, and the supports, in Q30. */
@@ -74,16 +77,7 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
 }
 
 #if SCARE_ASSEMBLY
-#define LONGER(number) "eor r1, " number ", " number ", asr #31\norr r0, r0, r1\n"
-#define PAIR(pair, first, second) "asr " second ", " second ", #1\npkhtb " pair ", " second ", " first ", asr #17\n"
-#define NEWTON                 \
-    "smmul r3, r2, r2\n"       \
-    "smmul r3, r0, r3\n"       \
-    "rsb r3, r3, #0x3000000\n" \
-    "lsl r3, r3, #5\n"         \
-    "smmul r2, r2, r3\n"       \
-    "lsl r2, r2, #2\n"
-#define TIMES_FACTOR(pair) "smulwb r0, r2, " pair "\nsmulwt r1, r2, " pair "\npkhbt " pair ", r0, r1, lsl #16\n"
+#define TIMES_FACTOR(pair) "smulwb r2, r1, " pair "\nsmulwt r3, r1, " pair "\npkhbt " pair ", r2, r3, lsl #16\n"
 #define KERNEL(sum)                      \
     "smlawt " sum ", r8, r0, r9\n"       \
     "smlawt " sum ", " sum ", r0, r10\n" \
@@ -117,81 +111,6 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
     "adcs lr, lr, lr\n"
 #endif
 
-/* The code of a row for a width of 8, 16 supports, a polynomial of degree 4 and an even number of bits. The assembly
- * does the same: row to unit pairs, from them kernels, which go over the stack to registers, from them bits, until a
- * mark falls out of the code. */
-SCARE_INLINE uint32_t code_8_16(const int32_t *x, const int16_t *support, const int32_t *coefficients,
-                                const int16_t *projection, uint32_t bits) {
-#if SCARE_ASSEMBLY
-    register const int32_t *row __asm__("r0") = x;
-    register const int32_t *powers __asm__("r1") = coefficients;
-    register const int16_t *end __asm__("r2") = support + 128;
-    register const int16_t *table __asm__("r3") = projection;
-    register uint32_t negative __asm__("r4") = 1u << (32u - bits);
-    register const int32_t *parabola __asm__("r5") = scare_root_parabola;
-    __asm__("push {r7}\n"
-            "push {r1-r4}\n"
-            "mov r12, r5\n"
-            "ldmia r0, {r4-r11}\n"
-            "eor r0, r4, r4, asr #31\n" LONGER("r5") LONGER("r6") LONGER("r7") LONGER("r8") LONGER("r9") LONGER("r10")
-                LONGER("r11") "clz r0, r0\n"
-                              "sub r0, r0, #1\n"
-                              "lsl r4, r4, r0\n"
-                              "lsl r5, r5, r0\n"
-                              "lsl r6, r6, r0\n"
-                              "lsl r7, r7, r0\n"
-                              "lsl r8, r8, r0\n"
-                              "lsl r9, r9, r0\n"
-                              "lsl r10, r10, r0\n"
-                              "lsl r11, r11, r0\n" PAIR("r4", "r4", "r5") PAIR("r5", "r6", "r7") PAIR("r6", "r8", "r9")
-                                  PAIR("r7", "r10", "r11") "smuad r0, r4, r4\n"
-                                                           "smlad r0, r5, r5, r0\n"
-                                                           "smlad r0, r6, r6, r0\n"
-                                                           "smlad r0, r7, r7, r0\n"
-                                                           "cmp r0, #0x4000000\n"
-                                                           "it lo\n"
-                                                           "movlo r0, #0x4000000\n"
-                                                           "clz r1, r0\n"
-                                                           "rsb r1, r1, #33\n"
-                                                           "lsr r1, r1, #1\n"
-                                                           "lsl r2, r1, #1\n"
-                                                           "rsb r2, r2, #32\n"
-                                                           "lsl r0, r0, r2\n"
-                                                           "lsr r0, r0, #2\n"
-                                                           "ldmia r12, {r8-r10}\n"
-                                                           "smmul r2, r0, r0\n"
-                                                           "lsl r2, r2, #2\n"
-                                                           "smmla r2, r2, r10, r8\n"
-                                                           "lsl r3, r0, #1\n"
-                                                           "smmla r2, r3, r9, r2\n"
-                                                           "lsl r2, r2, #1\n" NEWTON NEWTON "asr r2, r2, #15\n"
-                                                           "rsb r1, r1, #17\n"
-                                                           "lsl r2, r2, r1\n" TIMES_FACTOR("r4") TIMES_FACTOR("r5")
-                                                               TIMES_FACTOR("r6")
-                                                                   TIMES_FACTOR("r7") "pop {r12, lr}\n"
-                                                                                      "ldmia r12, {r8-r11}\n"
-                                                                                      "mov r12, #4\n"
-                                                                                      "1: " TWO_KERNELS TWO_KERNELS
-                                                                                      "subs r12, r12, #1\n"
-                                                                                      "bne 1b\n"
-                                                                                      "pop {r4-r11}\n"
-                                                                                      "pop {r12, lr}\n"
-                                                                                      "2: " NEXT_BIT NEXT_BIT "bcc 2b\n"
-                                                                                      "mov r4, lr\n"
-                                                                                      "pop {r7}"
-            : "+r"(row), "+r"(powers), "+r"(end), "+r"(table), "+r"(negative), "+r"(parabola)
-            :
-            : "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
-    return negative ^ (0xffffffffu >> (32u - bits));
-#else
-    int32_t pairs[4], cosines[16];
-    to_unit_pairs(x, 8u, pairs);
-    find_cosines(pairs, 1u, support, 16u, cosines);
-    rbf_kernels(cosines, 16u, coefficients, 4u);
-    return project(cosines, 2u, projection, bits);
-#endif
-}
-
 void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                         uint32_t degree) {
@@ -208,13 +127,110 @@ void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *suppor
     }
 }
 
+/* The assembly makes of a row a unit vector in pairs, from it kernels, which go over the stack to registers, and from
+ * them bits, until a mark falls out of the code. */
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t bits) {
+#if SCARE_ASSEMBLY
+    struct {
+        const int32_t *root, *coefficients;
+        const int16_t *supports_end, *projection;
+        uint32_t mark, flip;
+        const int32_t *x;
+        uint32_t *code, *codes_end;
+    } all = {scare_root_powers,
+             coefficients,
+             support + 128,
+             projection,
+             1u << (32u - bits),
+             0xffffffffu >> (32u - bits),
+             x,
+             codes,
+             codes + rows};
+    register void *part __asm__("r0") = &all;
+    __asm__ volatile("push {r0, r7}\n"
+                     "1: ldr r1, [r0, #24]\n"
+                     "ldmia r1!, {r4-r11}\n"
+                     "str r1, [r0, #24]\n"
+                     "smull r1, r2, r4, r4\n"
+                     "smlal r1, r2, r5, r5\n"
+                     "smlal r1, r2, r6, r6\n"
+                     "smlal r1, r2, r7, r7\n"
+                     "smlal r1, r2, r8, r8\n"
+                     "smlal r1, r2, r9, r9\n"
+                     "smlal r1, r2, r10, r10\n"
+                     "smlal r1, r2, r11, r11\n"
+                     "cmp r2, #0\n"
+                     "itt eq\n"
+                     "lsreq r2, r1, #2\n"
+                     "lsleq r1, r1, #30\n"
+                     "clz r3, r2\n"
+                     "bic r3, r3, #1\n"
+                     "rsb r12, r3, #34\n"
+                     "sub r3, r3, #2\n"
+                     "lsl r2, r2, r3\n"
+                     "lsr r1, r1, r12\n"
+                     "orr r2, r2, r1\n"
+                     "lsr r3, r3, #1\n"
+                     "it eq\n"
+                     "addeq r3, r3, #15\n"
+                     "lsl r4, r4, r3\n"
+                     "lsl r5, r5, r3\n"
+                     "lsl r6, r6, r3\n"
+                     "lsl r7, r7, r3\n"
+                     "lsl r8, r8, r3\n"
+                     "lsl r9, r9, r3\n"
+                     "lsl r10, r10, r3\n"
+                     "lsl r11, r11, r3\n"
+                     "pkhtb r4, r5, r4, asr #16\n"
+                     "pkhtb r5, r7, r6, asr #16\n"
+                     "pkhtb r6, r9, r8, asr #16\n"
+                     "pkhtb r7, r11, r10, asr #16\n"
+                     "ldr r12, [r0]\n"
+                     "ldmia r12, {r8-r12}\n"
+                     "smmla r1, r12, r2, r11\n"
+                     "smmla r1, r1, r2, r10\n"
+                     "smmla r1, r1, r2, r9\n"
+                     "smmla r1, r1, r2, r8\n"
+                     "lsl r1, r1, #9\n"
+                     "smmul r3, r1, r1\n"
+                     "smmul r3, r2, r3\n"
+                     "rsb r3, r3, #0x3000000\n"
+                     "lsl r3, r3, #5\n"
+                     "smmul r1, r1, r3\n"
+                     "asr r1, r1, #11\n" TIMES_FACTOR("r4") TIMES_FACTOR("r5") TIMES_FACTOR("r6")
+                         TIMES_FACTOR("r7") "ldrd r1, lr, [r0, #4]\n"
+                                            "ldmia r1, {r8-r11}\n"
+                                            "mov r12, #4\n"
+                                            "2: " TWO_KERNELS TWO_KERNELS "subs r12, r12, #1\n"
+                                            "bne 2b\n"
+                                            "pop {r4-r11}\n"
+                                            "ldr r0, [sp]\n"
+                                            "ldrd r12, lr, [r0, #12]\n"
+                                            "3: " NEXT_BIT NEXT_BIT "bcc 3b\n"
+                                            "ldr r0, [sp]\n"
+                                            "ldr r1, [r0, #20]\n"
+                                            "eor lr, lr, r1\n"
+                                            "ldrd r2, r3, [r0, #28]\n"
+                                            "str lr, [r2], #4\n"
+                                            "str r2, [r0, #28]\n"
+                                            "cmp r2, r3\n"
+                                            "bne 1b\n"
+                                            "pop {r0, r7}"
+                     : "+r"(part)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+#else
+    int32_t pairs[4], cosines[16];
     SCARE_ROLLED
     for (const int32_t *end = x + rows * 8u; x != end; codes++, x += 8) {
         SCARE_WALK(codes);
-        *codes = code_8_16(x, support, coefficients, projection, bits);
+        to_unit_pairs(x, 8u, pairs);
+        find_cosines(pairs, 1u, support, 16u, cosines);
+        rbf_kernels(cosines, 16u, coefficients, 4u);
+        *codes = project(cosines, 2u, projection, bits);
     }
+#endif
 }
 
 /* Twice the number of bits that are set in each half of a word. */

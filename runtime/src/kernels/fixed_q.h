@@ -140,6 +140,17 @@ SCARE_INLINE int32_t scare_multiply_wide(int32_t a, int32_t b) {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* In products of 32 bits on a core that has no longer ones. */
+SCARE_INLINE uint64_t scare_square(int32_t number) {
+#if defined(__ARM_ARCH_6M__)
+    int32_t high = number >> 16, low = scare_lower(number);
+    return ((uint64_t)(uint32_t)(high * high) << 32) + ((uint64_t)((int64_t)(high * low)) << 17) +
+           (uint32_t)low * (uint32_t)low;
+#else
+    return (uint64_t)((int64_t)number * number);
+#endif
+}
+
 /* sum / 2^bits, to the nearest; at least one bit. */
 SCARE_INLINE int32_t scare_rounded(int64_t sum, uint32_t bits) {
     return (int32_t)((int64_t)((uint64_t)sum + ((uint64_t)1 << (bits - 1u))) >> bits);
@@ -189,26 +200,29 @@ SCARE_INLINE int32_t scare_to_top(int32_t number, uint32_t spare, uint32_t bits)
     return scare_shifted(number, spare) >> (31u - bits);
 }
 
+/* 1 / sqrt(x) on [1/4, 1] as a polynomial, the constant term first. */
+static const int32_t scare_root_powers[] = {3667952, -37684117, 245915320, -803525001, 1021246694};
+
+/* 1 / sqrt(x) in Q27 for x in Q30 from 1/4 to 1. */
+SCARE_INLINE int32_t scare_inverse_root_of(int32_t x) {
+    const int32_t *powers = scare_root_powers;
+    int32_t root = scare_multiply_wide(powers[4], x) + powers[3];
+    root = scare_multiply_wide(root, x) + powers[2];
+    root = scare_multiply_wide(root, x) + powers[1];
+    root = (scare_multiply_wide(root, x) + powers[0]) * 512;
+    int32_t rest = (3 << 24) - scare_multiply_wide(x, scare_multiply_wide(root, root));
+    return scare_multiply_wide(root, rest * 32); /* Newton: r (3 - x r^2) / 2 */
+}
+
 /* 1 / sqrt(square) = root / 2^(14 + half), for 2^26 <= square. */
 typedef struct {
     int32_t root;
     uint32_t half;
 } scare_root;
 
-/* Of the first approximation: constant, linear and square term. */
-static const int32_t scare_root_parabola[] = {716907464, -1763628704, 1759230083};
-
 SCARE_INLINE scare_root scare_inverse_root(uint32_t square) {
     uint32_t half = (33u - (uint32_t)__builtin_clz(square)) >> 1;
-    int32_t x = (int32_t)((square << (32u - 2u * half)) >> 2);
-    int32_t square_term = scare_multiply_wide(scare_multiply_wide(x, x) * 4, scare_root_parabola[2]);
-    int32_t root = (scare_root_parabola[0] + square_term + scare_multiply_wide(x * 2, scare_root_parabola[1])) * 2;
-    SCARE_UNROLLED
-    for (uint32_t i = 0u; i < 2u; i++) { /* Newton: r = r (3 - x r^2) / 2 */
-        int32_t rest = (3 << 24) - scare_multiply_wide(x, scare_multiply_wide(root, root));
-        root = scare_multiply_wide(root, rest * 32) * 4;
-    }
-    return (scare_root){root >> 15, half};
+    return (scare_root){scare_inverse_root_of((int32_t)((square << (32u - 2u * half)) >> 2)) >> 13, half};
 }
 
 #endif

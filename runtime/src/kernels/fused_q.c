@@ -146,6 +146,77 @@ void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *sh
         four_outputs(out + i, seen, mix_shared(shared, &mixing, width, i), local, &table, rows);
 }
 
+/* Eight outputs of each row. The assembly keeps all eight sums in registers. */
+SCARE_INLINE void eight_outputs(int32_t *out, const int32_t *seen, const int32_t *mixed, const int16_t *local,
+                                const void *table, uint32_t rows, uint32_t channels) {
+#if SCARE_ASSEMBLY
+#define SHARED(first, second) \
+    "ldmia r0!, {r1, r2}\nsmlawb " first ", r1, r3, " first "\nsmlawb " second ", r2, r3, " second "\n"
+#define OWN(a, b, c, d)             \
+    "ldmia r3!, {r1, r2}\n"         \
+    "smlawb " a ", r0, r1, " a "\n" \
+    "smlawt " b ", r0, r1, " b "\n" \
+    "smlawb " c ", r0, r2, " c "\n" \
+    "smlawt " d ", r0, r2, " d "\n"
+    register const int32_t *word __asm__("r0") = seen;
+    register const void *next __asm__("r1") = table;
+    register int32_t *place __asm__("r2") = out;
+    register const int16_t *first __asm__("r3") = local, *last __asm__("r4") = local + 8u * channels;
+    register const void *end __asm__("r5") = (const int32_t *)table + 9u * rows;
+    register const int32_t *common __asm__("r6") = mixed;
+    __asm__ volatile("push {r2-r7}\n"
+                     "mov lr, r0\n"
+                     "mov r12, r1\n"
+                     "1: ldmia r12!, {r3-r11}\n"
+                     "ldr r0, [sp, #16]\n" SHARED("r4", "r5") SHARED("r6", "r7") SHARED("r8", "r9")
+                         SHARED("r10", "r11") "ldr r3, [sp, #4]\n"
+                                              "2: ldr r0, [lr], #4\n" OWN("r4", "r5", "r6", "r7")
+                                                  OWN("r8", "r9", "r10", "r11") "ldr r1, [sp, #8]\n"
+                                                                                "cmp r3, r1\n"
+                                                                                "bne 2b\n"
+                                                                                "ldr r0, [sp]\n"
+                                                                                "stmia r0!, {r4-r11}\n"
+                                                                                "str r0, [sp]\n"
+                                                                                "ldr r1, [sp, #12]\n"
+                                                                                "cmp r12, r1\n"
+                                                                                "bne 1b\n"
+                                                                                "pop {r2-r7}"
+                     : "+r"(word), "+r"(next), "+r"(place), "+r"(first), "+r"(last), "+r"(end), "+r"(common)
+                     :
+                     : "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+#else
+    SCARE_ROLLED
+    for (const int32_t *end = seen + rows * channels; seen != end; seen += channels) {
+        int32_t share = scare_next_word(&table);
+        SCARE_ROLLED
+        for (uint32_t i = 0u; i < 8u; i += 4u, out += 4) {
+            scare_words sum = scare_next_four(&table);
+            sum.a = scare_add_half(mixed[i], share, sum.a);
+            sum.b = scare_add_half(mixed[i + 1u], share, sum.b);
+            sum.c = scare_add_half(mixed[i + 2u], share, sum.c);
+            sum.d = scare_add_half(mixed[i + 3u], share, sum.d);
+            const int16_t *own = local + i;
+            SCARE_ROLLED
+            for (uint32_t c = 0u; c < channels; c++, own += 8)
+                scare_add_to_four(&sum, seen[c], scare_pair(own), scare_pair(own + 2));
+            out[0] = sum.a, out[1] = sum.b, out[2] = sum.c, out[3] = sum.d;
+        }
+    }
+#endif
+}
+
+void scare_token_rows_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                          const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width) {
+    const void *mixing = mix;
+    int32_t mixed[8];
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < 8u; i += 4u) {
+        scare_words four = mix_shared(shared, &mixing, width, i);
+        mixed[i] = four.a, mixed[i + 1u] = four.b, mixed[i + 2u] = four.c, mixed[i + 3u] = four.d;
+    }
+    eight_outputs(out, seen, mixed, local, rest, rows, channels);
+}
+
 /* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */
 SCARE_INLINE uint32_t to_pairs(const int32_t *x, uint32_t width, uint32_t most, int32_t *pairs) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(x, width));
