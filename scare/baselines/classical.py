@@ -19,13 +19,14 @@ from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, Correction, bind, find_channels
 from scare.calibrator.cost import BYTES, count
 from scare.calibrator.linear import linear_calibrator, newest_inputs, raw_reading, to_unit
+from scare.calibrator.moments import PENALTIES, Moments
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.quantities import is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError, NotApplicableError
 from scare.executor import one_thread
 from scare.layers.embedding import HatBasis
-from scare.models.linear_families import PENALTIES, Moments, choose_ridge, squared_errors
+from scare.models.linear_families import choose_ridge, squared_errors
 from scare.windowing.inputs import Inputs, WindowStream
 from scare.windowing.training_examples import Examples, check_examples, design_matrix, make_examples
 from scare.windowing.windows import ANY

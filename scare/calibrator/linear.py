@@ -10,8 +10,11 @@ from scare.calibrator.cost import count
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.data.quantities import STANDARD_TEMPERATURE, Conversion, conversion, find_quantity, spell_unit
 from scare.data.readings import Channel
+from scare.kernels import add_step, dense_step
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
+
+PRODUCT_LIMIT = 3.0  # standard deviations at which readings are clamped before they are multiplied
 
 
 def raw_reading(
@@ -55,11 +58,21 @@ def newest_inputs(inputs: Inputs, channels: Sequence[int]) -> Inputs:
     return replace(inputs, channels=kept_channels, scaling=scaling, window=1, training_range=None)
 
 
-def linear_calibrator(inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str) -> Calibrator:
-    """Make a calibrator from the weights [channels] and bias of a linear regression on the scaled newest row."""
+def linear_calibrator(
+    inputs: Inputs, target: Channel, weights: np.ndarray, bias: float, name: str, curve: np.ndarray | None = None
+) -> Calibrator:
+    """Make a calibrator from the weights [channels] and bias of a linear regression on the scaled newest row.
+
+    `curve` are the weights of the products of its readings, if it has any [channels·(channels+1)/2].
+    """
     channels = len(inputs.channels)
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
-    plan = Plan(1, channels, (Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y", parts)))
+    steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y" if curve is None else "straight", parts)]
+    if curve is not None:
+        steps.append(Step("products", ("now",), "pairs", settings={"limit": PRODUCT_LIMIT}))
+        steps.append(dense_step("pairs", "curved", curve[:, None].astype(np.float32)))
+        steps.append(add_step("straight", "curved", "y"))
+    plan = Plan(1, channels, tuple(steps))
     none = Sample(np.empty((0, 1, channels), np.float32), np.empty(0))
     facts = {"model": name, "parameters": count(plan).weights, "bytes": count(plan).weight_bytes}
     return Calibrator(plan, inputs, target, none, none, facts)

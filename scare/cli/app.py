@@ -24,6 +24,7 @@ from scare.cli import (
     compare,
     exit_interrupted,
     export,
+    federate,
     fetch,
     inspect,
     live,
@@ -97,6 +98,7 @@ app.command(name="open")(open.open_page)
 app.add_typer(board.app, name="board")
 app.add_typer(fetch.data_app, name="data")
 app.add_typer(export.app, name="export")
+app.add_typer(federate.app, name="federate")
 app.add_typer(fetch.app, name="fetch")
 app.add_typer(live.app, name="live")
 app.add_typer(network.app, name="network")

@@ -1,7 +1,7 @@
 """Heads: from the tokens of a block to the scaled target, and the interactions of readings that are added to it.
 
 Interactions are products of every two newest readings, which a linear map cannot express: a cell's sensitivity changes
-with temperature, a particle's size with humidity. Readings are clamped to ±LIMIT standard deviations first, so that the
+with temperature, a particle's size with humidity. Readings are clamped first (`PRODUCT_LIMIT`), so that the
 square of an extreme reading stays bounded.
 """
 
@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scare.calibrator.linear import PRODUCT_LIMIT
 from scare.calibrator.plan import Step
 from scare.kernels import dense_step
 
-LIMIT = 3.0  # standard deviations
 Numbers = TypeVar("Numbers", np.ndarray, Array)
 
 
@@ -85,17 +85,17 @@ def products(readings: Numbers) -> Numbers:
     """
     first, second = np.triu_indices(readings.shape[1])  # channels of each pair, i ≤ j
     library = np if isinstance(readings, np.ndarray) else jnp
-    clamped = library.clip(readings, -LIMIT, LIMIT)
+    clamped = library.clip(readings, -PRODUCT_LIMIT, PRODUCT_LIMIT)
     return clamped[:, first] * clamped[:, second]
 
 
 def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
     """Return the plan steps of `products(readings) @ weight`; `source` [channels] is the readings divided by `scale`.
 
-    A product of two numbers of the source is therefore scale² times too small, and the limit applies at LIMIT / scale.
+    A product of two numbers of the source is therefore scale² times too small, and the limit is divided by `scale`.
     """
     scaled = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
     return [
-        Step("products", (source,), f"{output}.pairs", settings={"limit": LIMIT / scale}),
+        Step("products", (source,), f"{output}.pairs", settings={"limit": PRODUCT_LIMIT / scale}),
         Step("dense", (f"{output}.pairs",), output, {"weight": scaled}),
     ]

@@ -17,9 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scare.calibrator.moments import Solution
 from scare.calibrator.plan import Plan, Step
 from scare.kernels import Operations
-from scare.models.linear_families import Design, Solution
+from scare.models.linear_families import Design
 from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix
 

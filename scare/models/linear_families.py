@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from scare.calibrator.moments import PENALTIES, Moments, Solution
 from scare.windowing.scaling import NO_EFFECT, DeviceEffect, Scaling
 from scare.windowing.training_examples import DesignMatrix
 
@@ -26,7 +27,6 @@ LINEAR_FAMILIES = (AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT)
 RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes of selection, besides trees and network
 # Regressions with one coefficient a channel: a penalty chosen on validation would only flatten the line.
 UNPENALISED = (LINE, "other channels")
-PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # ridge penalties to try, per example
 DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
 EVIDENCE_ROUNDS = 30  # updates of the prior variances and the noise
 FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
@@ -36,7 +36,6 @@ FEWEST_EFFECTIVE = 20  # independent rows assumed at least
 BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
 TINY = 1e-30
 
-Solution = tuple[np.ndarray, float]  # weights [columns], bias
 Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
 
 
@@ -80,7 +79,7 @@ class Design:
         return np.concatenate([columns for columns, _ in batches(self.data, self.extra)])
 
     @cached_property
-    def moments(self) -> "Moments":
+    def moments(self) -> Moments:
         """Sums of products of the columns and targets, from which a ridge regression is solved."""
         return Moments.from_batches(batches(self.data, self.extra), self.size)
 
@@ -242,38 +241,6 @@ def _fit_with_priors(
             squares = np.square(coefficients[group]).sum() + np.trace(covariance[np.ix_(group, group)])
             variance[group] = max(float(squares) / len(group), 1e-8)
     return coefficients
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Means and covariances of columns and target: all that ridge regression on any of the columns needs."""
-
-    mean: np.ndarray  # [columns]
-    target_mean: float
-    covariance: np.ndarray  # [columns, columns]
-    target_covariance: np.ndarray  # of each column with the target [columns]
-
-    @staticmethod
-    def from_batches(batches: Iterable[tuple[np.ndarray, np.ndarray]], size: int) -> "Moments":
-        """Accumulate batches of columns [n, size] and targets [n]."""
-        count, target_total = 0, 0.0
-        gram, moment, total = np.zeros((size, size)), np.zeros(size), np.zeros(size)
-        for columns, targets in batches:
-            double = columns.astype(np.float64)
-            gram += double.T @ double
-            moment += double.T @ targets
-            total += double.sum(axis=0)
-            count, target_total = count + len(targets), target_total + float(targets.sum(dtype=np.float64))
-        mean, target_mean = total / count, target_total / count
-        return Moments(mean, target_mean, gram / count - np.outer(mean, mean), moment / count - mean * target_mean)
-
-    def solve(self, penalty: float, inputs: np.ndarray | None = None) -> Solution:
-        """Solve ridge regression on the columns `inputs` (None: all); other weights are 0, the bias is unpenalised."""
-        chosen = np.arange(len(self.mean)) if inputs is None else inputs
-        weights = np.zeros(len(self.mean))
-        penalised = self.covariance[np.ix_(chosen, chosen)] + penalty * np.eye(len(chosen))
-        weights[chosen] = np.linalg.solve(penalised, self.target_covariance[chosen])
-        return weights, self.target_mean - float(self.mean @ weights)
 
 
 @dataclass(frozen=True)

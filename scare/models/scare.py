@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from scare.calibrator.moments import Solution
 from scare.calibrator.plan import INPUT, Plan, Step
 from scare.errors import UsageError
 from scare.kernels import Operations, add_step
@@ -29,7 +30,7 @@ from scare.layers.feed_forward import FeedForward, LayerNorm
 from scare.layers.heads import FlatHead, TwoStepHead, count_products, product_steps, products
 from scare.layers.softmax_attention import SoftmaxAttention
 from scare.models.contract import Network
-from scare.models.linear_families import Design, Solution
+from scare.models.linear_families import Design
 from scare.schema import Count
 from scare.windowing.scaling import Scaling
 from scare.windowing.training_examples import DesignMatrix

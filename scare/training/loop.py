@@ -24,10 +24,10 @@ import numpy as np
 import optax
 from jax import Array
 
+from scare.calibrator.moments import Solution
 from scare.errors import DataError
 from scare.layers.buffers import split_trainable
 from scare.models import Network
-from scare.models.linear_families import Solution
 from scare.training.data import Gather, make_gather
 from scare.training.recipe import Recipe, TrainingSettings
 from scare.windowing.training_examples import Examples

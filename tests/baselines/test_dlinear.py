@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from scare.baselines.dlinear import DLinear, DLinearNetwork, moving_average
+from scare.calibrator.moments import Moments
 from scare.calibrator.plan import run
 from scare.errors import UsageError
-from scare.models.linear_families import Moments
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -1,0 +1,193 @@
+"""`scare federate`: sites that may not share readings fit one calibrator together."""
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scare.calibrator.calibrator import Calibrator
+from scare.cli import options
+from scare.cli.config import read_config
+from scare.cli.console import emit, note, show_table
+from scare.data.colocation import read_colocation
+from scare.data.quantities import display_unit
+from scare.data.readings import Channel, Readings
+from scare.data.simulated_agencies import write_agencies
+from scare.errors import UsageError
+from scare.federated.agreement import FEWEST_SITES, Agreement, read_agreement
+from scare.federated.exchange import DONE, Connection, FederationServer, TaskBoard, run_site
+from scare.federated.pooled import Federation, federate, raw_error
+from scare.federated.privacy import Privacy
+from scare.federated.site import Site
+from scare.files import replacing
+from scare.live.config import secret
+from scare.report.federation_chart import make_federation_chart
+from scare.words import listed, plural, suggestion
+
+TOKEN = "SCARE_FEDERATE_TOKEN"  # an environment variable
+app = typer.Typer(
+    help="Fit one calibrator at several sites that may not share readings.",
+    no_args_is_help=True,
+)
+
+
+@app.command("simulate")
+def simulate_agencies(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    boxes: Annotated[int, typer.Option("--boxes", min=1, max=100, help="Boxes of each agency.")] = 3,
+    days: Annotated[float, typer.Option("--days", min=10, help="Days of hourly readings.")] = 60.0,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Write the tables of two simulated agencies and of a third town, tokens and the server's file.
+
+    Examples:
+      scare federate simulate --out agencies
+    """
+    files = write_agencies(out, boxes, days, seed)
+    if as_json:
+        emit({"files": [str(file) for file in files]})
+    else:
+        note(f"Wrote {listed([file.name for file in files])} to {out}.")
+
+
+@app.command("server")
+def serve(
+    agreement: Annotated[Path, typer.Argument(help="What the sites agreed on: a TOML file (docs/federate.md).")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")],
+    without: Annotated[str, typer.Option("--without", help="Sites to leave out: north,south.")] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Collect sums of all sites, fit the calibrator, and give it to them; no reading ever arrives here.
+
+    Examples:
+      scare federate server agencies/federation.toml --out out/federation
+    """
+    agreed = _leave_out(read_agreement(agreement), options.split_names(without) if without else ())
+    board = TaskBoard(agreed, note)
+    server = FederationServer(agreed, board)
+    server.start()
+    try:
+        note(f"Waiting for {listed(list(agreed.sites))} at {server.address}. Press Ctrl-C to stop.")
+        federation = federate(board.ask, agreed)
+        path = federation.calibrator.save(out / "federated.scare")
+        content = b64encode(path.read_bytes()).decode()
+        board.ask({site: {"kind": DONE, "calibrator": content} for site in federation.moments})
+    finally:
+        server.stop()
+    described = _describe(federation)
+    texts = {
+        "federation.json": json.dumps(described, indent=1, allow_nan=False),
+        "federation.svg": make_federation_chart(described["sites"], federation.calibrator.target.unit),
+    }
+    for name, text in texts.items():
+        with replacing(out / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    if as_json:
+        emit(described)
+    else:
+        _show(described)
+    for doubt in federation.doubts:
+        note(f"Doubtful: {doubt}.")
+    if federation.calibrator.intervals is None:
+        note("There are no intervals: sites that add noise send no errors.")
+    note(f"Wrote federated.scare, federation.json and federation.svg to {out}.")
+
+
+@app.command("site")
+def answer(
+    files: options.Files,
+    server: Annotated[str, typer.Option("--server", help="Address of the server: https://federation.example:8080.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the calibrator and a copy of all that is sent.")],
+    token_file: Annotated[
+        str, typer.Option("--token-file", help="File with this site's token.", show_default=f"${TOKEN}")
+    ] = "",
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Add noise for differential privacy.", show_default="no noise")
+    ] = None,
+    delta: Annotated[float, typer.Option("--delta", help="δ of that noise.")] = 1e-6,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows that the noise hides together.")] = 1,
+    config: options.ConfigFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Answer the server from this site's readings, which stay here; everything sent is kept in OUT/sent.
+
+    Examples:
+      scare federate site north.csv --server http://127.0.0.1:8080 --token-file north.token --out out/north
+      scare federate site box*.csv --server https://federation.example:8080 --epsilon 1 --out out/north
+    """
+    privacy = None if epsilon is None else Privacy(epsilon, delta, rows)
+    token = secret(token_file, TOKEN)
+    if not token:
+        raise UsageError(f"a site needs its token: give --token-file, or the variable {TOKEN}")
+    connection = Connection(server, token, note)
+    agreed, name = connection.agreement()
+    site = Site(read_site(files, agreed, config), agreed, privacy)
+    noise = f"with noise (ε = {epsilon:g}, δ = {delta:g}, {plural(rows, 'row')})" if privacy else "without noise"
+    note(f"'{name}' sends sums of {len(site.targets):,} rows {noise}; what is sent is kept in {out / 'sent'}.")
+    content = run_site(connection, site, out, note)
+    path = out / "federated.scare"
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    facts = Calibrator.load(path).facts
+    if as_json:
+        emit({"site": name, "rows": len(site.targets), "calibrator": str(path), "site_rmse": facts.get("site_rmse")})
+    note(f"Wrote {path}.")
+
+
+def read_site(files: Sequence[Path], agreement: Agreement, config: Path | None) -> list[Readings]:
+    """Read a site's tables: the agreed columns, in the units that the site's config or the table states."""
+    data = read_config(config).config.data
+    if data.step not in (None, agreement.data.step):
+        raise UsageError(f"{config}: data.step is {data.step:g} s, and {agreement.data.step:g} s is agreed on")
+    own = {channel.name: channel for channel in (*data.channels, *([data.reference] if data.reference else ()))}
+
+    def as_here(channel: Channel) -> Channel:
+        return own.get(channel.name, Channel(channel.name))
+
+    channels = tuple(map(as_here, agreement.data.channels))
+    return read_colocation(files, replace(data, channels=channels, reference=as_here(agreement.data.reference)), note)
+
+
+def _leave_out(agreement: Agreement, names: Sequence[str]) -> Agreement:
+    for name in names:
+        if name not in agreement.sites:
+            raise UsageError(f"--without names '{name}', which is no site{suggestion(name, list(agreement.sites))}")
+    left = {site: token for site, token in agreement.sites.items() if site not in names}
+    if len(left) < FEWEST_SITES:
+        raise UsageError("--without leaves fewer than two sites")
+    return replace(agreement, sites=left)
+
+
+def _describe(federation: Federation) -> dict[str, Any]:
+    calibrator = federation.calibrator
+    return {
+        "unit": calibrator.target.unit,
+        "model": calibrator.facts["structure"],
+        "sites": {
+            site: {
+                "rows": round(federation.moments[site].count),
+                "raw": raw_error(federation.moments[site], calibrator),
+                **errors,
+            }
+            for site, errors in federation.errors.items()
+        },
+        "doubts": federation.doubts,
+    }
+
+
+def _show(described: dict[str, Any]) -> None:
+    unit = f" [{display_unit(described['unit'])}]" if described["unit"] else ""
+    names = {"raw": "as it reads", "others": "by the others", "own": "by itself", "all": "by all"}
+    show_table(
+        f"RMSE{unit} at each site, by who fitted the regression",
+        ["site", "rows", *names.values()],
+        [
+            [site, f"{found['rows']:,}", *("–" if found[name] is None else f"{found[name]:.3g}" for name in names)]
+            for site, found in described["sites"].items()
+        ],
+    )

@@ -1,0 +1,258 @@
+"""The server's side of a federation: from the moments of all sites to one calibrator, without their readings.
+
+    moments of each site ─ pooled ─ ridge regression ─ calibrator
+                         └ of all other sites ─ columns and penalty, chosen by the error on the site left out
+    histograms of errors of the calibrators made without each site ─ intervals
+
+The regression is that of all rows together, but for rounding (`Moments.pooled`). All errors follow from moments, too.
+With fewer than `FEWEST_TO_LEAVE_OUT` sites no site is left out: what remained would be a regression for other air than
+that of the federation. Then columns and intervals are for the air of the sites themselves, not for a new place.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.intervals import LEVEL, MIN_ERRORS, MIN_ROWS, USUAL_WIDENING, Intervals
+from scare.calibrator.linear import linear_calibrator, same_unit
+from scare.calibrator.moments import PENALTIES, Moments, Solution
+from scare.data.flags import DEFAULT_SETTINGS
+from scare.errors import DataError
+from scare.federated.agreement import FEWEST_SITES, Agreement
+from scare.federated.site import BINS, Values, bin_edges, moments_from_values
+from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.windows import STRICT
+
+GOLDEN = 64  # drawn windows, to test other runtimes
+BAND_EDGES = (-0.5, 0.5, 1.5)  # between the bands of intervals, in standard deviations of the reference
+FEWEST_TO_LEAVE_OUT = 4  # sites
+SIMPLER_WITHIN = 1.02  # with fewer, the fewest columns whose error is at most this many times the lowest
+DOUBTFUL_GAIN = 0.8  # a site is doubtful if without it the error on the others falls to less than this share
+Ask = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Values]]  # a task for each site: replies of those there
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Columns of a regression and its ridge penalty."""
+
+    name: str
+    inputs: np.ndarray  # indices of columns
+    penalty: float
+
+    def solve(self, moments: Moments) -> Solution:
+        """Fit the regression."""
+        return moments.solve(self.penalty, self.inputs)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The calibrator of a federation, and what was known of each site when it was made."""
+
+    calibrator: Calibrator
+    moments: Mapping[str, Moments]  # of each site's scaled columns
+    structure: Structure
+
+    @property
+    def errors(self) -> dict[str, dict[str, float]]:
+        """RMSE at each site of the site's own regression, of that of all others and of that of all sites."""
+        unit = float(self.calibrator.inputs.scaling.target.scale[0])
+        everything = self.structure.solve(Moments.pooled(list(self.moments.values())))
+        found = {}
+        for site, own in self.moments.items():
+            others = Moments.pooled([part for name, part in self.moments.items() if name != site])
+            solutions = {"own": self.structure.solve(own), "others": self.structure.solve(others), "all": everything}
+            found[site] = {name: unit * own.mean_squared_error(one) ** 0.5 for name, one in solutions.items()}
+            found[site]["constant"] = unit * own.target_variance**0.5
+        return found
+
+    @property
+    def doubts(self) -> list[str]:
+        """Sentences about sites without which the others would be calibrated clearly better."""
+        if len(self.moments) <= FEWEST_SITES:
+            return []
+        found = []
+        for site in self.moments:
+            others = {name: part for name, part in self.moments.items() if name != site}
+            with_site, without = (
+                _left_out_error({**others, **more}, self.structure, list(others))
+                for more in ({site: self.moments[site]}, {})
+            )
+            if without < DOUBTFUL_GAIN**2 * with_site:
+                found.append(
+                    f"without '{site}' the error at the other sites falls to {(without / with_site) ** 0.5:.0%}: its"
+                    " columns, units or reference may differ; check them, or leave it out with --without"
+                )
+        return found
+
+
+def federate(ask: Ask, agreement: Agreement) -> Federation:
+    """Fit the regression of all sites' rows, with intervals from the errors of calibrators made without each site."""
+    channels = len(agreement.data.channels)
+    replies = ask({site: {"kind": "moments"} for site in agreement.sites})
+    if len(replies) < FEWEST_SITES:
+        raise DataError(f"only {len(replies)} of {len(agreement.sites)} sites answered; a federation needs two or more")
+    raw = {site: moments_from_values(reply, channels, site) for site, reply in replies.items()}
+    private = {site: reply["privacy"] for site, reply in replies.items() if "privacy" in reply}
+    pooled = Moments.pooled(list(raw.values()))
+    center, scale = pooled.mean, np.sqrt(np.diag(pooled.covariance))
+    target_scale = float(np.sqrt(pooled.target_variance))
+    names = [channel.name for channel in (*agreement.data.channels, agreement.data.reference)]
+    if constant := [name for name, spread in zip(names, [*scale, target_scale], strict=True) if not spread > 0]:
+        raise DataError(f"{constant[0]} is constant at all sites: nothing can be learned from it")
+    if private:  # a site with noise answers once, so its products are unknown
+        moments = {site: part.scaled(center, scale, pooled.target_mean, target_scale) for site, part in raw.items()}
+    else:
+        task = {"kind": "moments", "center": center.tolist(), "scale": scale.tolist()}
+        task["target"] = [pooled.target_mean, target_scale]
+        replies = ask(dict.fromkeys(raw, task))
+        columns = channels + channels * (channels + 1) // 2
+        moments = {site: moments_from_values(reply, columns, site) for site, reply in replies.items()}
+        if len(moments) < FEWEST_SITES:
+            raise DataError("only one site is left; a federation needs two or more")
+    scaling = Scaling(
+        "standard", Affine(center, scale), Affine(np.array([pooled.target_mean]), np.array([target_scale]))
+    )
+    inputs = Inputs(agreement.data.channels, scaling, agreement.data.step, 1, STRICT, DEFAULT_SETTINGS)
+    structure = choose_structure(moments, channels)
+    made = _make_calibrator(inputs, agreement, Moments.pooled(list(moments.values())), structure)
+    federation = Federation(made, moments, structure)
+    intervals = _learn_intervals(ask, agreement, federation, [site for site in moments if site not in private])
+    facts = {
+        "federated": {site: round(part.count) for site, part in moments.items()},
+        "structure": f"{structure.name}, penalty {structure.penalty:g}",
+        "site_rmse": {site: round(error["all"], 6) for site, error in federation.errors.items()},
+        "left_out_rmse": {site: round(error["others"], 6) for site, error in federation.errors.items()},
+        **({"privacy": private} if private else {}),
+    }
+    return replace(federation, calibrator=replace(made.with_facts(**facts), intervals=intervals))
+
+
+def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure:
+    """Choose columns and penalty by the error on sites that are left out, each with the same weight.
+
+    With few sites, choose the fewest columns that fit nearly as well as all: rows are many, columns few.
+    """
+    columns = len(next(iter(moments.values())).mean)
+    newest = np.arange(channels)
+    inputs = {"line": newest[:1], "linear": newest}
+    if columns > channels:
+        inputs["products with the first channel"] = np.arange(2 * channels)
+        inputs["products"] = np.arange(columns)
+    if len(moments) >= FEWEST_TO_LEAVE_OUT:
+        structures = [Structure(name, chosen, penalty) for name, chosen in inputs.items() for penalty in PENALTIES]
+        return min(structures, key=lambda structure: _left_out_error(moments, structure, list(moments)))
+    structures = [Structure(name, chosen, PENALTIES[0]) for name, chosen in inputs.items()]
+    pooled = Moments.pooled(list(moments.values()))
+    errors = [pooled.mean_squared_error(structure.solve(pooled)) for structure in structures]
+    enough = SIMPLER_WITHIN**2 * min(errors)
+    return next(structure for structure, error in zip(structures, errors, strict=True) if error <= enough)
+
+
+def _left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: Sequence[str]) -> float:
+    """Return the mean over `sites` of the squared error of the regression of all others."""
+    errors = [
+        moments[site].mean_squared_error(
+            structure.solve(Moments.pooled([part for name, part in moments.items() if name != site]))
+        )
+        for site in sites
+    ]
+    return float(np.mean(errors))
+
+
+def _make_calibrator(inputs: Inputs, agreement: Agreement, moments: Moments, structure: Structure) -> Calibrator:
+    """Make the calibrator of a regression; its golden windows are drawn from the moments, not taken from a site."""
+    weights, bias = structure.solve(moments)
+    channels = len(inputs.channels)
+    curve = weights[channels:] if np.any(weights[channels:]) else None
+    made = linear_calibrator(inputs, agreement.data.reference, weights[:channels], bias, "federated ridge", curve)
+    windows = draw_rows(moments, channels, GOLDEN)[:, None].astype(np.float32)
+    return replace(made, golden=Sample(windows, made.compute(windows)))
+
+
+def draw_rows(moments: Moments, columns: int, count: int) -> np.ndarray:
+    """Draw `count` rows of the first columns from the normal distribution with these moments [count, columns]."""
+    rng = np.random.default_rng(0)
+    covariance = moments.covariance[:columns, :columns]
+    return rng.multivariate_normal(moments.mean[:columns], covariance, count, method="eigh")
+
+
+def as_task(calibrator: Calibrator, unit: float, held_out: bool = False) -> Values:
+    """Make the task to send a histogram of a calibrator's errors, with bins of `unit` / 10."""
+    center, scale = (float(part[0]) for part in vars(calibrator.inputs.scaling.target).values())
+    with TemporaryDirectory() as folder:
+        content = calibrator.save(Path(folder) / "sent.scare").read_bytes()
+    edges = [center + scale * edge for edge in BAND_EDGES]
+    return {
+        "kind": "errors",
+        "calibrator": b64encode(content).decode(),
+        "edges": edges,
+        "unit": unit,
+        "held_out": held_out,
+    }
+
+
+def _learn_intervals(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequence[str]) -> Intervals | None:
+    """Learn intervals from histograms of each site's errors with the calibrator of all others; None without any.
+
+    With few sites, the errors are those of the calibrator of all.
+    """
+    leaves_out = len(federation.moments) >= FEWEST_TO_LEAVE_OUT
+    unit = float(np.mean([error["others" if leaves_out else "all"] for error in federation.errors.values()]))
+    tasks = {}
+    for site in sites:
+        others = Moments.pooled([part for name, part in federation.moments.items() if name != site])
+        calibrator = _make_calibrator(federation.calibrator.inputs, agreement, others, federation.structure)
+        tasks[site] = as_task(calibrator if leaves_out else federation.calibrator, unit)
+    if not tasks:
+        return None
+    return intervals_from(ask(tasks), unit, federation.calibrator.inputs.scaling.target)
+
+
+def intervals_from(replies: Mapping[str, Values], unit: float, target: Affine) -> Intervals | None:
+    """Make intervals from histograms of errors: quantiles in each band of the value, all sites with the same weight.
+
+    None if a histogram has too few errors.
+    """
+    shares = []
+    for site, reply in replies.items():
+        counts = np.asarray(reply.get("counts"), np.float64)
+        if counts.shape != (len(BAND_EDGES) + 1, BINS + 2) or not np.isfinite(counts).all() or (counts < 0).any():
+            raise DataError(f"{site}: its histogram of errors has the shape {counts.shape} or a count below 0")
+        if counts.sum() < MIN_ERRORS:
+            return None
+        shares.append((counts, counts / counts.sum()))
+    rows, bands = (np.sum(parts, axis=0) for parts in zip(*shares, strict=True))
+    whole = bands.sum(axis=0)
+    edges = unit * np.concatenate([bin_edges()[:1], bin_edges(), bin_edges()[-1:]])  # of the bins [BINS + 3]
+    below, above = [], []
+    for count, band in zip(rows.sum(axis=1), bands, strict=True):
+        shares_of_band = np.cumsum(band if count >= 10 * MIN_ROWS else whole)
+        low, high = (
+            np.searchsorted(shares_of_band, q * shares_of_band[-1]) for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+        )
+        below.append(max(-edges[low], 0.0))
+        above.append(max(edges[high + 1], 0.0))
+    center, scale = float(target.center[0]), float(target.scale[0])
+    borders = np.array([center + scale * edge for edge in BAND_EDGES], np.float32).astype(float)
+    # Rounded to float32, as on a board.
+    lower, upper = (tuple(np.array(side, np.float32).tolist()) for side in (below, above))
+    return Intervals(LEVEL, tuple(borders.tolist()), lower, upper, USUAL_WIDENING)
+
+
+def raw_error(moments: Moments, calibrator: Calibrator) -> float | None:
+    """Return the RMSE of the first channel as it is at a site, in the target's unit; None if units differ."""
+    scaling = calibrator.inputs.scaling
+    if not same_unit(calibrator.inputs.channels[0], calibrator.target):
+        return None
+    target_center, target_scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
+    weights = np.zeros(len(moments.mean))
+    weights[0] = float(scaling.fleet.scale[0]) / target_scale
+    bias = (float(scaling.fleet.center[0]) - target_center) / target_scale
+    return target_scale * moments.mean_squared_error((weights, bias)) ** 0.5

@@ -1,0 +1,31 @@
+"""The chart of `scare federate`: what each site has of the federation, as an offline SVG."""
+
+from collections.abc import Mapping
+
+from scare.data.quantities import display_unit
+from scare.report.blocks import number, render
+
+LONGEST = 300.0  # px of a bar
+# Bars of a site, by whose rows the regression was fitted to: what they say, and their colour.
+BARS = {
+    "raw": ("as the sensor reads", "#9a9a9a"),
+    "others": ("fitted by the others alone", "#d1495b"),
+    "own": ("fitted by the site alone", "#e9c46a"),
+    "all": ("fitted by all together", "#6a994e"),
+}
+
+
+def make_federation_chart(errors: Mapping[str, Mapping[str, float | None]], unit: str) -> str:
+    """Draw the RMSE at each site, by the names of `BARS`; bars that would be longer are cut off."""
+    known = [error[name] or 0.0 for error in errors.values() for name in ("others", "own", "all")]
+    scale = LONGEST / max([*known, 1e-12])
+    bars, y = [], 10
+    for site, error in errors.items():
+        for name, (words, colour) in BARS.items():
+            value = error[name]
+            if value is not None:
+                bar = {"label": site if name == "others" else "", "y": y, "colour": colour}
+                bars.append({**bar, "width": min(value * scale, LONGEST), "words": f"{number(value)} · {words}"})
+                y += 19
+        y += 12
+    return render("federation.svg", bars=bars, height=y + 20, unit=f" [{display_unit(unit)}]" if unit else "")

@@ -1,0 +1,115 @@
+"""`scare federate`: the commands of two agencies, their mistakes, and (slow) real processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.cli.output import RunCli
+
+SITES = ("north", "south")
+
+
+@pytest.fixture
+def agencies(scare: RunCli) -> Path:
+    assert scare("scare federate simulate --boxes 1 --days 30 --out agencies").code == 0
+    return Path("agencies")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("server agencies/federation.toml --without nord", "--without names 'nord', which is no site; did you mean"),
+        ("server agencies/federation.toml --without north", "--without leaves fewer than two sites"),
+        ("site agencies/north.csv --server http://127.0.0.1:1", "a site needs its token: give --token-file, or the"),
+        ("site agencies/north.csv --server x:1 --token-file agencies/north.token", "begins with https:// or http://"),
+        ("site agencies/north.csv --server http://x:1 --epsilon 0", "privacy needs an epsilon above 0"),
+    ],
+)
+def test_mistakes_are_told(scare: RunCli, agencies: Path, line: str, message: str) -> None:
+    output = scare(f"scare federate {line} --out out")
+    assert output.code == 2
+    assert message in " ".join(output.err.split())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[sites]", "[places]", "unknown key 'places'"),
+        ('south = "south.token"', "", "[sites] has one site; a federation needs two or more"),
+        (
+            'south = "south.token"',
+            'south = "north.token"',
+            "'north' and 'south' have the same token; give each its own",
+        ),
+        ('south = "south.token"', 'south = "no.token"', "cannot read the secret in agencies/no.token"),
+        ("low = [0, -20, 0, 0]", "low = [0, -20, 0]", "[noise] has as many numbers in low as in high"),
+        ("step = 3600", "step = 0", "data.step is 0; it takes a number above 0"),
+        ('name = "humidity"', 'name = "pm25_raw"', "[data] names the column 'pm25_raw' twice"),
+    ],
+)
+def test_mistakes_in_the_servers_file_are_told(scare: RunCli, agencies: Path, old: str, new: str, message: str) -> None:
+    file = agencies / "federation.toml"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    output = scare("scare federate server agencies/federation.toml --out out")
+    assert output.code == 2
+    assert message in " ".join(output.err.split())
+
+
+def start(*arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "scare", "federate", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+
+
+def start_server(folder: Path, more: str = "") -> tuple["subprocess.Popen[str]", str]:
+    """Start a server at any free port; returns it and its address."""
+    file = folder / "federation.toml"
+    text = file.read_text(encoding="utf-8") + "\n[http]\nport = 0\n[rules]\npatience = 90.0\n" + more
+    file.write_text(text, encoding="utf-8")
+    server = start("server", str(file), "--out", "out/federation", "--json")
+    assert server.stderr is not None
+    line = server.stderr.readline()
+    return server, line.split(" at ")[1].split(". Press")[0]
+
+
+def start_site(name: str, address: str, *more: str) -> "subprocess.Popen[str]":
+    given = ("--server", address, "--token-file", f"agencies/{name}.token", "--out", f"out/{name}", *more)
+    return start("site", f"agencies/{name}.csv", *given)
+
+
+@pytest.mark.slow
+def test_two_agencies_get_one_calibrator_and_a_third_town_gains(scare: RunCli, agencies: Path) -> None:
+    server, address = start_server(agencies)
+    sites = [start_site(name, address, "--json") for name in SITES]
+    printed, noted = server.communicate(timeout=120)
+    assert server.returncode == 0, noted
+    found = json.loads(printed)
+    assert set(found["sites"]) == set(SITES)
+    for error in found["sites"].values():
+        assert error["own"] < error["all"] < error["others"]
+    for name, site in zip(SITES, sites, strict=True):
+        out, err = site.communicate(timeout=60)
+        assert json.loads(out)["site"] == name, err
+        same = Path(f"out/{name}/federated.scare").read_bytes()
+        assert same == Path("out/federation/federated.scare").read_bytes()
+        sent = [json.loads(file.read_text()) for file in Path(f"out/{name}/sent").iterdir()]
+        assert max(map(longest, sent)) < 720  # nothing as long as the readings was sent
+    assert "fitted by the others alone" in Path("out/federation/federation.svg").read_text(encoding="utf-8")
+    assert scare("scare predict out/north/federated.scare agencies/third.csv --out third.csv").code == 0
+    table, truth = pl.read_csv("third.csv"), pl.read_csv("agencies/third.csv")["pm25_reference"].to_numpy()
+    errors = [float(np.sqrt(np.mean((table[name].to_numpy() - truth) ** 2))) for name in ("calibrated", "pm25_raw")]
+    assert errors[0] < 0.25 * errors[1]
+
+
+def longest(value: Any) -> int:
+    """Length of the longest list in a reply."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max([len(value) if isinstance(value, list) else 0, *map(longest, parts)])
