@@ -41,7 +41,7 @@ class _Writer:
     known: dict[bytes, int] = field(default_factory=dict)
 
     def add(self, numbers: bytes, count: int) -> Part:
-        """Add a part, unless there is an equal one."""
+        """Add a part of `count` elements, unless there is an equal one; returns where it is."""
         if numbers not in self.known:
             self.known[numbers] = len(self.content)
             self.content += numbers + bytes(-len(numbers) % WORD)
@@ -65,28 +65,37 @@ def make_blob(model: CModel) -> bytes:
             raise DataError(f"{label} has {channel.quantum:g} steps for a scaled value of 1; a blob cannot hold that")
     title = model.title.encode()[: MOST_TITLE - 1].decode(errors="ignore").encode() + b"\0"
     interval = descriptor.interval
-    flat_channels = (
-        [*c.valid, c.center, c.rest, c.inverse, c.quantum, *c.clamp, *c.trained] for c in descriptor.channels
-    )
+    channel_rows = [
+        (
+            *channel.valid,
+            channel.center,
+            channel.rest,
+            channel.inverse,
+            channel.quantum,
+            *channel.clamp,
+            *channel.trained,
+        )
+        for channel in descriptor.channels
+    ]
+    interval_rows = [(*interval.edge, *interval.below, *interval.above, interval.widening)] if interval else []
     parts = [
         writer.add(title, len(title)),
-        writer.add_rows(flat_channels, "10f"),
+        writer.add_rows(channel_rows, "10f"),
         writer.add_array(np.array(descriptor.absent, np.float32)),
-        writer.add_rows(
-            [[*interval.edge, *interval.below, *interval.above, interval.widening]] if interval else [], "24f"
-        ),
+        writer.add_rows(interval_rows, "24f"),
         writer.add_array(np.array(training.whitening, np.float32)),
         writer.add_array(np.array(descriptor.spike_floors, np.float32)),
         writer.add_rows(descriptor.moving, "Iff"),
         writer.add_rows(zip(model.self_test.seeds, model.self_test.results, strict=True), "If"),
     ]
-    plan = _Plan(model, writer)
-    calls = [writer.add_array(np.array(part, np.uint32)) for part in plan.parts]
-    if len(plan.kernels) > MOST_KERNELS:
+    code = _Code(model, writer)
+    if len(code.kernels) > MOST_KERNELS:
         raise NotApplicableError(
-            f"the model has {len(plan.kernels)} different kernels; a blob has at most {MOST_KERNELS}"
+            f"the model has {len(code.kernels)} different kernels; a blob has at most {MOST_KERNELS}"
         )
-    parts += [writer.add_array(np.array([blob_kernels()[name].identity for name in plan.kernels], np.uint32)), *calls]
+    sections = [writer.add_array(np.array(words, np.uint32)) for words in code.sections]
+    identities = [blob_kernels()[name].identity for name in code.kernels]
+    parts += [writer.add_array(np.array(identities, np.uint32)), *sections]
     program = model.program
     head = struct.pack(
         "<4s13I10f",
@@ -97,32 +106,36 @@ def make_blob(model: CModel) -> bytes:
         *(training.rising, training.lowest, training.slope, descriptor.spike_share, model.self_test.tolerance),
     )
     head += struct.pack(f"<{2 * PARTS}I", *(number for part in parts for number in part))
-    head += struct.pack("<5I", plan.decided, *plan.periods, plan.pointer(program.result), 0)
+    head += struct.pack("<5I", code.decided, *code.periods, code.pointer(program.result), 0)
     assert len(head) == HEAD_BYTES
     writer.content[:HEAD_BYTES] = head
     return _seal(bytes(writer.content)) + bytes(SIGNATURE_BYTES)
 
 
-class _Plan:
-    """The program as words: for each call the kernel's number and its arguments."""
+class _Code:
+    """The program's calls as words: for each call the kernel's number in this file and its arguments.
+
+    `sections` are the calls before a choice of branch, its decision, the simple branch and the deep one. `periods` are
+    those of the two branches, and `decided` points to the decision's result; all are zero without a choice.
+    """
 
     def __init__(self, model: CModel, writer: _Writer) -> None:
         self.model, self.writer = model, writer
         self.kernels: list[str] = []  # functions that are called; a kernel's number is its index
-        self.periods, self.decided = (0, 0), 0  # of the choice of a branch; pointer to the decision's result
+        self.periods, self.decided = (0, 0), 0
         calls: tuple[CCall | Branch, ...] = model.program.calls
         before = [call for call in calls if isinstance(call, CCall)]
-        parts: list[Sequence[CCall]] = [before, (), (), ()]  # before a branch, its decision, simple and deep branch
+        sections: list[Sequence[CCall]] = [before, (), (), ()]
         match [call for call in calls if isinstance(call, Branch)]:
             case []:
                 pass
             case [branch] if calls[-1] is branch:
-                parts[1:] = branch.decision, branch.simple, branch.deep
+                sections = [before, branch.decision, branch.simple, branch.deep]
                 self.periods = branch.simple_period, branch.deep_period
                 self.decided = self.pointer(branch.decision[-1].output)
             case _:
                 raise NotApplicableError("a blob has at most one choice of a branch, at the end of its plan")
-        self.parts = [[word for call in part for word in self._words(call)] for part in parts]
+        self.sections = [[word for call in section for word in self._words(call)] for section in sections]
 
     def pointer(self, value: CValue) -> int:
         """Return the word that points to a value."""
@@ -142,7 +155,10 @@ class _Plan:
         ]
 
     def _word(self, argument: CValue | CTable | float, kind: int) -> int:
-        """Return an argument as a word: a pointer to a value or a table, the bits of a float, or a whole number."""
+        """Return an argument as a word: a pointer to a value or a table, the bits of a float, or a whole number.
+
+        `kind` is that of the kernel's parameter, as in `blob_kernels`.
+        """
         if isinstance(argument, CValue):
             return self.pointer(argument)
         if isinstance(argument, CTable):
@@ -158,9 +174,9 @@ def inputs_checksum(model: CModel) -> int:
 
 
 def sign_blob(content: bytes, key: bytes, sequence: int | None = None) -> bytes:
-    """Sign a file with a private key, as one that devices prefer to those of a smaller sequence.
+    """Sign a file with a private key and number it: devices prefer the file with the largest `sequence`.
 
-    The sequence is otherwise the time, in seconds since 1970: what is signed later is newer.
+    By default that is the time in seconds since 1970, so a file that is signed later is newer.
     """
     body = _numbered(content, int(time()) if sequence is None else sequence)
     return _seal(body) + sign(key, body)
@@ -177,20 +193,22 @@ def unsigned(content: bytes) -> bytes:
 
 
 def _numbered(content: bytes, sequence: int) -> bytes:
-    """Return head and parts with this sequence."""
+    """Return head and parts of a file with this sequence in the head."""
     return content[:SEQUENCE_AT] + struct.pack("<I", sequence) + content[HEAD_BYTES:-TAIL_BYTES]
 
 
 def _seal(body: bytes) -> bytes:
+    """Append the checksum of head and parts."""
     return body + struct.pack("<I", crc32(body))
 
 
 def check_blob(content: bytes, name: str) -> None:
     """Raise `DataError` unless the file is complete and its checksum is right."""
-    has_head = len(content) >= HEAD_BYTES + TAIL_BYTES and content[:4] == MARK
-    if not has_head or struct.unpack_from("<I", content, 4)[0] != len(content) - TAIL_BYTES:
+    end = len(content) - TAIL_BYTES  # of head and parts; then come their checksum and the signature
+    has_head = end >= HEAD_BYTES and content[:4] == MARK
+    if not has_head or struct.unpack_from("<I", content, 4)[0] != end:
         raise DataError(f"{name} is not a blob of scare, or it is cut short; export it again")
-    if crc32(content[:-TAIL_BYTES]) != struct.unpack_from("<I", content, len(content) - TAIL_BYTES)[0]:
+    if crc32(content[:end]) != struct.unpack_from("<I", content, end)[0]:
         raise DataError(f"{name} is damaged: its checksum is wrong; export it again")
 
 

@@ -85,7 +85,7 @@ class BlobKernel:
     @property
     def identity(self) -> int:
         """The number by which a file names the kernel."""
-        types = ",".join(f"{one.kind}{'*' * one.is_pointer}" for one in self.parameters)
+        types = ",".join(f"{parameter.kind}{'*' * parameter.is_pointer}" for parameter in self.parameters)
         revision = BITS_REVISION[self.function.rpartition("_")[2]]
         return crc32(f"{self.function}({types}){revision}".encode() + self.encoded)
 
@@ -111,39 +111,41 @@ def _extents(function: str) -> Extents:
 
 def make_kernel(function: str, parameters: tuple[Parameter, ...], extents: Extents) -> BlobKernel:
     """Compile the formulas of a function; `ValueError` if a number of them could exceed 64 bits."""
-    names = [one.name for one in parameters]
-    if {one.name for one in parameters if one.is_pointer} != extents.pointers.keys():
+    names = [parameter.name for parameter in parameters]
+    if {parameter.name for parameter in parameters if parameter.is_pointer} != extents.pointers.keys():
         raise ValueError(f"{function}: C_EXTENTS and declaration have other pointers")
-    kinds = tuple(_kind(one, extents) for one in parameters)
-    ranges = [RANGES[kind] if kind in RANGES else range(1) for kind in kinds]
-    pointers: list[int | None] = [names.index(name) for name in extents.pointers]
-    formulas = [compile_formula(formula, names) for formula in (*extents.pointers.values(), *extents.where)]
-    rules = tuple(map(Rule, formulas, [*pointers, *[None] * len(extents.where)]))
+    kinds = tuple(_kind(parameter, extents) for parameter in parameters)
+    ranges = [RANGES[kind] if kind in RANGES else range(1) for kind in kinds]  # of each argument's word
+    pointers = [names.index(name) for name in extents.pointers]
+    reaches = [compile_formula(formula, names) for formula in extents.pointers.values()]
+    conditions = [compile_formula(formula, names) for formula in extents.where]
+    rules = (*map(Rule, reaches, pointers), *(Rule(condition, None) for condition in conditions))
     for index, rule in enumerate(rules):
         if largest_magnitude(rule.code, ranges) >= MAGNITUDE_LIMIT:
             raise ValueError(f"{function}: a formula of C_EXTENTS may exceed 64 bits")
-        tables = {code[1] for code in rule.code if code[0] in TABLES.values()}
+        tables_read = {code[1] for code in rule.code if code[0] in TABLES.values()}  # (operation, table, …)
         # `kind & 3` is log2 of the bytes of a table's number: formulas read bytes and half-words only.
-        if not tables <= set(pointers[:index]) or any(kinds[table] & 3 > 1 for table in tables):
+        if not tables_read <= set(pointers[:index]) or any(kinds[table] & 3 > 1 for table in tables_read):
             raise ValueError(f"{function}: a formula of C_EXTENTS reads a table that no formula before it has checked")
     return BlobKernel(function, parameters, kinds, rules)
 
 
 def _kind(parameter: Parameter, extents: Extents) -> int:
-    """Return the byte that says what a parameter is."""
+    """Return the byte that says what a parameter is: its kind, or the bits of a pointer."""
     if parameter.is_pointer:
-        size = BYTES[parameter.kind].bit_length() - 1
-        return POINTER | OUTPUT * parameter.is_output | OVER * (parameter.name in extents.over) | size
+        log2_bytes = BYTES[parameter.kind].bit_length() - 1
+        return POINTER | OUTPUT * parameter.is_output | OVER * (parameter.name in extents.over) | log2_bytes
     return WORD if parameter.name in extents.words else KINDS[parameter.kind]
 
 
 def print_kernels() -> str:
     """Print the header."""
     kinds = {"SIZE": SIZE, "WORD": WORD, "SIGNED": SIGNED, "POINTER": POINTER, "OUTPUT": OUTPUT, "OVER": OVER}
-    named = {f"OP_{one.name}": one.value for one in Op} | {"REACHES": REACHES, "HOLDS": HOLDS, "END": END}
-    named |= {f"KIND_{name}": number for name, number in kinds.items()}
+    constants = {f"OP_{operation.name}": operation.value for operation in Op}
+    constants |= {"REACHES": REACHES, "HOLDS": HOLDS, "END": END}
+    constants |= {f"KIND_{name}": number for name, number in kinds.items()}
     return TEXT.format(
-        operations="\n".join(f"    {name} = {number:#04x}," for name, number in named.items()),
+        operations="\n".join(f"    {name} = {number:#04x}," for name, number in constants.items()),
         functions="\n\n".join(_by_arithmetic(_print_functions)),
         table="\n".join(_by_arithmetic(_print_entry)),
     )
@@ -152,12 +154,15 @@ def print_kernels() -> str:
 def _by_arithmetic(print_one: Callable[[BlobKernel], str]) -> Iterator[str]:
     """Print every kernel, those of each arithmetic only where it is compiled."""
     for suffix, macro in ARITHMETICS.items():
-        every = (one for one in blob_kernels().values() if one.function.endswith(f"_{suffix}"))
-        yield "\n".join([f"#if {macro}", *map(print_one, every), "#endif"])
+        kernels = (kernel for kernel in blob_kernels().values() if kernel.function.endswith(f"_{suffix}"))
+        yield "\n".join([f"#if {macro}", *map(print_one, kernels), "#endif"])
 
 
 def _print_functions(kernel: BlobKernel) -> str:
-    """Print the rules, and the function that calls a kernel with words of a file and returns where the next call is."""
+    """Print a kernel's rules and the C function that calls it.
+
+    That function takes the kernel's arguments from the words `a` of a file, and returns where the next call begins.
+    """
     name = kernel.function.removeprefix(PREFIX)
     arguments = (
         f"at(a[{index}], base)" if kind & POINTER else ARGUMENTS[kind].format(index)

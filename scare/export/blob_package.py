@@ -104,7 +104,7 @@ def _print_header(model: CModel, content: bytes) -> str:
 def _print_source(model: CModel, content: bytes) -> str:
     """Print the file as words, which a compiler puts on a word boundary."""
     words = [f"0x{word:08x}," for word in struct.unpack(f"<{len(content) // 4}I", content)]
-    lines = ("    " + " ".join(words[at : at + 9]) for at in range(0, len(words), 9))
+    lines = ("    " + " ".join(words[start : start + 9]) for start in range(0, len(words), 9))  # 9 fit in 120 columns
     return "\n".join(
         [f'#include "{model.name}.h"', "", f"const uint32_t {model.name}_content[] = {{", *lines, "};", ""]
     )

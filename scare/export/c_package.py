@@ -209,7 +209,7 @@ def library_target(about: str, examples: tuple[str, ...], library: Library) -> T
 def _rust_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
     """Return the placeholders of the templates for Rust: sizes, and statuses and flags of scare.h as constants."""
     flags = re.findall(r"SCARE_FLAG_(\w+) = 1 << (\d+)", runtime_sources()["scare.h"])
-    reasons = list(enumerate(statuses().items()))[1:]
+    failures = list(enumerate(statuses().items()))[1:]  # without SCARE_OK
     ends = (f"    [{np.float32(low)!s}, {np.float32(high)!s}]," for low, high in compiled.reading_ranges)
     return {
         "channels": ", ".join(map(to_ascii, model.labels)),
@@ -222,7 +222,7 @@ def _rust_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
         "flags": "\n".join(f"    pub const {name}: u32 = 1 << {bit};" for name, bit in flags),
         "statuses": "\n".join(
             f"    /// {meaning.capitalize()}.\n    pub const {name.removeprefix('SCARE_')}: Status = Status({number});"
-            for number, (name, meaning) in reasons
+            for number, (name, meaning) in failures
         ),
         "ranges": "\n".join(ends),
     }
@@ -329,14 +329,15 @@ def golden_header(compiled: Compiled, model: CModel) -> str:
     Windows with a tie are left out: rounding may decide it either way.
     """
     golden = compiled.golden
-    exact = compiled.arithmetic is Arithmetic.FIXED
     chosen = np.flatnonzero(~golden.ties)[:GOLDEN_WINDOWS]
     windows = golden.windows[chosen]
-    plan = compiled.plan if exact else compiled.plan.astype(np.float64)
-    results = run(plan, windows if exact else windows.astype(np.float64))
-    tolerances = 0.0 if exact else golden.tolerances[chosen] / compiled.calibrator.inputs.scaling.target.scale[0]
     encoded = encode_windows(windows, model.program.quanta)
-    return print_golden(model, encoded, results, np.broadcast_to(tolerances, results.shape))
+    if compiled.arithmetic is Arithmetic.FIXED:  # every implementation gives the same bits
+        results = run(compiled.plan, windows)
+        return print_golden(model, encoded, results, np.zeros(results.shape))
+    results = run(compiled.plan.astype(np.float64), windows.astype(np.float64))
+    tolerances = golden.tolerances[chosen] / compiled.calibrator.inputs.scaling.target.scale[0]
+    return print_golden(model, encoded, results, tolerances)
 
 
 def print_readme(model: CModel, target: Channel, building: str = COMPILE, in_c: bool = True) -> str:
@@ -418,7 +419,7 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SensorField:
-    """Sensor that measures a channel: a field of a PMS5003 (or empty), and ESPHome's platform and key (or None)."""
+    """The sensor that measures a channel: a field of a PMS5003, empty if it is none; ESPHome's platform and key."""
 
     pms5003: str = ""
     esphome: tuple[str, str] | None = None
@@ -438,30 +439,31 @@ def sensor_fields(calibrator: Calibrator) -> list[SensorField]:
 def _measurable_quantity(name: str) -> Quantity | None:
     """Guess the quantity from a channel name, among those with a known sensor.
 
-    >>> [found.name if (found := _measurable_quantity(name)) else None for name in ("SHT31TE", "pm_raw", "NO2")]
-    ['T', 'PM2.5', None]
+    >>> _measurable_quantity("SHT31TE").name, _measurable_quantity("pm_raw").name, _measurable_quantity("NO2")
+    ('T', 'PM2.5', None)
     """
     return next(
         (quantity for quantity in quantities().values() if quantity.esphome and is_called(name, quantity.name)), None
     )
 
 
-def _sensor_field(found: Quantity | None, hint: str) -> SensorField:
+def _sensor_field(measured: Quantity | None, hint: str) -> SensorField:
     """Find the sensor field of a quantity, empty if no sensor is known for it.
 
-    A PMS5003 gives each particle size twice: as CF=1, taken if the hint contains "cf", and as atmospheric.
+    A PMS5003 gives each particle size twice: as CF=1 and as atmospheric. The first is taken if `hint`, such as the
+    name of the channel, contains "cf".
 
     >>> _sensor_field(quantity("PM2.5"), "pm_cf_1")
     SensorField(pms5003='PM25_CF1', esphome=('pmsx003', 'pm_2_5_std'))
     >>> _sensor_field(quantity("RH"), ""), _sensor_field(None, "NO2")
     (SensorField(pms5003='', esphome=('sht3xd', 'humidity')), SensorField(pms5003='', esphome=None))
     """
-    if found is None or found.esphome is None or not found.pms5003:
-        return SensorField(esphome=found.esphome if found else None)
-    platform, key = found.esphome
+    if measured is None or measured.esphome is None or not measured.pms5003:
+        return SensorField(esphome=measured.esphome if measured else None)
+    platform, key = measured.esphome
     if "cf" in hint.lower():
-        return SensorField(f"{found.pms5003}_CF1", (platform, f"{key}_std"))
-    return SensorField(f"{found.pms5003}_ATM", (platform, key))
+        return SensorField(f"{measured.pms5003}_CF1", (platform, f"{key}_std"))
+    return SensorField(f"{measured.pms5003}_ATM", (platform, key))
 
 
 def template_fields(compiled: Compiled, model: CModel) -> dict[str, str]:

@@ -68,8 +68,9 @@ def runtime_sources(settles: bool = False) -> dict[str, str]:
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
     """
-    found = {name: text for name, text in _all_sources().items() if not name.startswith((*LEARNING, *BLOBS, *LORAWAN))}
-    return {name: text.replace(f"{SETTLES}0", f"{SETTLES}{int(settles)}") for name, text in found.items()}
+    optional = (*LEARNING, *BLOBS, *LORAWAN)
+    needed = {name: text for name, text in _all_sources().items() if not name.startswith(optional)}
+    return {name: text.replace(f"{SETTLES}0", f"{SETTLES}{int(settles)}") for name, text in needed.items()}
 
 
 def learning_sources() -> dict[str, str]:
@@ -84,8 +85,8 @@ def lorawan_sources() -> dict[str, str]:
 
 def blob_sources() -> dict[str, str]:
     """Like `runtime_sources`, with what runs blobs of any model."""
-    found = {name: text for name, text in _all_sources().items() if name.startswith(BLOBS)}
-    return {**runtime_sources(settles=True), **found}
+    interpreter = {name: text for name, text in _all_sources().items() if name.startswith(BLOBS)}
+    return {**runtime_sources(settles=True), **interpreter}
 
 
 def _all_sources() -> dict[str, str]:
@@ -120,8 +121,8 @@ def declared_functions() -> Mapping[str, tuple[Parameter, ...]]:
 def _functions_declared_in(folder: Path) -> Mapping[str, tuple[Parameter, ...]]:
     """Like `declared_functions`; cached by folder, so that tests may use a folder with more functions."""
     headers = "".join((folder / name).read_text(encoding="utf-8") for name in KERNEL_HEADERS)
-    found = re.findall(r"^void (scare_\w+)\((.*?)\);", headers, re.MULTILINE | re.DOTALL)
-    return {name: tuple(map(_parameter, parameters.split(","))) for name, parameters in found}
+    declarations = re.findall(r"^void (scare_\w+)\((.*?)\);", headers, re.MULTILINE | re.DOTALL)
+    return {name: tuple(map(_parameter, parameters.split(","))) for name, parameters in declarations}
 
 
 def _parameter(text: str) -> Parameter:
@@ -131,7 +132,8 @@ def _parameter(text: str) -> Parameter:
     Parameter(name='weights', kind='int16_t', is_pointer=True, is_output=False)
     """
     *words, name = text.replace("*", " * ").split()
-    return Parameter(name, words[-2 if "*" in words else -1], "*" in words, "*" in words and words[0] != "const")
+    is_pointer = "*" in words  # then it is the last word, after the type
+    return Parameter(name, words[-2] if is_pointer else words[-1], is_pointer, is_pointer and words[0] != "const")
 
 
 def _runtime_folder() -> Path:
@@ -198,8 +200,10 @@ class CModel:
 
     @property
     def settling_bytes(self) -> int:
-        """Bytes for settling: a counter; for each channel whose center moves a sum in two parts and its readings."""
-        return (WORD + WORD * len(self.descriptor.moving) * (2 + self.program.window)) * self.settles
+        """Bytes for settling: a counter and, for each channel whose center moves, a sum in two parts and a window."""
+        if not self.settles:
+            return 0
+        return WORD + WORD * len(self.descriptor.moving) * (2 + self.program.window)
 
     @property
     def memory_bytes(self) -> int:
@@ -208,23 +212,26 @@ class CModel:
 
     @property
     def real_bytes(self) -> int:
-        """Bytes of the bits that say which of the checked rows are real."""
+        """Bytes of the bits that say which of the checked rows are real, rounded up to words."""
         return -(-self.descriptor.checked // WORD_BITS) * WORD
 
     def store_bytes(self, rounded: bool) -> int:
         """Return the bytes of the largest blob of `scare_store`, exact or rounded, without those of SCARE_PAST."""
-        moving = len(self.descriptor.moving) * self.settles  # they store readings until they have settled
-        widths = [WORD] * moving + [BYTES[self.program.kind]] * (self.program.channels - moving)
-        kept = min(self.program.window, EXACT_ROWS)
-        exact = sum(self.program.window * width for width in widths)
-        # Older rows are a byte each; each channel has a lowest number and a step for them.
-        short = sum(kept * width + self.program.window - kept + 2 * WORD for width in widths)
-        return BLOB_HEAD + self.real_bytes + 2 * WORD * moving + (min(exact, short) if rounded else exact) + WORD
+        window = self.program.window
+        moving = len(self.descriptor.moving) * self.settles  # channels that store readings until they have settled
+        widths = [WORD] * moving + [BYTES[self.program.kind]] * (self.program.channels - moving)  # bytes of a number
+        exact = sum(window * width for width in widths)
+        # Rounded, the newest rows are exact and older ones a byte each; each channel has a lowest number and a step.
+        newest = min(window, EXACT_ROWS)
+        short = sum(newest * width + window - newest + 2 * WORD for width in widths)
+        sums = 2 * WORD * moving
+        checksum = WORD
+        return BLOB_HEAD + self.real_bytes + sums + (min(exact, short) if rounded else exact) + checksum
 
     @cached_property
     def identity(self) -> int:
         """A checksum of what the model computes, so that no state of another one is restored."""
-        calls = [(call.function, [_described(one) for one in call.arguments]) for call in self.program.every_call()]
+        calls = [(call.function, [*map(_checksummed, call.arguments)]) for call in self.program.every_call()]
         return crc32(repr((self.program.kind, self.program.window, self.descriptor, calls)).encode())
 
     @property
@@ -368,7 +375,7 @@ def _print_channels(model: CModel) -> list[str]:
     lines += ["};"]
     if model.descriptor.moving:
         lines += ["", f"/* {', '.join(MovingChannel._fields)} */", "static const scare_moving moving[] = {"]
-        lines += [f"    {{{', '.join(map(print_number, one))}}}," for one in model.descriptor.moving] + ["};"]
+        lines += [f"    {{{', '.join(map(print_number, moving))}}}," for moving in model.descriptor.moving] + ["};"]
     tables = {"absent": model.descriptor.absent, "whitening": model.descriptor.training.whitening}
     for name, numbers in tables.items():
         lines += ["", *_print_table(name, np.array(numbers, np.float32))] if numbers else []
@@ -391,8 +398,8 @@ def _print_table(name: str, values: np.ndarray) -> list[str]:
 def _print_numbers(values: np.ndarray, margin: str) -> list[str]:
     """Print numbers, as many in each line as fit."""
     numbers = [f"{print_number(number)}," for number in values.ravel()]
-    across = (COLUMNS - len(margin)) // (max(map(len, numbers)) + 1)
-    return [margin + " ".join(numbers[at : at + across]) for at in range(0, len(numbers), across)]
+    per_line = (COLUMNS - len(margin)) // (max(map(len, numbers)) + 1)
+    return [margin + " ".join(numbers[start : start + per_line]) for start in range(0, len(numbers), per_line)]
 
 
 def _print_run(model: CModel) -> list[str]:
@@ -433,8 +440,8 @@ def _print_call(model: CModel, call: CCall) -> list[str]:
     comment = f"/* {shapes} -> {_print_shape(call.output.shape)} */"
     text = f"{call.function}({', '.join(arguments)});"
     *lines, last = wrap(text, CALL_COLUMNS, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
-    together = f"{last} {comment}"
-    return [*lines, together] if len(together) <= CALL_COLUMNS else [*lines, last, f"    {comment}"]
+    commented = f"{last} {comment}"
+    return [*lines, commented] if len(commented) <= CALL_COLUMNS else [*lines, last, f"    {comment}"]
 
 
 def _print_branch(model: CModel, branch: Branch) -> list[str]:
@@ -513,7 +520,7 @@ def _print_self_test(model: CModel) -> list[str]:
     ]
 
 
-def _described(argument: Argument) -> str | int | float:
+def _checksummed(argument: Argument) -> str | int | float:
     """Return what the model's checksum takes of an argument: a table's content, a value's name, or the number."""
     if isinstance(argument, CTable):
         return f"{argument.values.dtype} {crc32(argument.values.tobytes()):08x}"

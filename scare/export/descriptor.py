@@ -57,7 +57,7 @@ class InputChannel(NamedTuple):
 
     def scale(self, reading: float) -> np.float32:
         """Scale a reading with the rounding of a board, without clamping it."""
-        center, rest, inverse = (np.float32(numbers) for numbers in (self.center, self.rest, self.inverse))
+        center, rest, inverse = (np.float32(number) for number in (self.center, self.rest, self.inverse))
         return ((np.float32(reading) - center) - rest) * inverse
 
 
@@ -139,19 +139,20 @@ def make_descriptor(calibrator: Calibrator, device: str, quanta: Sequence[float]
         )
     affine, is_new = scaling_of(inputs.scaling, device), inputs.scaling.known(device) is None
     sentinels = (float(np.float32(number)) for number in inputs.quality.sentinels if abs(number) <= LARGEST)
-    columns = zip(
-        inputs.channels,
-        affine.center.tolist(),
-        affine.scale.tolist(),
-        quanta or [0.0] * len(inputs.channels),
-        strict=True,
-    )
-    channels = [_input_channel(*column, clamped=inputs.training_range is not None) for column in columns]
+    steps = quanta or [0.0] * len(inputs.channels)
+    is_clamped = inputs.training_range is not None
+    channels = [
+        _input_channel(channel, center, scale, quantum, is_clamped)
+        for channel, center, scale, quantum in zip(
+            inputs.channels, affine.center.tolist(), affine.scale.tolist(), steps, strict=True
+        )
+    ]
     if inputs.training_range is not None:
         channels = list(_with_training_range(inputs.training_range, affine, channels))
     target = inputs.scaling.target
+    # A change is a spike beyond factor · mean; the mean gives each change a weight of 1 / PAST_ROWS.
     share = inputs.quality.spike_factor / PAST_ROWS
-    widths = (channel.high - channel.low for channel in inputs.channels)
+    widths = (channel.high - channel.low for channel in inputs.channels)  # of the valid ranges
     spike_floors = (SPIKE_FLOOR * width if isfinite(width) else 0.0 for width in widths)  # as in data/flags.py
     return Descriptor(
         step_ms=round(step_ms),
@@ -214,13 +215,16 @@ def interval_table(intervals: Intervals) -> IntervalTable:
     (2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
     """
     missing = BANDS - len(intervals.below)
-    padded = (
-        [*intervals.edges, *[LARGEST_FLOAT32] * missing],
-        [*intervals.below, *[intervals.below[-1]] * missing],
-        [*intervals.above, *[intervals.above[-1]] * missing],
+
+    def padded(numbers: Sequence[float], padding: float) -> tuple[float, ...]:
+        return tuple(_to_float32(number, "a number of its intervals") for number in [*numbers, *[padding] * missing])
+
+    return IntervalTable(
+        padded(intervals.edges, LARGEST_FLOAT32),
+        padded(intervals.below, intervals.below[-1]),
+        padded(intervals.above, intervals.above[-1]),
+        _to_float32(intervals.widening, "the widening of its intervals"),
     )
-    edge, below, above = (tuple(_to_float32(number, "a number of its intervals") for number in part) for part in padded)
-    return IntervalTable(edge, below, above, _to_float32(intervals.widening, "the widening of its intervals"))
 
 
 def range_readings(center: float, scale: float, low: float, high: float) -> tuple[float, float]:
@@ -245,31 +249,33 @@ def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
 
     The weight of a channel's sum of differences is own_share / settle, split into two floats.
     """
-    for channel, share in enumerate([] if scaling.own_share is None else scaling.own_share.tolist()):
-        if share:
-            exact = share / scaling.settle
-            cut = np.int32(np.float32(exact).view(np.int32) & ~0xFFF).view(np.float32)  # 12 of 24 bits of the mantissa
-            yield MovingChannel(channel, float(cut), float(np.float32(exact - float(cut))))
+    own_shares = [] if scaling.own_share is None else scaling.own_share.tolist()
+    for channel, own_share in enumerate(own_shares):
+        if own_share:
+            exact = own_share / scaling.settle
+            bits = np.float32(exact).view(np.int32)
+            weight = float(np.int32(bits & ~0xFFF).view(np.float32))  # the first 12 of 24 bits of the mantissa
+            yield MovingChannel(channel, weight, float(np.float32(exact - weight)))
 
 
 def _training_limits(training_range: TrainingRange) -> TrainingLimits:
     """Convert the limits across channels to float32; each whitening row begins with −row · mean, which centres it."""
     matrix, mean = np.array(training_range.whitening), np.array(training_range.mean)
-    rows = [(-float(row @ mean), *row[:size]) for size, row in enumerate(matrix, 1)]  # lower-triangular
+    # The matrix is lower-triangular, so row 1 has one number besides the constant, row 2 two, and so on.
+    rows = [(-float(row @ mean), *row[:length]) for length, row in enumerate(matrix, 1)]
+    bound = training_range.lower_bound
     return TrainingLimits(
-        tuple(_to_float32(number, "a weight of the training range") for row in rows for number in row),
-        _to_float32(training_range.limit, "the limit of distances"),
-        _to_float32(training_range.slow_limit, "the limit of slow distances"),
-        _to_float32(training_range.mean[0], "the mean of the first channel"),
-        -LARGEST_FLOAT32
-        if training_range.lower_bound is None
-        else _to_float32(training_range.lower_bound, "the lowest answer"),
-        _to_float32(training_range.slope, "the slope beyond training"),
+        whitening=tuple(_to_float32(number, "a weight of the training range") for row in rows for number in row),
+        limit=_to_float32(training_range.limit, "the limit of distances"),
+        slow_limit=_to_float32(training_range.slow_limit, "the limit of slow distances"),
+        rising=_to_float32(training_range.mean[0], "the mean of the first channel"),
+        lowest=-LARGEST_FLOAT32 if bound is None else _to_float32(bound, "the lowest answer"),
+        slope=_to_float32(training_range.slope, "the slope beyond training"),
     )
 
 
-def _input_channel(channel: Channel, center: float, scale: float, quantum: float, clamped: bool) -> InputChannel:
-    """Round how a channel is read to float32.
+def _input_channel(channel: Channel, center: float, scale: float, quantum: float, is_clamped: bool) -> InputChannel:
+    """Round a channel's valid range and scaling to float32.
 
     Readings that are not clamped must fit an int16_t window, which therefore narrows their valid range.
     """
@@ -277,7 +283,7 @@ def _input_channel(channel: Channel, center: float, scale: float, quantum: float
     inverse = _to_float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
         raise DataError(f"the scale of {channel.name} does not fit into 32 bits")
-    reach = FULL / quantum * scale if quantum and not clamped else inf
+    reach = FULL / quantum * scale if quantum and not is_clamped else inf
     low = _inward(max(channel.low, center - reach, -LARGEST), inf)
     valid = Range(low, _inward(min(channel.high, center + reach, LARGEST), -inf))
     return InputChannel(valid, rounded, float(np.float32(center - rounded)), inverse, quantum)
@@ -288,30 +294,30 @@ def _with_training_range(
 ) -> Iterator[InputChannel]:
     """Add the training range of each channel, rounded so that a board flags the same readings as Python."""
     for index, channel in enumerate(channels):
-        limits = training_range.low[index], training_range.high[index]
-        readings = range_readings(float(affine.center[index]), float(affine.scale[index]), *limits)
-        trained = np.array([channel.scale(end) for end in readings])
+        center, scale = float(affine.center[index]), float(affine.scale[index])
+        readings = range_readings(center, scale, training_range.low[index], training_range.high[index])
+        low, high = (channel.scale(reading) for reading in readings)
         # A board compares the clamped row with the training range, so it must clamp a little beyond that range.
-        beyond = np.nextafter(trained, np.array([-inf, inf], np.float32))
-        low = min(np.float32(training_range.clamp_low[index]), beyond[0])
-        high = max(np.float32(training_range.clamp_high[index]), beyond[1])
-        yield channel._replace(clamp=Range(float(low), float(high)), trained=Range(*trained.tolist()))
+        clamp_low = min(np.float32(training_range.clamp_low[index]), np.nextafter(low, np.float32(-inf)))
+        clamp_high = max(np.float32(training_range.clamp_high[index]), np.nextafter(high, np.float32(inf)))
+        clamp = Range(float(clamp_low), float(clamp_high))
+        yield channel._replace(clamp=clamp, trained=Range(float(low), float(high)))
 
 
 def _inward(limit: float, inside: float) -> float:
     """Round a limit to float32 in the direction of `inside` (±inf), so that it admits the same float32 readings."""
-    near = float(np.float32(limit))
-    too_wide = near < limit if inside > limit else near > limit
-    return float(np.nextafter(np.float32(near), np.float32(inside))) if too_wide else near
+    nearest = float(np.float32(limit))
+    is_too_wide = nearest < limit if inside > limit else nearest > limit
+    return float(np.nextafter(np.float32(nearest), np.float32(inside))) if is_too_wide else nearest
 
 
 def _to_float32(number: float, what: str) -> float:
     """Round to float32; raise DataError, naming `what`, if the number is too large for it."""
     with np.errstate(over="ignore"):
-        near = float(np.float32(number))
-    if not isfinite(near):
+        rounded = float(np.float32(number))
+    if not isfinite(rounded):
         raise DataError(f"{what} is {number:g}, which does not fit into 32 bits")
-    return near
+    return rounded
 
 
 def _ranked_float32(rank: int) -> float:

@@ -35,29 +35,31 @@ def new_key() -> bytes:
 
 def public_key(key: bytes) -> bytes:
     """Return the public key of a private key."""
-    return _encode(_times(_secret(key)[0], BASE))
+    factor, _ = _secret(key)
+    return _encode(_times(factor, BASE))
 
 
 def sign(key: bytes, message: bytes) -> bytes:
-    """Sign a message with a private key."""
+    """Sign a message with a private key (section 5.1.6)."""
     factor, prefix = _secret(key)
-    public = _encode(_times(factor, BASE))
     nonce = _hash(prefix, message)
     commitment = _encode(_times(nonce, BASE))
-    return commitment + ((nonce + _hash(commitment, public, message) * factor) % ORDER).to_bytes(32, "little")
+    challenge = _hash(commitment, public_key(key), message)
+    return commitment + ((nonce + challenge * factor) % ORDER).to_bytes(32, "little")
 
 
 def verify(signature: bytes, public: bytes, message: bytes) -> bool:
-    """Whether a signature of a message was made with the private key of this public one.
+    """Whether a signature of a message was made with the private key of this public one (section 5.1.7).
 
     A key of small order, such as 32 zeros, is refused: with it anybody could sign.
     """
-    factor = int.from_bytes(signature[32:], "little")
+    commitment, factor = signature[:32], int.from_bytes(signature[32:], "little")
     point = _decode(public)
     if len(signature) != SIGNATURE_BYTES or factor >= ORDER or point is None or _times(8, point)[0] == 0:
         return False
-    x, y, z, t = _times(_hash(signature[:32], public, message), point)
-    return _encode(_add(_times(factor, BASE), (-x, y, z, -t))) == signature[:32]
+    # The signature is right if commitment = factor · BASE - challenge · key; (-x, y) is the negative of a point.
+    x, y, z, t = _times(_hash(commitment, public, message), point)
+    return _encode(_add(_times(factor, BASE), (-x, y, z, -t))) == commitment
 
 
 def to_pem(key: bytes, kind: bytes) -> str:
@@ -129,16 +131,19 @@ def _hash(*parts: bytes) -> int:
 
 
 def _secret(key: bytes) -> tuple[int, bytes]:
-    """Return the factor of a private key, and the prefix for its nonces (section 5.1.5, which fixes five bits)."""
+    """Return the factor of a private key, and the prefix for its nonces (section 5.1.5)."""
     digest = sha512(key).digest()
-    return int.from_bytes(digest[:32], "little") & ~(1 << 255) & ~7 | 1 << 254, digest[32:]
+    number = int.from_bytes(digest[:32], "little")
+    factor = number & ~(1 << 255) & ~7 | 1 << 254  # the RFC fixes these five bits
+    return factor, digest[32:]
 
 
-def _add(a: Point, b: Point) -> Point:
-    """Add two points of the curve, in extended coordinates (RFC 8032, section 5.1.4)."""
-    e, f = (a[1] - a[0]) * (b[1] - b[0]), (a[1] + a[0]) * (b[1] + b[0])
-    c, d = 2 * D * a[3] * b[3], 2 * a[2] * b[2]
-    e, f, g, h = f - e, d - c, d + c, f + e
+def _add(first: Point, second: Point) -> Point:
+    """Add two points of the curve, in extended coordinates (section 5.1.4, whose names the variables have)."""
+    (x1, y1, z1, t1), (x2, y2, z2, t2) = first, second
+    a, b = (y1 - x1) * (y2 - x2), (y1 + x1) * (y2 + x2)
+    c, d = 2 * D * t1 * t2, 2 * z1 * z2
+    e, f, g, h = b - a, d - c, d + c, b + a
     return e * f % PRIME, g * h % PRIME, f * g % PRIME, e * h % PRIME
 
 
@@ -153,8 +158,9 @@ def _times(factor: int, point: Point) -> Point:
 
 def _encode(point: Point) -> bytes:
     """Encode a point: y, and in the highest bit whether x is odd (section 5.1.2)."""
-    inverse = pow(point[2], -1, PRIME)
-    x, y = point[0] * inverse % PRIME, point[1] * inverse % PRIME
+    projective_x, projective_y, z, _ = point
+    inverse = pow(z, -1, PRIME)
+    x, y = projective_x * inverse % PRIME, projective_y * inverse % PRIME
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 

@@ -38,7 +38,6 @@ def input_keys(names: Iterable[str]) -> list[str]:
 def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
     """Make the JSON file that the component's `sensor.py` reads."""
     calibrator = compiled.calibrator
-    units = [display_unit(channel.unit) for channel in (calibrator.target, calibrator.inputs.channels[0])]
     facts = {
         "name": compiled.name,
         "c_name": model.name,
@@ -46,8 +45,8 @@ def describe_component(compiled: Compiled, model: CModel) -> dict[str, str]:
         "inputs": _channel_keys(compiled),
         "window": model.program.window,
         "step_ms": model.descriptor.step_ms,
-        "unit": units[0],
-        "raw_unit": units[1],
+        "unit": display_unit(calibrator.target.unit),
+        "raw_unit": display_unit(calibrator.inputs.channels[0].unit),
         "device_class": _device_class(calibrator.target),
     }
     return {f"{model.name}.json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n"}
@@ -59,8 +58,9 @@ def _device_class(target: Channel) -> str:
     >>> _device_class(Channel("Ref.PM2.5", "µg/m³")), _device_class(Channel("PM10", "mg/m3"))
     ('pm25', '')
     """
-    found = find_quantity(target.name)
-    return found.device_class if found and spell_unit(found.unit) == spell_unit(target.unit) else ""
+    quantity = find_quantity(target.name)
+    has_its_unit = quantity is not None and spell_unit(quantity.unit) == spell_unit(target.unit)
+    return quantity.device_class if quantity and has_its_unit else ""
 
 
 def yaml_fields(compiled: Compiled, model: CModel) -> dict[str, str]:
@@ -108,9 +108,9 @@ def _sensor_yaml(platform: str, keys: Mapping[str, str], step: str) -> str:
 
 def _simulated_yaml(model: CModel, key: str, index: int, step: str) -> str:
     """Write the YAML of a template sensor that returns channel `index` of a simulated reading."""
-    row = f"float row[{model.name.upper()}_CHANNELS];"
-    made = f"{model.name}_simulate(millis() / {model.descriptor.step_ms}, row);"
-    return _template_yaml(key, step, f"{row} {made} return row[{index}];")
+    declare = f"float row[{model.name.upper()}_CHANNELS];"
+    simulate = f"{model.name}_simulate(millis() / {model.descriptor.step_ms}, row);"
+    return _template_yaml(key, step, f"{declare} {simulate} return row[{index}];")
 
 
 def _template_yaml(key: str, step: str, body: str) -> str:

@@ -88,9 +88,8 @@ def find_arithmetic(name: str, *others: str) -> Arithmetic:
 class Compiled:
     """A calibrator in one arithmetic for a device (empty: a new one, scaled as the fleet), named `name` in the export.
 
-    Its plan includes what the device adds to the output.
-
-    Parts are computed on first use, because not every target needs all of them and not every model has them.
+    Its plan includes the device's effect on the output. The parts of an export are computed on first use, because not
+    every target needs all of them and not every model has them.
     """
 
     calibrator: Calibrator
@@ -123,7 +122,7 @@ class Compiled:
     @cached_property
     def descriptor(self) -> Descriptor:
         """Channels, scaling and limits by which a board turns readings into windows."""
-        quanta = () if self.arithmetic is Arithmetic.FLOAT32 else self.program.quanta
+        quanta = () if self.arithmetic is Arithmetic.FLOAT32 else self.program.quanta  # int16 steps per scaled unit
         return make_descriptor(self.calibrator, self.device, quanta)
 
     @cached_property
@@ -146,7 +145,7 @@ class Compiled:
 
     @property
     def title(self) -> str:
-        """What it computes, in one sentence, and how its model was selected if the file says so."""
+        """A description for people: what the export computes from what, and how the model was selected if known."""
         scaling = self.calibrator.inputs.scaling
         settles = "" if scaling.known(self.device) else f" until a new device has settled ({scaling.settle:,} readings)"
         title = (
@@ -166,8 +165,8 @@ class Compiled:
         affine = scaling_of(self.calibrator.inputs.scaling, self.device)
         values = affine.invert(self.windows.reshape(-1, self.windows.shape[-1]).astype(np.float64))
         ranges = []
-        for column, channel in zip(values.T, self.descriptor.channels, strict=True):
-            valid = np.clip(column[np.isfinite(column)], *channel.valid).astype(np.float32)
+        for readings, channel in zip(values.T, self.descriptor.channels, strict=True):
+            valid = np.clip(readings[np.isfinite(readings)], *channel.valid).astype(np.float32)
             ranges.append((float(valid.min()), float(valid.max())) if len(valid) else (0.0, 0.0))
         return ranges
 
@@ -212,9 +211,10 @@ def _with_effect(calibrator: Calibrator, device: str) -> Calibrator:
         return calibrator
     sample = calibrator.validation
     scale = calibrator.inputs.scaling.target.scale[0]
-    added = scale * (offset + slope * sample.windows[:, -1, 0].astype(np.float64))
-    own = calibrator.for_device(device)
-    return replace(own, validation=replace(sample, numbers=sample.numbers + added))
+    newest_reading = sample.windows[:, -1, 0].astype(np.float64)  # of channel 0, scaled [n]
+    added = scale * (offset + slope * newest_reading)
+    of_device = calibrator.for_device(device)
+    return replace(of_device, validation=replace(sample, numbers=sample.numbers + added))
 
 
 def lower_float32(plan: Plan) -> Program:
@@ -235,24 +235,25 @@ def lower_float32(plan: Plan) -> Program:
     if plan.branches is None:
         return Program("float", plan.window, plan.channels, *lower(plan))
     decision, *branches = plan.branches
-    last = plan.steps[-1]
+    choice = plan.steps[-1]
     # Both branches write to the value of the step that chooses between them.
     simple, deep = (
-        replace(branch, steps=(*branch.steps[:-1], replace(branch.steps[-1], output=last.output)))
+        replace(branch, steps=(*branch.steps[:-1], replace(branch.steps[-1], output=choice.output)))
         for branch in branches
     )
-    simple_period, deep_period = (last.settings[name] for name in PERIODS)
-    result = CValue(last.output, "float", (1,))
-    branch = Branch(lower(decision)[0], lower(simple)[0], lower(deep)[0], simple_period, deep_period, result)
+    (decision_calls, _), (simple_calls, _), (deep_calls, _) = map(lower, (decision, simple, deep))
+    simple_period, deep_period = (choice.settings[name] for name in PERIODS)
+    result = CValue(choice.output, "float", (1,))
+    branch = Branch(decision_calls, simple_calls, deep_calls, simple_period, deep_period, result)
     return Program("float", plan.window, plan.channels, (branch,), result)
 
 
 def lower_fixed(plan: Plan) -> Program:
     """Lower a quantised plan to `_q` kernels; the output of its first step, an int16 window, is the program's input."""
-    first, *steps = plan.steps
+    window_step, *steps = plan.steps
     window = CValue(WINDOW_NAME, "int16_t", (plan.channels, even(plan.window)))
     calls, result = FIXED_LOWERING.calls(steps, plan.shapes, {INPUT: window, STEPS: window})
-    quanta = tuple(float(number) for number in first.weights["quantum"])
+    quanta = tuple(float(number) for number in window_step.weights["quantum"])
     return Program("int16_t", plan.window, plan.channels, calls, result, quanta)
 
 
@@ -265,23 +266,27 @@ class Lowering:
     suffix: str
 
     def calls(
-        self, steps: Iterable[Step], shapes: Mapping[str, Shape], given: Mapping[str, CValue]
+        self, steps: Iterable[Step], shapes: Mapping[str, Shape], sources: Mapping[str, CValue]
     ) -> tuple[tuple[CCall, ...], CValue]:
-        """Lower steps without branches, which may read the values in `given`: calls, and the value of the last step."""
-        values, calls, last = dict(given), [], ""
+        """Lower steps without branches; returns their calls and the value of the last step.
+
+        `sources` are the values that exist before them, `shapes` those of all values by name.
+        """
+        values, calls, last = dict(sources), [], ""
         for step in steps:
             inputs = tuple(values[name] for name in step.inputs)
             placed = PlacedStep(step, inputs, tuple(shapes[name] for name in step.inputs), shapes[step.output])
             call, values[step.output] = self.call(placed)
-            calls += [call] if call is not None else []
+            if call is not None:
+                calls.append(call)
             last = step.output
         return tuple(calls), values[last]
 
     def call(self, placed: PlacedStep) -> tuple[CCall | None, CValue]:
-        """Lower one step: its call (None if it is a view of its input), and its value.
+        """Lower one step; returns its call (None if it is a view of its input) and its value.
 
         A kernel may overwrite an input of the same size (`over`). One that needs workspace, or space for codes, writes
-        to a longer value: the step's own numbers, then the workspace or the codes.
+        to a longer value (`written`): the step's own numbers, then the workspace or the codes.
         """
         form = self.forms[placed.step.kernel](placed)
         name = placed.step.output
@@ -294,8 +299,8 @@ class Lowering:
         over = tuple(value.name for value in inputs if value.name != WINDOW_NAME and prod(value.shape) == size)
         value = written = CValue(name, kind, placed.out, over=over, kept=form.kept)
         codes = None
-        codes_words = -(-form.codes // BYTES[kind])  # codes are bytes; rounded up
-        if extra := form.work + codes_words:
+        code_numbers = -(-form.codes // BYTES[kind])  # codes are bytes; here as numbers of this type, rounded up
+        if extra := form.work + code_numbers:
             written = CValue(f"{name}.work", kind, (size + extra,))
             value = CValue(name, kind, placed.out, view_of=written.name)
         if form.codes:

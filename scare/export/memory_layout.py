@@ -47,7 +47,7 @@ class Block:
     last: int
     over: Mapping[str, int]
 
-    def meets(self, other: "Block") -> bool:
+    def lives_with(self, other: "Block") -> bool:
         """Whether both are alive at the same call."""
         return self.first <= other.last and other.first <= self.last
 
@@ -63,8 +63,10 @@ def plan_memory(program: Program) -> Layout:
     """
     blocks, values = find_blocks(program), values_by_name(program)
     offsets = _best_offsets(blocks)
-    roots = {name: _owner(value, values) for name, value in values.items()}
-    places = {name: Place(root == WINDOW_NAME, offsets.get(root, 0) + start) for name, (root, start) in roots.items()}
+    places = {}
+    for name, value in values.items():
+        owner, start = _owner(value, values)
+        places[name] = Place(owner == WINDOW_NAME, offsets.get(owner, 0) + start)
     return Layout(places, _total_bytes(blocks, offsets))
 
 
@@ -83,8 +85,8 @@ def find_blocks(program: Program) -> list[Block]:
     for index, call in enumerate(calls):
         over.setdefault(call.output.name, _reusable_inputs(call, index, alive, values))
     return [
-        Block(name, -(-values[name].bytes // WORD) * WORD, min(at), max(at), over.get(name, {}))
-        for name, at in alive.items()
+        Block(name, -(-values[name].bytes // WORD) * WORD, min(calls_alive), max(calls_alive), over.get(name, {}))
+        for name, calls_alive in alive.items()
         if name != WINDOW_NAME
     ]
 
@@ -136,11 +138,14 @@ def _reusable_inputs(call: CCall, index: int, alive: Mapping[str, list[int]], va
     output = call.output
     if output.view_of or alive[output.name][0] != index:
         return {}
-    roots = [_owner(value, values) for value in call.reads]
-    names = [name for name, _ in roots]
-    dying = {name for name in names if name != WINDOW_NAME and names.count(name) == 1 and max(alive[name]) == index}
-    in_place = (root for value, root in zip(call.reads, roots, strict=True) if value.name in output.over)
-    return {name: start for name, start in in_place if name in dying and start % WORD == 0}
+    owners = [_owner(value, values) for value in call.reads]  # name of a block, and the input's offset in it
+    names = [name for name, _ in owners]
+    reusable = {}
+    for value, (name, start) in zip(call.reads, owners, strict=True):
+        may_overwrite = value.name in output.over and name != WINDOW_NAME and start % WORD == 0
+        if may_overwrite and names.count(name) == 1 and max(alive[name]) == index:
+            reusable[name] = start
+    return reusable
 
 
 def _best_offsets(blocks: Sequence[Block]) -> Offsets:
@@ -152,7 +157,7 @@ def _best_offsets(blocks: Sequence[Block]) -> Offsets:
         if _total_bytes(blocks, best) <= least:
             break
         offsets = _place(order)
-        best = min(best, offsets, key=lambda found: _total_bytes(blocks, found))
+        best = min(best, offsets, key=lambda each: _total_bytes(blocks, each))
         highest = max(order, key=lambda block: offsets[block.name] + block.size)
         order = [highest, *(block for block in order if block is not highest)]
     return best
@@ -163,12 +168,13 @@ def _place(order: Sequence[Block]) -> Offsets:
     offsets: Offsets = {}
     placed: list[Block] = []
     for block in order:
-        alive = [other for other in placed if other.meets(block)]
+        alive = [other for other in placed if other.lives_with(block)]
         # The lowest offset that fits is 0, the end of another block, or where it may overlap one.
         ends = (offsets[other.name] + other.size for other in alive)
         on_others = (offsets[other.name] + start for other in alive for start in _allowed_overlap(block, other))
         candidates = sorted({0, *ends, *(offset for offset in on_others if offset >= 0)})
-        offsets[block.name] = next(at for at in candidates if all(_fits(block, at, other, offsets) for other in alive))
+        fitting = (offset for offset in candidates if all(_fits(block, offset, other, offsets) for other in alive))
+        offsets[block.name] = next(fitting)  # the end of the highest block fits in any case
         placed.append(block)
     return offsets
 
@@ -180,11 +186,11 @@ def _allowed_overlap(block: Block, other: Block) -> tuple[int, ...]:
     return (-other.over[block.name],) if block.name in other.over else ()
 
 
-def _fits(block: Block, at: int, other: Block, offsets: Offsets) -> bool:
+def _fits(block: Block, offset: int, other: Block, offsets: Offsets) -> bool:
     """Whether the block at this offset does not overlap `other`, or overlaps it where it may."""
     start = offsets[other.name]
-    apart = at >= start + other.size or start >= at + block.size
-    return apart or at - start in _allowed_overlap(block, other)
+    is_apart = offset >= start + other.size or start >= offset + block.size
+    return is_apart or offset - start in _allowed_overlap(block, other)
 
 
 def _total_bytes(blocks: Sequence[Block], offsets: Offsets) -> int:

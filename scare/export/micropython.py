@@ -80,7 +80,8 @@ def make_micropython(compiled: Compiled) -> Artefact:
 def runtime_modules(descriptor: Descriptor) -> dict[str, str]:
     """Read the modules that a model imports: text by file name. On a board they are in one folder."""
     modules = (scare_live, *([scare_settle] if descriptor.settle else []), scare_store)
-    texts = {Path(str(one.__file__)).name: Path(str(one.__file__)).read_text(encoding="utf-8") for one in modules}
+    paths = [Path(str(module.__file__)) for module in modules]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
     return {name: text.replace(f"from {micropython_runtime.__name__}.", "from ") for name, text in texts.items()}
 
 
@@ -99,15 +100,15 @@ MICROPYTHON = Target(
 
 def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
     """Print the module of a plan; `title` is a sentence in ASCII for its head."""
-    constants, target = Constants(), (descriptor.target_scale, descriptor.target_center)
+    constants, scale, center = Constants(), descriptor.target_scale, descriptor.target_center
     if plan.branches is None:
-        graphs = {"run": lower_to_tensors(plan, *target)}
+        graphs = {"run": lower_to_tensors(plan, scale, center)}
     else:
         decision, simple, deep = plan.branches
         graphs = {
             "decide": lower_to_tensors(decision),
-            "simple": lower_to_tensors(simple, *target),
-            "deep": lower_to_tensors(deep, *target),
+            "simple": lower_to_tensors(simple, scale, center),
+            "deep": lower_to_tensors(deep, scale, center),
         }
     functions = {name: print_function(graph, constants) for name, graph in graphs.items()}
     base = scare_settle.SettlingStream if descriptor.settle else scare_live.Stream
@@ -118,13 +119,15 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
     lines = [f"class Calibration({base.__name__}):", f"    identity = {identity:#010x}", *lines]
     called = set(re.findall(r"\b(\w+)\(", "\n".join(lines)))
     text = [*wrap(title, COLUMNS, initial_indent="# ", subsequent_indent="# "), "from array import array"]
-    own = base.__module__.rpartition(".")[2]
+    module_of_base = base.__module__.rpartition(".")[2]
     for module, names in (("math", IN_MATH), ("scare_live", IN_SCARE_LIVE), ("scare_settle", ())):
-        used = [*([base.__name__] if module == own else []), *(name for name in names if name in called)]
-        text += [f"from {module} import {', '.join(used)}"] if used else []
+        imported = [base.__name__] if module == module_of_base else []
+        imported += [name for name in names if name in called]
+        text += [f"from {module} import {', '.join(imported)}"] if imported else []
     text += ["", *constants.lines, "", "", *lines, ""]
+    window_bytes = 4 * plan.window * (plan.channels + len(descriptor.moving))  # moving channels are stored twice
     scratch = max(function.scratch_bytes for function in functions.values())
-    return Module("\n".join(text), 4 * plan.window * (plan.channels + len(descriptor.moving)), scratch, constants.bytes)
+    return Module("\n".join(text), window_bytes, scratch, constants.bytes)
 
 
 def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
@@ -133,15 +136,16 @@ def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
         f"    {(*channel.valid, channel.center, channel.rest, channel.inverse, *channel.clamp, *channel.trained)!r},"
         for channel in descriptor.channels
     ]
-    facts = {name: getattr(descriptor, name) for name in COPIED}
-    facts |= _unscaled_limits(descriptor)
-    facts |= {"interval": tuple(vars(descriptor.interval).values())} if descriptor.interval else {}
-    facts |= {name: plan.steps[-1].settings[name] for name in PERIODS} if plan.branches else {}
-    settling = {"settle": descriptor.settle, "moving": tuple(map(tuple, descriptor.moving))}
-    facts |= settling if descriptor.settle else {}
+    attributes = {name: getattr(descriptor, name) for name in COPIED} | _unscaled_limits(descriptor)
+    if descriptor.interval:
+        attributes["interval"] = tuple(vars(descriptor.interval).values())
+    if plan.branches:
+        attributes |= {name: plan.steps[-1].settings[name] for name in PERIODS}
+    if descriptor.settle:
+        attributes |= {"settle": descriptor.settle, "moving": tuple(map(tuple, descriptor.moving))}
     return [
         f"window = {plan.window}",
-        *(f"{name} = {fact!r}" for name, fact in facts.items()),
+        *(f"{name} = {value!r}" for name, value in attributes.items()),
         "channels = (",
         *rows,
         ")",

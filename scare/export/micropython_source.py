@@ -64,9 +64,11 @@ class Constants:
         if key not in self._names:
             self._names[key] = f"C{len(self._names)}"
             begun = f'{self._names[key]} = array("{code}", '
-            parts = [repr(stored[at : at + LITERAL_BYTES]) for at in range(0, max(1, len(stored)), LITERAL_BYTES)]
-            one_line = len(parts) == 1
-            self.lines += [f"{begun}{parts[0]})"] if one_line else [f"{begun}(", *(f"    {one}" for one in parts), "))"]
+            literals = [repr(stored[at : at + LITERAL_BYTES]) for at in range(0, max(1, len(stored)), LITERAL_BYTES)]
+            if len(literals) == 1:
+                self.lines.append(f"{begun}{literals[0]})")
+            else:
+                self.lines += [f"{begun}(", *(f"    {literal}" for literal in literals), "))"]
             self.bytes += len(stored)
         return self._names[key]
 
@@ -97,18 +99,20 @@ def print_function(result: Tensor, constants: Constants) -> Function:
     return s1
     """
     printer = _Printer(result, constants)
-    steps = [(name, printer.store(tensor, name)) for tensor in in_order(result) if (name := printer.name(tensor))]
-    steps.append(("", printer.return_value(result)))
-    last_reader = {name: at for at, (_, step) in enumerate(steps) for name in step.reads}
+    # The statement that stores each stored tensor, by the tensor's name; then the one that returns the result.
+    named_steps = [(name, printer.store(tensor, name)) for tensor in in_order(result) if (name := printer.name(tensor))]
+    named_steps.append(("", printer.return_value(result)))
+    last_reader = {name: index for index, (_, step) in enumerate(named_steps) for name in step.reads}
     lines = []
     live = dict[str, int]()  # bytes of the arrays in use, by name
     peak = 0
-    for at, (name, step) in enumerate(steps):
+    for index, (name, step) in enumerate(named_steps):
         lines += step.lines
         live[name] = step.bytes
         peak = max(peak, sum(live.values()))
-        done = [name for name, count in live.items() if count and last_reader[name] == at]
-        lines += [f"del {', '.join(done)}"] if done and at + 1 < len(steps) else []
+        done = [name for name, count in live.items() if count and last_reader[name] == index]
+        is_last = index + 1 == len(named_steps)
+        lines += [f"del {', '.join(done)}"] if done and not is_last else []
         live = {name: count for name, count in live.items() if name not in done}
     return Function(lines, peak)
 
@@ -127,9 +131,9 @@ class _Step:
         """Make an index along an axis: a new loop variable, or none for length 1."""
         if length == 1:
             return {}
+        suffix, letter = divmod(self.letters, len(LETTERS))
         self.letters += 1
-        again, letter = divmod(self.letters - 1, len(LETTERS))
-        return {LETTERS[letter] + str(again or ""): 1}
+        return {f"{LETTERS[letter]}{suffix or ''}": 1}
 
     def new_sum(self) -> str:
         """Name a new variable for a sum."""
@@ -185,16 +189,18 @@ class _Printer:
         lines = list[str]()
         places = [step.along(length) for length in part.shape]
         value = self._value(part, places, step, lines, stored=part is not target)
-        to = [shifted(place, start) if at == axis else place for at, place in enumerate(places)]
-        lines.append(f"{self.name(target)}[{index_text(address(to, target.shape))}] = {_unbracketed(value)}")
+        in_target = [shifted(place, start) if number == axis else place for number, place in enumerate(places)]
+        lines.append(f"{self.name(target)}[{index_text(address(in_target, target.shape))}] = {_unbracketed(value)}")
+        # Wrap loops around the statement, the innermost first; an axis of length 1 has no loop variable.
         for place, length in reversed(list(zip(places, part.shape, strict=True))):
             for letter in place:
                 lines = _print_loop(letter, f"range({length})", lines)
         step.lines += lines
 
     def _call(self, tensor: Tensor, step: _Step) -> str:
-        """Print the call of a function in scare_live.py: its arrays, then the numbers in a row."""
+        """Print the call of a function in scare_live.py: its arrays, then how many numbers a row has."""
         names = [self._array(part, step) for part in tensor.inputs]
+        # Rows of `later_sum` are along the first axis, those of the others along the last.
         width = size(tensor) // tensor.shape[0] if tensor.operation == "later_sum" else tensor.shape[-1]
         return f"{tensor.operation}({', '.join([*names, str(width)])})"
 
@@ -252,7 +258,8 @@ class _Printer:
     def _permute(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         """Print a transposition: the source is read at the same indices in the order of its own axes."""
         axes = list(tensor.settings["axes"])
-        return self._value(tensor.inputs[0], [places[axes.index(at)] for at in range(len(axes))], step, lines)
+        inner = [places[axes.index(axis)] for axis in range(len(axes))]
+        return self._value(tensor.inputs[0], inner, step, lines)
 
     def _slice(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         """Print a slice: the source is read `start` elements later along one axis."""
@@ -275,7 +282,8 @@ class _Printer:
         """Print a sum along an axis: its loop goes to `lines`, and the name of the sum is returned."""
         (source,), axis, body = tensor.inputs, tensor.settings["axis"], list[str]()
         along = step.along(source.shape[axis])
-        value = self._value(source, [along if at == axis else place for at, place in enumerate(places)], step, body)
+        inner = [along if number == axis else place for number, place in enumerate(places)]
+        value = self._value(source, inner, step, body)
         return _print_sum(step, lines, along, f"range({source.shape[axis]})", body, value)
 
     def _matmul(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
@@ -334,21 +342,22 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
     stored, arrays = set[int](), set[int]()
     reads[id(result)].append(1)
     for tensor in reversed(in_order(result)):
-        by_reader = reads[id(tensor)]
+        reads_by_reader = reads[id(tensor)]
         if tensor.operation in (INPUT, CONSTANT):
             continue
         if tensor.operation in (*CALLS, "concatenate"):
             arrays.add(id(tensor))
-        is_read_once = len(by_reader) == 1 and by_reader[0] <= size(tensor)
+        is_read_once = len(reads_by_reader) == 1 and reads_by_reader[0] <= size(tensor)
         if id(tensor) in arrays or not (is_read_once or tensor.operation in VIEWS):
             stored.add(id(tensor))
         if tensor.operation in CALLS:
             arrays |= {id(unshaped(part)) for part in tensor.inputs}
         if tensor.operation == "reshape" and split_axes(tensor.shape, unshaped(tensor).shape) is None:
             arrays.add(id(unshaped(tensor)))
-        for times in [size(tensor)] if id(tensor) in stored else by_reader:
+        # A stored tensor computes each element once, another one computes it anew for each reader.
+        for computed in [size(tensor)] if id(tensor) in stored else reads_by_reader:
             for part, factor in zip(tensor.inputs, _reads_per_element(tensor), strict=True):
-                reads[id(part)].append(times * factor)
+                reads[id(part)].append(computed * factor)
     return stored, arrays
 
 
@@ -358,7 +367,8 @@ def _reads_per_element(tensor: Tensor) -> list[int]:
         left, right = tensor.inputs
         if is_sparse(right):
             assert right.constant is not None
-            return [-(-int(np.count_nonzero(right.constant)) // right.shape[-1])] * 2
+            nonzero_per_column = -(-int(np.count_nonzero(right.constant)) // right.shape[-1])  # rounded up
+            return [nonzero_per_column] * 2
         return [left.shape[-1]] * 2
     if tensor.operation == "sum":
         return [tensor.inputs[0].shape[tensor.settings["axis"]]]
@@ -375,9 +385,9 @@ def unshaped(tensor: Tensor) -> Tensor:
 def is_sparse(matrix: Tensor) -> bool:
     """Whether a matrix is constant and mostly zero."""
     constant = matrix.constant
-    return (
-        constant is not None and constant.ndim == 2 and constant.size > 1 and bool((constant == 0).mean() > MOSTLY_ZERO)
-    )
+    if constant is None or constant.ndim != 2 or constant.size <= 1:
+        return False
+    return bool((constant == 0).mean() > MOSTLY_ZERO)
 
 
 def nonzero_columns(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -432,13 +442,13 @@ def split_axes(shape: Shape, source: Shape) -> list[slice] | None:
     >>> split_axes((5, 2, 3), (5, 6)), split_axes((30,), (5, 6))
     ([slice(0, 1, None), slice(1, 3, None)], None)
     """
-    parts, at = [], 0
+    parts, axis = [], 0
     for length in source:
-        start, product = at, 1
-        while product < length and at < len(shape):
-            product *= shape[at]
-            at += 1
+        start, product = axis, 1
+        while product < length and axis < len(shape):
+            product *= shape[axis]
+            axis += 1
         if product != length:
             return None
-        parts.append(slice(start, at))
+        parts.append(slice(start, axis))
     return parts

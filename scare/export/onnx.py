@@ -67,11 +67,11 @@ def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) ->
     for tensor in in_order(result):
         builder.add(tensor, names[1] if tensor is result else "")
     window = next(tensor for tensor in in_order(result) if tensor.operation == INPUT)
-    ends = [
+    source, output = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [BATCH, *shape])
         for name, shape in zip(names, (window.shape, result.shape), strict=True)
-    ]
-    graph = helper.make_graph(builder.nodes, "scare", ends[:1], ends[1:], builder.constants)
+    )
+    graph = helper.make_graph(builder.nodes, "scare", [source], [output], builder.constants)
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, producer_name="scare")
     model.ir_version = helper.find_min_ir_version_for(opsets)
@@ -182,20 +182,25 @@ class _GraphBuilder:
         return self._node("CumSum", [*inputs, axis], name, exclusive=1, reverse=1)
 
     def _after_zeros(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        rest = len(tensor.shape) - 1
-        # Padding before each axis (batch, rows, rest), then after each: only the rows get some before.
-        pads = self._integers(0, tensor.settings["rows"], *[0] * (rest + 1 + len(tensor.shape)))
-        return self._node("Pad", [*inputs, pads], name)
+        other_axes = len(tensor.shape) - 1
+        # ONNX takes the padding before each axis (batch, rows, others), then after each: only the rows get some before.
+        before, after = [0, tensor.settings["rows"], *[0] * other_axes], [0] * (2 + other_axes)
+        return self._node("Pad", [*inputs, self._integers(*before, *after)], name)
 
     def _lstm(self, tensor: Tensor, inputs: list[str], name: str) -> str:
-        """Add an LSTM: ONNX has time first, its own order of gates, and an axis for directions."""
+        """Add an LSTM; in ONNX time is the first axis, gates have another order, weights begin with a direction axis.
+
+        Ours are input weights [I, 4 size], recurrent weights [size, 4 size] and one bias [4 size]; ONNX has two biases.
+        """
         size = tensor.shape[0]
-        weights = [np.asarray(part.constant) for part in tensor.inputs[1:]]
-        ordered = [
-            np.concatenate([np.split(weight, 4, axis=-1)[gate] for gate in GATES], axis=-1) for weight in weights
-        ]
-        matrices = [self._constant(matrix.T[None]) for matrix in ordered[:2]]
-        bias = self._constant(np.concatenate([ordered[2], np.zeros_like(ordered[2])])[None])
+
+        def in_onnx_order(part: Tensor) -> np.ndarray:
+            gates = np.split(np.asarray(part.constant), 4, axis=-1)
+            return np.concatenate([gates[gate] for gate in GATES], axis=-1)
+
+        weights, recurrent, bias = map(in_onnx_order, tensor.inputs[1:])
+        both_biases = np.concatenate([bias, np.zeros_like(bias)])
+        constants = [self._constant(numbers[None]) for numbers in (weights.T, recurrent.T, both_biases)]
         source = self._node("Transpose", inputs[:1], perm=[1, 0, 2])
-        last = self._node("LSTM", [source, *matrices, bias], outputs=2, hidden_size=size)
+        last = self._node("LSTM", [source, *constants], outputs=2, hidden_size=size)
         return self._node("Reshape", [last, self._integers(-1, size)], name)

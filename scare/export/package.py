@@ -46,9 +46,9 @@ class Package:
         """Return the RMSE to the reference on the file's validation windows, in float32 and as exported."""
         calibrator = self.compiled.calibrator
         windows = calibrator.validation.windows
-        name = self.target.arithmetic_name(self.compiled.arithmetic)
-        computed = {"float32": self.compiled.compute_in_float32, name: self.artefact.compute}
-        return {name: reference_rmse(calibrator, compute(windows)) for name, compute in computed.items()}
+        exported = self.target.arithmetic_name(self.compiled.arithmetic)
+        functions = {"float32": self.compiled.compute_in_float32, exported: self.artefact.compute}
+        return {name: reference_rmse(calibrator, compute(windows)) for name, compute in functions.items()}
 
 
 def export_calibrator(
@@ -194,21 +194,17 @@ def _write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 def _digests(files: Mapping[str, str | bytes], artefact: Artefact) -> dict[str, str]:
     """Return SHA-256 of the files that `scare verify` runs and of golden vectors, by path relative to `scare.json`."""
-    folders = {PurePosixPath(artefact.model).parent}
+    run_folders = {PurePosixPath(artefact.model).parent}
     if artefact.runtime:
-        folders.add(PurePosixPath(artefact.runtime))
-    verified = {
-        path
-        for path in map(PurePosixPath, files)
-        if (folders & {*path.parents} and path.suffix != ".md") or path.name == GOLDEN
-    }
-    contents = {str(path): files[str(path)] for path in sorted(verified)}
-    return {
-        f"{_path_to_root(artefact)}{path}": sha256(
-            content.encode() if isinstance(content, str) else content
-        ).hexdigest()
-        for path, content in contents.items()
-    }
+        run_folders.add(PurePosixPath(artefact.runtime))
+    up = _path_to_root(artefact)
+    digests = {}
+    for path in sorted(map(PurePosixPath, files)):
+        is_run = path.suffix != ".md" and not run_folders.isdisjoint(path.parents)
+        if is_run or path.name == GOLDEN:
+            content = files[str(path)]
+            digests[f"{up}{path}"] = sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+    return digests
 
 
 def _path_to_root(artefact: Artefact) -> str:

@@ -24,28 +24,30 @@ def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
 
     The first pass over the steps finds bounds and units of all values, the second writes the integer steps.
     """
-    lacking = {
-        QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel for step in plan.steps
-    } - {""}
+    lacking = set()
+    for step in plan.steps:
+        lacking.add(QUANTISATION[step.kernel].lacks(step) if step.kernel in QUANTISATION else step.kernel)
+    lacking.discard("")  # what `lacks` returns if nothing is missing
     if lacking:
         raise NotApplicableError(f"float32 only: there is no fixed-point form of {', '.join(sorted(lacking))}")
     try:
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             exact, quanta = plan.astype(np.float64), np.asarray(quanta, float)
-            window = np.broadcast_to(1 / quanta, exact.shapes[INPUT])
-            q = QuantisationState(exact.steps, exact.shapes, quanta, {INPUT: FULL * window}, {INPUT: window})
+            units = np.broadcast_to(1 / quanta, exact.shapes[INPUT])  # scaled units per step [window, channels]
+            state = QuantisationState(exact.steps, exact.shapes, quanta, {INPUT: FULL * units}, {INPUT: units})
             for step in exact.steps:
                 rule = QUANTISATION[step.kernel]
                 shape = exact.shapes[step.output]
-                q.bounds[step.output] = np.broadcast_to(rule.bound(q, step), shape)
-                q.units[step.output] = np.broadcast_to(rule.unit(q, step), shape)
-            made = [QUANTISATION[step.kernel].emit(q, step) for step in q.steps]
+                state.bounds[step.output] = np.broadcast_to(rule.bound(state, step), shape)
+                state.units[step.output] = np.broadcast_to(rule.unit(state, step), shape)
+            # None for a step that fixed point does not need.
+            integer_steps = [QUANTISATION[step.kernel].emit(state, step) for step in state.steps]
     except ArithmeticError as error:
         raise NotApplicableError("float32 only: its numbers are too large or too small for fixed point") from error
     last = plan.steps[-1].output
-    first = Step("window_q", (INPUT,), WINDOW, {"quantum": q.quanta.astype(np.float32)})
-    result = Step("result_q", (last,), f"{last}.real", settings={"unit": q.unit(last), "offset": 0})
-    steps = (first, *(step for step in made if step is not None), result)
+    first = Step("window_q", (INPUT,), WINDOW, {"quantum": state.quanta.astype(np.float32)})
+    result = Step("result_q", (last,), f"{last}.real", settings={"unit": state.unit(last), "offset": 0})
+    steps = (first, *(step for step in integer_steps if step is not None), result)
     for step in steps:
         if step.kernel not in KERNELS:
             raise FIXED_KERNELS.missing(step.kernel)
@@ -55,8 +57,8 @@ def quantise(plan: Plan, quanta: np.ndarray) -> Plan:
 def correct_bias(integer: Plan, exact: Plan, windows: np.ndarray) -> Plan:
     """Add an offset to the result of a fixed-point plan, so that its mean on these windows is that of the exact plan.
 
-    That is bias correction (Nagel et al. 2019). Rounded weights shift the mean of a result as much as their inputs
-    have a mean, which no rounding constant of a kernel can know.
+    That is bias correction (Nagel et al. 2019). How much rounded weights shift the mean of a result depends on the mean
+    of their inputs, which no rounding constant of a kernel can know.
     """
     if not len(windows):
         return integer
@@ -72,12 +74,15 @@ def window_quanta(calibrator: Calibrator) -> np.ndarray:
     The window must hold every clamped reading, and valid readings up to a multiple of those seen: a wider range would
     make its steps coarse.
     """
-    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
-    seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)
+    # All are magnitudes of scaled values [channels].
+    windows = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])  # [n, window, channels]
+    largest_seen = np.maximum(np.abs(windows).max(axis=(0, 1), initial=0.0), 1e-3)  # not 0, which has no step
     scaling, training_range = calibrator.inputs.scaling, calibrator.inputs.training_range
-    clamped = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
-    limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T
-    ends = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
-    limit = np.max(ends, axis=0)  # magnitude of the largest valid reading, scaled for any device [channels]
-    reach = np.where(np.isfinite(limit), np.minimum(limit, FARTHEST * seen), HEADROOM * seen)
-    return FULL / np.maximum(reach, clamped)
+    clamp = np.abs([training_range.clamp_low, training_range.clamp_high]).max(axis=0) if training_range else 0.0
+    limits = np.array([(channel.low, channel.high) for channel in calibrator.inputs.channels]).T  # [2, channels]
+    by_device = [np.abs(affine.apply(limits)).max(axis=0) for affine in (scaling.fleet, *scaling.devices.values())]
+    largest_valid = np.max(by_device, axis=0)
+    reach = np.where(
+        np.isfinite(largest_valid), np.minimum(largest_valid, FARTHEST * largest_seen), HEADROOM * largest_seen
+    )
+    return FULL / np.maximum(reach, clamp)

@@ -88,7 +88,7 @@ class FixedPointError:
 
     @staticmethod
     def of(calibrator: Calibrator, differences: np.ndarray) -> "FixedPointError":
-        """Summarise differences [n] in the target's unit."""
+        """Summarise the differences [n] between fixed point and float32, in the target's unit."""
         target_sd = deviation(calibrator) * float(calibrator.inputs.scaling.target.scale[0])
         return FixedPointError(len(differences), float(differences.mean()), float(differences.std()), target_sd)
 
@@ -158,9 +158,9 @@ class ExportFolder:
     def changed(self) -> list[str]:
         """List the files that changed since the export, by their digests."""
         changed = []
-        for name, known in self.description.sha256.items():
+        for name, digest in self.description.sha256.items():
             path = self.folder / name
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != known:
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
                 changed.append(name)
         return changed
 
@@ -183,20 +183,21 @@ def find_exports(root: Path, called: Path | None = None) -> list[ExportFolder]:
 
     `called` is the path that messages show instead, for a folder unpacked from a zip.
     """
-    found = []
+    exports = []
     for path in sorted(root.rglob(SCARE_JSON)):
         content = with_current_keys(load_json(path))
-        found.append(ExportFolder(path.parent, convert(content, Description, path, DataError, unknown="ignore")))
+        exports.append(ExportFolder(path.parent, convert(content, Description, path, DataError, unknown="ignore")))
     called = called or root
-    if not found:
+    if not exports:
         raise DataError(
             f"{called} holds no {SCARE_JSON}: it is not an export of scare, or it was made by an old version;"
             " export again"
         )
-    for path in (path for export in found for path in (export.model, export.golden, export.runtime)):
-        if not path.resolve().is_relative_to(root.resolve()):
-            raise DataError(f"{SCARE_JSON} names {path}, which is not in {called}; export again")
-    return found
+    for export in exports:
+        for path in (export.model, export.golden, export.runtime):
+            if not path.resolve().is_relative_to(root.resolve()):
+                raise DataError(f"{SCARE_JSON} names {path}, which is not in {called}; export again")
+    return exports
 
 
 @dataclass(frozen=True)
@@ -244,19 +245,23 @@ def golden_vectors(
     plan = calibrator.plan
     most_windows = max(1, MOST_NUMBERS // (plan.window * plan.channels))
     windows = calibrator.golden.windows[:most_windows].astype(np.float32)
-    coded = coded_steps(plan)
-    tokens = outputs_and_codes(plan, windows, coded)[1].size if coded else 0  # of all windows
+    steps_with_codes = coded_steps(plan)
+    tokens = 0
+    if steps_with_codes:
+        _, codes = outputs_and_codes(plan, windows, steps_with_codes)  # of all windows
+        tokens = codes.size
     exact = run(integer_plan or plan.astype(np.float64), windows if integer_plan else windows.astype(np.float64))
     target = calibrator.inputs.scaling.target
     results = target.invert(exact.astype(np.float64)[:, None])[:, 0]
     scale = float(target.scale[0])
-    spread = deviation(calibrator) * scale
-    sizes = magnitudes(results, np.abs(exact) * scale, spread)
+    target_sd = deviation(calibrator) * scale
     # A tolerance grows with the numbers that are added up, of which the result may be a small difference.
+    sizes = magnitudes(results, np.abs(exact) * scale, target_sd)
     if integer_plan:
         return GoldenVectors(windows, results, INTEGER_TOLERANCE * sizes, np.zeros(len(windows), bool), tokens)
     tolerances = np.maximum(FLOAT32_TOLERANCE * sizes, ROUNDINGS * rounding(calibrator) * scale)
-    tolerances = np.maximum(tolerances, INTEGER_WEIGHTS_TOLERANCE * spread * integer_weights)
+    if integer_weights:
+        tolerances = np.maximum(tolerances, INTEGER_WEIGHTS_TOLERANCE * target_sd)
     return GoldenVectors(windows, results, tolerances, nearest_to_tie(plan, windows) < TIE, tokens)
 
 

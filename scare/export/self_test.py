@@ -24,10 +24,11 @@ ROUNDING_SHARE = 0.1  # of the tolerance: largest difference between float32 and
 def make_self_test(plan: Plan, quanta: Sequence[float]) -> SelfTest:
     """Choose seeds and compute the plan's scaled results; `quanta` are those of an int16 window, empty in float32."""
     tolerance = INTEGER_TOLERANCE if quanta else FLOAT_TOLERANCE
-    found = dict(islice(_stable_results(plan, quanta, ROUNDING_SHARE * tolerance), VECTORS))
-    if not found:
+    by_seed = dict(islice(_stable_results(plan, quanta, ROUNDING_SHARE * tolerance), VECTORS))
+    if not by_seed:
         raise DataError("the model's results are infinite or NaN; only finite ones can be exported")
-    return SelfTest(tuple(found), tuple(found.values()), tolerance * max(1.0, *map(abs, found.values())))
+    largest = max(1.0, *map(abs, by_seed.values()))
+    return SelfTest(tuple(by_seed), tuple(by_seed.values()), tolerance * largest)
 
 
 def seeded_window(seed: int, plan: Plan, quanta: Sequence[float]) -> np.ndarray:

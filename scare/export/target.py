@@ -137,19 +137,19 @@ def model_file_artefact(
     """
     model = f"{compiled.name}.{form}"
     facts = describe_inputs(compiled, form)
-    counted = dict(sorted(Counter(operators).items()))
-    listed = ", ".join(f"{name} {count}" for name, count in counted.items())
+    operator_counts = dict(sorted(Counter(operators).items()))
+    operator_text = ", ".join(f"{name} {count}" for name, count in operator_counts.items())
     files: dict[str, str | bytes] = {
         model: content,
         f"{compiled.name}.json": json.dumps(facts, indent=2) + "\n",
-        **fill_templates(form, readme_fields(compiled.name, facts, len(content), listed)),
+        **fill_templates(form, readme_fields(compiled.name, facts, len(content), operator_text)),
     }
     return Artefact(
         files,
         model,
         compiled.name,
-        sizes={"bytes": len(content), "operators": counted, **(integers or {})},
-        summary=(f"{model}: {len(content):,} bytes", f"operators: {listed}"),
+        sizes={"bytes": len(content), "operators": operator_counts, **(integers or {})},
+        summary=(f"{model}: {len(content):,} bytes", f"operators: {operator_text}"),
         compute=lambda windows: run(content, windows),
         golden=golden_vectors(compiled.calibrator, compiled.arithmetic is Arithmetic.FIXED),
     )
@@ -222,8 +222,7 @@ def fill_templates(name: str, fields: Mapping[str, str]) -> dict[str, str]:
     """Fill every template in the folder `name` of `TEMPLATES`: text by path, without the suffix `NOT_PYTHON`."""
     folder = TEMPLATES / name
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    names = (path.relative_to(folder).as_posix().removesuffix(NOT_PYTHON) for path in paths)
-    return {name: fill_template(path, fields) for name, path in zip(names, paths, strict=True)}
+    return {path.relative_to(folder).as_posix().removesuffix(NOT_PYTHON): fill_template(path, fields) for path in paths}
 
 
 def fill_template(template: Path, fields: Mapping[str, str]) -> str:

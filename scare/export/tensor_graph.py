@@ -53,14 +53,14 @@ def calibrator_graph(calibrator: Calibrator) -> Tensor:
 def simplify(result: Tensor) -> Tensor:
     """Apply `join_products` and `batch_alike` wherever they shorten the graph; the result stays the same."""
     ordered = in_order(result)
-    readers = Counter(id(part) for tensor in ordered for part in tensor.inputs)
-    shorter: dict[int, Tensor] = {}
+    reader_counts = Counter(id(part) for tensor in ordered for part in tensor.inputs)
+    rewritten: dict[int, Tensor] = {}  # by the id of the original
     for tensor in ordered:
-        rebuilt = replace(tensor, inputs=tuple(shorter[id(part)] for part in tensor.inputs))
-        if all(readers[id(part)] == 1 for part in tensor.inputs):  # else a product would be computed twice
+        rebuilt = replace(tensor, inputs=tuple(rewritten[id(part)] for part in tensor.inputs))
+        if all(reader_counts[id(part)] == 1 for part in tensor.inputs):  # else a product would be computed twice
             rebuilt = join_products(rebuilt)
-        shorter[id(tensor)] = batch_alike(rebuilt)
-    return shorter[id(result)]
+        rewritten[id(tensor)] = batch_alike(rebuilt)
+    return rewritten[id(result)]
 
 
 def join_products(total: Tensor) -> Tensor:
@@ -70,21 +70,25 @@ def join_products(total: Tensor) -> Tensor:
     first, second = map(_match_product, total.inputs)
     if first is None or second is None:
         return total
+    # [n, I] @ [I, O] + [n, J] @ [J, O] becomes [n, I + J] @ [I + J, O].
     rows = concatenate([*first.parts, *second.parts], axis=1)
     product = rows @ np.concatenate([first.matrix, second.matrix])
     return (product + (first.bias + second.bias)).reshape(*total.shape)
 
 
 def batch_alike(product: Tensor) -> Tensor:
-    """Compute a and b of a product a bᵀ as one batch if they differ only in constants; leave other tensors."""
+    """Rewrite a product a bᵀ so that a and b are computed as one batch; other tensors stay as they are.
+
+    It needs an a and a b that are computed alike, but for constants.
+    """
     if product.operation != "matmul" or product.inputs[1].operation != "permute":
         return product
     a, transposed = product.inputs
     batch = _Batch().combine((a, transposed.inputs[0]))
     if batch is None or batch.shape != (2, *a.shape):
         return product
-    first, second = (Tensor(MEMBER, (batch,), a.shape, {"at": at}) for at in (0, 1))
-    return replace(product, inputs=(first, replace(transposed, inputs=(second,))))
+    batched_a, batched_b = (Tensor(MEMBER, (batch,), a.shape, {"at": index}) for index in (0, 1))
+    return replace(product, inputs=(batched_a, replace(transposed, inputs=(batched_b,))))
 
 
 @dataclass(frozen=True)
@@ -118,37 +122,40 @@ def find_spans(matrix: np.ndarray | None) -> Spans | None:
     count = int(nonzero.sum(axis=1).max())  # layers: as many as columns that are nonzero in one row
     if rows * (columns - count) < SAVED:
         return None
-    start = nonzero.argmax(axis=0)
-    end = rows - nonzero[::-1].argmax(axis=0)
-    layer = np.arange(columns) % count
-    layers, owners = np.zeros((count, rows), matrix.dtype), np.zeros((count, rows), int)
+    # First nonzero row of each column, and the row after its last one [columns].
+    first_row = nonzero.argmax(axis=0)
+    end_row = rows - nonzero[::-1].argmax(axis=0)
+    layer = np.arange(columns) % count  # columns take turns, so neighbours, which may overlap, are in other layers
+    layers, spans_over = np.zeros((count, rows), matrix.dtype), np.zeros((count, rows), int)
     for column in range(columns):
-        span = slice(start[column], end[column])
+        span = slice(first_row[column], end_row[column])
         layers[layer[column], span] = matrix[span, column]
-        owners[layer[column], span] += 1
-    if owners.max() > 1:  # two columns of a layer overlap
+        spans_over[layer[column], span] += 1
+    if spans_over.max() > 1:  # two columns of a layer overlap
         return None
-    ends = np.where(end == rows, count * rows, layer * rows + end)
+    starts = layer * rows + first_row
+    # A span that ends with its layer ends in the zero that follows the sums of all layers.
+    ends = np.where(end_row == rows, count * rows, layer * rows + end_row)
     shared = count == 2 and np.allclose(layers.sum(axis=0), 1.0, rtol=0.0, atol=1e-6)
     stored = layers[:1] if shared else layers
-    return Spans(stored, (layer * rows + start).astype(np.int32), ends.astype(np.int32), shared)
+    return Spans(stored, starts.astype(np.int32), ends.astype(np.int32), shared)
 
 
 class _Batch:
     """Combines chains of tensors into one with a batch axis; results are cached, so shared parts stay shared."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], Tensor | None] = {}
+        self._combined: dict[tuple[int, ...], Tensor | None] = {}  # by the ids of the tensors
 
     def combine(self, parts: Sequence[Tensor]) -> Tensor | None:
         """Combine along a new first axis; if all are the same tensor, return it; None if they cannot be combined."""
         key = tuple(map(id, parts))
-        if key not in self._known:
-            self._known[key] = self._combined(parts)
-        return self._known[key]
+        if key not in self._combined:
+            self._combined[key] = self._combine(parts)
+        return self._combined[key]
 
-    def _combined(self, parts: Sequence[Tensor]) -> Tensor | None:
-        """`combine` without the cache: combine the inputs first, then give the operation a batch axis in front."""
+    def _combine(self, parts: Sequence[Tensor]) -> Tensor | None:
+        """Do what `combine` does, without its cache: combine the inputs, then give the operation a batch axis."""
         first = parts[0]
         if all(part is first for part in parts):
             return first
@@ -156,14 +163,16 @@ class _Batch:
             return None
         if first.operation == CONSTANT:
             return _stack_constants([np.asarray(part.constant) for part in parts])
-        inputs = [self.combine(column) for column in zip(*(part.inputs for part in parts), strict=True)]
+        # The first inputs of all parts are combined, then the second inputs, and so on.
+        inputs = [self.combine(alike) for alike in zip(*(part.inputs for part in parts), strict=True)]
         batched = [tensor for tensor in inputs if tensor is not None]
         if len(batched) < len(inputs) or first.operation not in BATCHABLE:
             return None
-        if all(one.shape == part.shape for one, part in zip(batched, first.inputs, strict=True)):
+        pairs = list(zip(batched, first.inputs, strict=True))
+        if all(combined.shape == single.shape for combined, single in pairs):
             return first  # no input has got a batch axis: all parts are equal
         shape = (len(parts), *first.shape)
-        aligned = [_align_batch(one, part, shape) for one, part in zip(batched, first.inputs, strict=True)]
+        aligned = [_align_batch(combined, single.shape, shape) for combined, single in pairs]
         settings = first.settings
         if "axis" in settings:
             settings = {**settings, "axis": settings["axis"] + 1}
@@ -172,20 +181,20 @@ class _Batch:
 
 def _stack_constants(numbers: Sequence[np.ndarray]) -> Tensor:
     """Stack constants, or return one of them if all are equal."""
-    same = all(np.array_equal(one, numbers[0]) for one in numbers)
-    constant = numbers[0] if same else np.stack(numbers)
+    are_equal = all(np.array_equal(constant, numbers[0]) for constant in numbers)
+    constant = numbers[0] if are_equal else np.stack(numbers)
     return Tensor(CONSTANT, (), constant.shape, {}, constant)
 
 
-def _align_batch(batched: Tensor, own: Tensor, shape: Shape) -> Tensor:
+def _align_batch(batched: Tensor, single: Shape, shape: Shape) -> Tensor:
     """Insert axes of length 1 after the batch axis of an input, as broadcasting to this shape needs.
 
-    `own` is the input before it was batched.
+    `single` is the input's shape before it was batched.
     """
     missing = len(shape) - len(batched.shape)
-    if batched.shape == own.shape or not missing:
+    if batched.shape == single or not missing:
         return batched
-    aligned = (batched.shape[0], *[1] * missing, *own.shape)
+    aligned = (batched.shape[0], *[1] * missing, *single)
     if batched.constant is None:
         return batched.reshape(*aligned)
     return replace(batched, shape=aligned, constant=batched.constant.reshape(aligned))
@@ -207,7 +216,10 @@ class _Product:
 
 
 def _match_product(tensor: Tensor) -> _Product | None:
-    """Match a product with a constant matrix, below additions of constants and a reshape; None without a match."""
+    """Match a product with a constant matrix, to which constants may have been added; None without a match.
+
+    A reshape from [1, n] to [n] is looked through.
+    """
     if tensor.operation == "reshape" and tensor.inputs[0].shape == (1, *tensor.shape):
         return _match_product(tensor.inputs[0])
     if tensor.operation == "add" and tensor.inputs[1].constant is not None:

@@ -56,19 +56,19 @@ class FlatBuffer:
 
 def make_tflite(compiled: Compiled) -> Artefact:
     """Make the model file, and report how much of it is int8."""
-    made = make_flatbuffer(compiled)
-    operators = flatbuffer_operators(made.content)
+    model = make_flatbuffer(compiled)
+    operators = flatbuffer_operators(model.content)
     if compiled.arithmetic is Arithmetic.FLOAT32:
-        return model_file_artefact(compiled, "tflite", made.content, operators, run_flatbuffer)
-    counted = {
-        "matrix_weights": made.weights,
-        "int8_weights": made.integer_weights,
-        "float32_bytes": made.float32_bytes,
+        return model_file_artefact(compiled, "tflite", model.content, operators, run_flatbuffer)
+    sizes = {
+        "matrix_weights": model.weights,
+        "int8_weights": model.integer_weights,
+        "float32_bytes": model.float32_bytes,
     }
-    artefact = model_file_artefact(compiled, "tflite", made.content, operators, run_flatbuffer, counted)
+    artefact = model_file_artefact(compiled, "tflite", model.content, operators, run_flatbuffer, sizes)
     share = (
-        f"int8: {made.integer_weights:,} of the {made.weights:,} weights of its matrices; in float32 the file has"
-        f" {made.float32_bytes:,} bytes"
+        f"int8: {model.integer_weights:,} of the {model.weights:,} weights of its matrices; in float32 the file has"
+        f" {model.float32_bytes:,} bytes"
     )
     return replace(artefact, summary=(*artefact.summary, share))
 
@@ -83,15 +83,15 @@ def make_flatbuffer(compiled: Compiled) -> FlatBuffer:
     examples = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])[:EXAMPLES]
     if not len(examples):
         raise NotApplicableError("the file holds no windows to fit int8 weights to: export it in float32")
-    share = MARGIN * INTEGER_WEIGHTS_TOLERANCE
-    scale = float(calibrator.inputs.scaling.target.scale[0])
-    found = quantise_matrices(content, examples, share * deviation(calibrator) * abs(scale))
-    if not found.integer_weights:
+    share = MARGIN * INTEGER_WEIGHTS_TOLERANCE  # of the target's standard deviation
+    target_sd = deviation(calibrator) * abs(float(calibrator.inputs.scaling.target.scale[0]))
+    quantised = quantise_matrices(content, examples, share * target_sd)
+    if not quantised.integer_weights:
         raise NotApplicableError(
             "no matrix (FULLY_CONNECTED) makes the file smaller in int8 without changing a result by more than"
             f" {share:.1%} of the target's standard deviation: export it in float32"
         )
-    return found
+    return quantised
 
 
 TFLITE = Target(
@@ -118,8 +118,9 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
 
     class Model(tf.Module):  # as a module, so that its variables live until the converter is done
         @tf.function(input_signature=[tf.TensorSpec((1, *window.shape), tf.float32, name=names[0])], autograph=False)
-        def __call__(self, given: Any) -> dict[str, Any]:
-            return {names[1]: tf.reshape(_compute(ordered, tf.reshape(given, window.shape), layers), (1, 1))}
+        def __call__(self, batch: Any) -> dict[str, Any]:
+            numbers = tf.reshape(batch, window.shape)  # without the batch axis of length 1
+            return {names[1]: tf.reshape(_compute(ordered, numbers, layers), (1, 1))}
 
     with silence_stderr():
         model = Model()
@@ -131,14 +132,13 @@ def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
 def run_flatbuffer(content: bytes, windows: np.ndarray) -> np.ndarray:
     """Run scaled windows [n, window, channels] in LiteRT: results [n]."""
     interpreter = _interpreter(content)
-    source, result = (
-        details()[0]["index"] for details in (interpreter.get_input_details, interpreter.get_output_details)
-    )
+    source = interpreter.get_input_details()[0]["index"]
+    result = interpreter.get_output_details()[0]["index"]
     results = np.empty(len(windows))
-    for at, window in enumerate(windows):
+    for number, window in enumerate(windows):
         interpreter.set_tensor(source, window[None].astype(np.float32))
         interpreter.invoke()
-        results[at] = interpreter.get_tensor(result)[0, 0]
+        results[number] = interpreter.get_tensor(result)[0, 0]
     return results
 
 
@@ -148,10 +148,10 @@ def run_micro(content: bytes, windows: np.ndarray) -> np.ndarray:
 
     interpreter = runtime.Interpreter.from_bytes(content, arena_size=ARENA)
     results = np.empty(len(windows))
-    for at, window in enumerate(windows):
+    for number, window in enumerate(windows):
         interpreter.set_input(window[None].astype(np.float32), 0)
         interpreter.invoke()
-        results[at] = interpreter.get_output(0)[0, 0]
+        results[number] = interpreter.get_output(0)[0, 0]
     return results
 
 
@@ -159,14 +159,14 @@ def read_tensors(content: bytes, windows: np.ndarray, tensors: Collection[int]) 
     """Run windows and record these tensors, by index, as rows [n·rows, last axis]."""
     interpreter = _interpreter(content, experimental_preserve_all_tensors=True)
     source = interpreter.get_input_details()[0]["index"]
-    found: dict[int, list[np.ndarray]] = {index: [] for index in tensors}
+    recorded: dict[int, list[np.ndarray]] = {index: [] for index in tensors}
     for window in windows:
         interpreter.set_tensor(source, window[None].astype(np.float32))
         interpreter.invoke()
-        for index, rows in found.items():
+        for index, rows in recorded.items():
             numbers = interpreter.get_tensor(index)
             rows.append(numbers.reshape(-1, numbers.shape[-1]))
-    return {index: np.concatenate(rows) for index, rows in found.items()}
+    return {index: np.concatenate(rows) for index, rows in recorded.items()}
 
 
 def flatbuffer_operators(content: bytes) -> list[str]:
@@ -188,11 +188,13 @@ def quantise_matrices(content: bytes, examples: np.ndarray, limit: float) -> Fla
     results = run_flatbuffer(content, examples)
     chosen, smallest = list[int](), content
     for index in matrices.largest_first:
-        tried = matrices.quantised([*chosen, index])
-        if len(tried) < len(smallest) and np.allclose(run_flatbuffer(tried, examples), results, rtol=0.0, atol=limit):
-            chosen, smallest = [*chosen, index], tried
-    integer = sum(matrices.sizes[index] for index in chosen)
-    return FlatBuffer(smallest, sum(matrices.sizes.values()), integer, len(content))
+        candidate = matrices.quantised([*chosen, index])
+        if len(candidate) < len(smallest):
+            changes = np.abs(run_flatbuffer(candidate, examples) - results)
+            if changes.max() <= limit:
+                chosen, smallest = [*chosen, index], candidate
+    integer_weights = sum(matrices.sizes[index] for index in chosen)
+    return FlatBuffer(smallest, sum(matrices.sizes.values()), integer_weights, len(content))
 
 
 def gptq_round(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> np.ndarray:
@@ -205,15 +207,16 @@ def gptq_round(weights: np.ndarray, scales: np.ndarray, inputs: np.ndarray) -> n
     >>> int(gptq_round(np.array([[0.4, 0.4, 0.4]]), np.array([1.0]), alike).sum())
     1
     """
-    hessian = inputs.T.astype(np.float64) @ inputs / len(inputs)
-    hessian += DAMPING * max(float(np.trace(hessian)) / len(hessian), 1e-12) * np.eye(len(hessian))
-    compensation = np.linalg.cholesky(np.linalg.inv(hessian)).T
-    remaining = weights.astype(np.float64) / scales[:, None]
+    hessian = inputs.T.astype(np.float64) @ inputs / len(inputs)  # [I, I]
+    mean_square = max(float(np.trace(hessian)) / len(hessian), 1e-12)
+    hessian += DAMPING * mean_square * np.eye(len(hessian))
+    compensation = np.linalg.cholesky(np.linalg.inv(hessian)).T  # upper-triangular [I, I]
+    remaining = weights.astype(np.float64) / scales[:, None]  # in steps, with compensations so far [O, I]
     rounded = np.empty(weights.shape, np.int8)
-    for at in range(weights.shape[1]):
-        rounded[:, at] = np.clip(np.rint(remaining[:, at]), -INT8, INT8)
-        error = (remaining[:, at] - rounded[:, at]) / compensation[at, at]
-        remaining[:, at:] -= error[:, None] * compensation[at, at:]
+    for column in range(weights.shape[1]):
+        rounded[:, column] = np.clip(np.rint(remaining[:, column]), -INT8, INT8)
+        error = (remaining[:, column] - rounded[:, column]) / compensation[column, column]
+        remaining[:, column:] -= error[:, None] * compensation[column, column:]
     return rounded
 
 
@@ -255,16 +258,16 @@ def silence_stderr() -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    before = os.dup(2)
-    nothing = os.open(os.devnull, os.O_WRONLY)
+    stderr_copy = os.dup(2)
+    null_device = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nothing, 2)
+        os.dup2(null_device, 2)
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(before, 2)
-        os.close(before)
-        os.close(nothing)
+        os.dup2(stderr_copy, 2)
+        os.close(stderr_copy)
+        os.close(null_device)
 
 
 def _interpreter(content: bytes, **options: Any) -> Any:
@@ -312,7 +315,12 @@ def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Calla
         "abs": tf.abs,
         "softmax": tf.nn.softmax,
     }
+
+    def pad_front(x: Any, tensor: Tensor) -> Any:
+        return tf.pad(x, [[tensor.settings["rows"], 0], *[[0, 0]] * (len(tensor.shape) - 1)])
+
     return {
+        # These do not need the `Tensor`, which comes last.
         **{name: lambda *inputs, function=function: function(*inputs[:-1]) for name, function in plain.items()},
         "multiply": lambda a, b, tensor: tf.square(a) if a is b else tf.multiply(a, b),
         "matmul": lambda a, b, tensor: _matmul(tf, a, b, find_spans(tensor.inputs[1].constant)),
@@ -323,7 +331,7 @@ def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Calla
         "sum": lambda x, tensor: tf.reduce_sum(x, _axis(tensor, tensor.settings["axis"]), keepdims=True),
         "concatenate": lambda *inputs: tf.concat(inputs[:-1], _axis(inputs[-1], inputs[-1].settings["axis"])),
         "later_sum": lambda x, tensor: tf.cumsum(x, _axis(tensor, 0), exclusive=True, reverse=True),
-        "after_zeros": lambda x, tensor: tf.pad(x, [[tensor.settings["rows"], 0], *[[0, 0]] * (len(tensor.shape) - 1)]),
+        "after_zeros": pad_front,
         "sign": lambda x, tensor: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),  # 1 for 0
         MEMBER: lambda x, tensor: tf.unstack(x)[tensor.settings["at"]],
         "choose": lambda test, a, b, tensor: tf.reshape(tf.where(test[None], a, b), _as_row_shape(tensor.shape)),
@@ -381,37 +389,41 @@ class _Matrices:
 
         self.content, self.schema = content, schema
         model = read_flatbuffer(content)
-        kind, limited = schema.BuiltinOperator.FULLY_CONNECTED, schema.ActivationFunctionType.RELU_N1_TO_1
+        clipping = schema.ActivationFunctionType.RELU_N1_TO_1  # what a sign has become
         self.weights: dict[int, np.ndarray] = {}
-        self._signs = set[int]()  # matrices before a sign
-        around = set[int]()  # inputs and outputs of all matrices
+        self._before_sign = set[int]()
+        inputs_and_outputs = set[int]()
         for index, operator in enumerate(model.subgraphs[0].operators):
-            if model.operatorCodes[operator.opcodeIndex].builtinCode == kind:
+            if model.operatorCodes[operator.opcodeIndex].builtinCode == schema.BuiltinOperator.FULLY_CONNECTED:
                 weights = _floats(model, operator.inputs[1])
                 if weights is not None:
                     self.weights[index] = weights
-                    around |= {int(operator.inputs[0]), int(operator.outputs[0])}
-                    self._signs |= {index} if operator.builtinOptions.fusedActivationFunction == limited else set()
+                    inputs_and_outputs |= {int(operator.inputs[0]), int(operator.outputs[0])}
+                    if operator.builtinOptions.fusedActivationFunction == clipping:
+                        self._before_sign.add(index)
         self.sizes = {index: weights.size for index, weights in self.weights.items()}
-        self.values = read_tensors(content, examples, around)
+        self.values = read_tensors(content, examples, inputs_and_outputs)
         self._steps: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # cache of `steps`
 
     @property
     def largest_first(self) -> list[int]:
         """Matrices that may be int8, largest first; not those before a sign, whose outputs (· HUGE) exceed int16."""
-        return sorted(self.sizes.keys() - self._signs, key=lambda index: (-self.sizes[index], index))
+        return sorted(self.sizes.keys() - self._before_sign, key=lambda index: (-self.sizes[index], index))
 
     def quantised(self, chosen: Sequence[int]) -> bytes:
         """Write the FlatBuffer with the chosen matrices, by operator index, in int8."""
         model = read_flatbuffer(self.content)
-        graph, replaced = _Graph(model, self.schema), []
+        graph, operators = _Graph(model, self.schema), []
         for index, operator in enumerate(graph.graph.operators):
-            replaced += self._quantise(graph, index, operator) if index in chosen else [operator]
-        graph.graph.operators = replaced
+            operators += self._quantise(graph, index, operator) if index in chosen else [operator]
+        graph.graph.operators = operators
         return write_flatbuffer(model)
 
     def steps(self, index: int, source: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scale of each row of a matrix, and its weights as int8 steps; `source` is the tensor that it multiplies."""
+        """Return the scale of each row of a matrix [O], and its weights as int8 steps [O, I].
+
+        `source` is the index of the tensor that it multiplies.
+        """
         if index not in self._steps:
             weights = self.weights[index]
             scales = np.maximum(np.abs(weights).max(axis=1), 1e-12) / INT8
@@ -424,18 +436,19 @@ class _Matrices:
         source, weights, *rest = (int(tensor) for tensor in operator.inputs)  # rest: the bias, if there is one
         (result,) = (int(tensor) for tensor in operator.outputs)
         scales, steps = self.steps(index, source)
-        unit_in, unit_out = (max(float(np.abs(self.values[at]).max()), 1e-6) / INT16 for at in (source, result))
-        inner = graph.tensor(source, kinds.INT16, [unit_in])
-        outer = graph.tensor(result, kinds.INT16, [unit_out])
-        read = [inner, graph.tensor(weights, kinds.INT8, scales, steps)]
+        # The size of an int16 step: the largest value of the examples is 32767 steps.
+        unit_in, unit_out = (max(float(np.abs(self.values[end]).max()), 1e-6) / INT16 for end in (source, result))
+        integer_source = graph.tensor(source, kinds.INT16, [unit_in])
+        integer_result = graph.tensor(result, kinds.INT16, [unit_out])
+        inputs = [integer_source, graph.tensor(weights, kinds.INT8, scales, steps)]
         bias = _floats(graph.model, rest[0]) if rest and rest[0] >= 0 else None
         if bias is not None:
-            units = scales * unit_in
-            read.append(graph.tensor(rest[0], kinds.INT64, units, np.rint(bias / units).astype(np.int64)))
-        first = graph.operator(builtin.QUANTIZE, [source], [inner])
-        last = graph.operator(builtin.DEQUANTIZE, [outer], [result])
-        operator.inputs, operator.outputs = np.array(read, np.int32), np.array([outer], np.int32)
-        return [first, operator, last]
+            units = scales * unit_in  # of the sums that it is added to [O]
+            inputs.append(graph.tensor(rest[0], kinds.INT64, units, np.rint(bias / units).astype(np.int64)))
+        quantise = graph.operator(builtin.QUANTIZE, [source], [integer_source])
+        dequantise = graph.operator(builtin.DEQUANTIZE, [integer_result], [result])
+        operator.inputs, operator.outputs = np.array(inputs, np.int32), np.array([integer_result], np.int32)
+        return [quantise, operator, dequantise]
 
 
 class _Graph:
@@ -445,7 +458,10 @@ class _Graph:
         self.model, self.graph, self.schema = model, model.subgraphs[0], schema
 
     def tensor(self, like: int, kind: int, scales: Any, numbers: np.ndarray | None = None) -> int:
-        """Add a quantised tensor with the shape of tensor `like`, and return its index."""
+        """Add a quantised tensor with the shape of tensor `like`, and return its index.
+
+        `kind` is a TensorType, `scales` has one number or one for each row; `numbers` are integers, if it is constant.
+        """
         tensor, buffer, steps = self.schema.TensorT(), self.schema.BufferT(), self.schema.QuantizationParametersT()
         steps.scale = np.asarray(scales, np.float32)
         steps.zeroPoint = np.zeros(len(steps.scale), np.int64)
@@ -465,14 +481,15 @@ class _Graph:
         return operator
 
     def _code(self, builtin: int) -> int:
-        """Find the index of an operator code, which is added on first use."""
-        for index, code in enumerate(self.model.operatorCodes):
+        """Return the index of an operator code in the model, which is added on first use."""
+        codes = self.model.operatorCodes
+        for index, code in enumerate(codes):
             if code.builtinCode == builtin:
                 return index
         code = self.schema.OperatorCodeT()
         code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, builtin, 1
-        self.model.operatorCodes.append(code)
-        return len(self.model.operatorCodes) - 1
+        codes.append(code)
+        return len(codes) - 1
 
 
 def _floats(model: Any, index: int) -> np.ndarray | None:
@@ -486,34 +503,33 @@ def _floats(model: Any, index: int) -> np.ndarray | None:
 
 def _drop_unread(graph: Any, signatures: Any) -> None:
     """Drop tensors that no operator uses, and renumber the others in the graph, its operators and the signatures."""
-    used = [*graph.inputs, *graph.outputs]
-    for operator in graph.operators:
-        used += [*operator.inputs, *operator.outputs]
-    kept = sorted({int(index) for index in used} - {-1})
-    numbers = {index: number for number, index in enumerate(kept)} | {-1: -1}  # −1: an optional input left out
-    graph.tensors = [graph.tensors[index] for index in kept]
-    for owner in (graph, *graph.operators):
-        owner.inputs, owner.outputs = (
-            np.array([numbers[int(index)] for index in part], np.int32) for part in (owner.inputs, owner.outputs)
-        )
+    used = {-1}  # stands for an optional input that is left out
+    for user in (graph, *graph.operators):
+        used |= {int(index) for index in (*user.inputs, *user.outputs)}
+    remaining = sorted(used - {-1})
+    new_index = {old: new for new, old in enumerate(remaining)} | {-1: -1}
+    graph.tensors = [graph.tensors[index] for index in remaining]
+    for user in (graph, *graph.operators):
+        user.inputs = np.array([new_index[int(index)] for index in user.inputs], np.int32)
+        user.outputs = np.array([new_index[int(index)] for index in user.outputs], np.int32)
     for signature in signatures:
         for named in (*signature.inputs, *signature.outputs):
-            named.tensorIndex = numbers[named.tensorIndex]
+            named.tensorIndex = new_index[named.tensorIndex]
 
 
 def _drop_buffers(model: Any) -> None:
     """Drop empty and unused buffers; tensors without data share the first one, which the format defines as empty."""
-    kept, places = [model.buffers[0]], dict[int, int]()
+    buffers, new_index = [model.buffers[0]], dict[int, int]()
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
         buffer = model.buffers[tensor.buffer]
         if buffer.data is None or not len(buffer.data):
             tensor.buffer = 0
         else:
-            if tensor.buffer not in places:
-                places[tensor.buffer] = len(kept)
-                kept.append(buffer)
-            tensor.buffer = places[tensor.buffer]
-    model.buffers = kept
+            if tensor.buffer not in new_index:
+                new_index[tensor.buffer] = len(buffers)
+                buffers.append(buffer)
+            tensor.buffer = new_index[tensor.buffer]
+    model.buffers = buffers
 
 
 def _builder() -> Any:

@@ -196,15 +196,15 @@ class Stream:
         It is outside if a channel is beyond its limits, or if the Mahalanobis distance of all channels, or the running
         mean of that distance, is too large.
         """
-        distance, at, outside = 0.0, 0, False  # at: where a row of `whitening` begins
-        for line, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
-            total, clipped = self.whitening[at], min(max(row[line], low), high)
-            outside = outside or clipped != row[line]
-            row[line] = clipped
-            for index in range(line + 1):
-                total += self.whitening[at + 1 + index] * row[index]
+        distance, begin, outside = 0.0, 0, False  # begin: of a row of `whitening`
+        for channel, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
+            total, clipped = self.whitening[begin], min(max(row[channel], low), high)
+            outside = outside or clipped != row[channel]
+            row[channel] = clipped
+            for index in range(channel + 1):
+                total += self.whitening[begin + 1 + index] * row[index]
             distance += total * total
-            at += line + 2
+            begin += channel + 2  # a constant and one weight more than the row before
         self._slow += (distance - self._slow) / self.window
         return outside or distance > self.limit or self._slow > self.slow_limit
 
@@ -218,8 +218,8 @@ class Stream:
             change = abs(number - last)
             left = self.stuck_rows if change != 0.0 else left - 1
             self._flags |= (STUCK if left <= 0 else 0) | (SPIKE if change > largest else 0)
-            used = change if change < largest else largest
-            past[:] = number, floor + largest * (1.0 - 1.0 / PAST_ROWS) + used * self.spike_share, left
+            counted = change if change < largest else largest  # a spike must not make the next one usual; NaN neither
+            past[:] = number, floor + largest * (1.0 - 1.0 / PAST_ROWS) + counted * self.spike_share, left
 
     def _surround(self, value: float) -> "tuple[float, float]":
         """Look up the prediction interval of a value."""

@@ -61,16 +61,16 @@ class SettlingStream(Stream):
 
     def _surround(self, value: float) -> "tuple[float, float]":
         flags = self._flags
-        self._flags |= OUTSIDE if flags & UNSETTLED else 0  # both widen the interval
-        ends = super()._surround(value)
+        self._flags |= OUTSIDE if flags & UNSETTLED else 0  # for `_surround` only: both widen the interval
+        low_and_high = super()._surround(value)
         self._flags = flags
-        return ends
+        return low_and_high
 
     def _remember(self, rows: int, newest: "array[float]") -> None:
-        """Keep a reading of the channels that move, `rows` times, beside the window."""
-        stored, self._rows = self._rows, self._readings
+        """Append a reading of the channels that move, `rows` times, to `_readings`, which shift as the window does."""
+        window, self._rows = self._rows, self._readings  # `_shift` shifts what `_rows` is
         self._shift(min(rows, self.window), newest)
-        self._rows = stored
+        self._rows = window
 
     def _move(self) -> None:
         """Turn sums into centers (center + weight · sum, all in two parts), and scale the window's rows with them."""
@@ -92,6 +92,7 @@ class SettlingStream(Stream):
         """Put `pairs`, which are centers now, in place of the centers of moving channels."""
         channels = list(self.channels)
         for (channel, _, _), pair in zip(self.moving, self.pairs):  # noqa: B905 (MicroPython's zip is never strict)
+            # Items 2 and 3 of a channel are its center and the rest of it.
             channels[channel] = channels[channel][:2] + tuple(pair) + channels[channel][4:]  # type: ignore[assignment]
         self.channels = tuple(channels)  # type: ignore[assignment]
 

@@ -26,16 +26,16 @@ def store(stream: Stream, clock_ms: int) -> bytes:
     settled, pairs, readings = _settling(stream)
     flags = TIMED * stream._timed + FILLED * stream._filled + DEEP * stream._deep
     head = [stream.identity, last_ms & CLOCK, last_ms >> 32, flags, stream._age, stream._unbroken, stream._next]
-    precise = [stream._slow]
-    for one in stream._past + pairs:
-        precise.extend(one)
-    content = MARK + bytes(array("I", head + [stream._left, settled])) + bytes(array("d", precise))  # noqa: RUF005
+    doubles = [stream._slow]
+    for numbers in stream._past + pairs:  # three of each channel, then two of each that moves
+        doubles.extend(numbers)
+    content = MARK + bytes(array("I", head + [stream._left, settled])) + bytes(array("d", doubles))  # noqa: RUF005
     content += bytes(stream._real) + bytes(stream._rows) + bytes(readings)
     return content + _checksum(content)
 
 
 def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
-    """Go on with stored bytes: `OK`, or `DAMAGED` or `FOREIGN`, and then the stream stays as it is.
+    """Go on with stored bytes; returns `OK`, or `DAMAGED` or `FOREIGN` without changing the stream.
 
     If `clock_ms` is more than 2³¹ ms (24 days) from the last reading, only what settling has found is restored.
     """
@@ -46,22 +46,23 @@ def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
     identity, low, high, flags, age, unbroken, place, left, settled = array("I", content[len(MARK) : HEAD])
     if content[: len(MARK)] != MARK or identity != stream.identity:
         return FOREIGN
-    at, parts = HEAD, []
+    begin, parts = HEAD, []
     for size in (8 * (1 + 3 * channels + 2 * moving), stream.checked, 4 * len(stream._rows), 4 * len(readings)):
-        parts.append(content[at : at + size])
-        at += size
-    precise = list(array("d", parts[0]))
-    stream._slow = precise[0]
+        parts.append(content[begin : begin + size])
+        begin += size
+    double_bytes, real, rows, stored_readings = parts
+    doubles = list(array("d", double_bytes))
+    stream._slow = doubles[0]
     for index, past in enumerate(stream._past):
-        last, most, rows = precise[1 + 3 * index : 4 + 3 * index]
-        past[:] = last, most, int(rows)
+        last, largest, rows_left = doubles[1 + 3 * index : 4 + 3 * index]
+        past[:] = last, largest, int(rows_left)
     if moving:
         first = 1 + 3 * channels
-        stream.settled, stream._readings = settled, array("f", parts[3])  # type: ignore[attr-defined]
-        stream.pairs = list(zip(precise[first::2], precise[first + 1 :: 2]))  # type: ignore[attr-defined]  # noqa: B905
+        stream.settled, stream._readings = settled, array("f", stored_readings)  # type: ignore[attr-defined]
+        stream.pairs = list(zip(doubles[first::2], doubles[first + 1 :: 2]))  # type: ignore[attr-defined]  # noqa: B905
         stream.channels = type(stream).channels  # until the next reading, which moves the centers again
-    stream._real = bytearray(parts[1])
-    stream._rows = array("f", parts[2])
+    stream._real = bytearray(real)
+    stream._rows = array("f", rows)
     stream._real_rows, stream._next, stream._age, stream._unbroken = sum(stream._real), place, age, unbroken
     stream._left, stream._last_ms = left, low
     stream._timed, stream._filled, stream._deep = flags & TIMED > 0, flags & FILLED > 0, flags & DEEP > 0
