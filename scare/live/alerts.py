@@ -61,6 +61,8 @@ class Alert:
 
 @dataclass(slots=True)
 class _Device:
+    """What is known of a device that reports: its model, when it was heard, and its drift state."""
+
     model: str
     heard: float  # on the monotonic clock
     drift: int = -1
@@ -120,24 +122,25 @@ class Alerts:
                     device.heard = max(device.heard, now)
             return []
         with self._lock:
-            found = [alert for name, device in self._devices.items() for alert in self._changes(name, device, now)]
-        if found:
+            alerts = [alert for name, device in self._devices.items() for alert in self._new_alerts(name, device, now)]
+        if alerts:
             try:
                 with replacing(self._file) as temporary:
                     temporary.write_text(json.dumps(self._active), encoding="utf-8")
             except (OSError, UsageError) as error:
                 LOG.error("%s: %s; after a restart alerts that have begun are sent again", self._file, error)
-        return found
+        return alerts
 
-    def _changes(self, name: str, device: _Device, now: float) -> Iterable[Alert]:
-        """Yield the alerts of a device, and record them as active."""
+    def _new_alerts(self, name: str, device: _Device, now: float) -> Iterable[Alert]:
+        """Yield the alerts of a device that begin or are over `now`, and record which are active."""
         active = self._active.get(name, {})
-        quiet = now - device.heard
+        silence = now - device.heard  # seconds
         limit = max(self._settings.silent_steps * self._steps.get(device.model, 60.0), SHORTEST_SILENCE)
-        if quiet > limit:
+        is_silent = silence > limit
+        if is_silent:
             device.since_silent = 0
-        if SILENT not in active and quiet > limit:
-            yield self._begin(name, device, SILENT, f"{name} has not reported for {duration(round(quiet))}.")
+        if SILENT not in active and is_silent:
+            yield self._begin(name, device, SILENT, f"{name} has not reported for {duration(round(silence))}.")
         elif SILENT in active and device.since_silent >= READINGS_TO_RECOVER:
             yield self._end(name, device, SILENT, f"{name} reports again.")
         if DRIFT not in active and device.drift == DriftState.RECOLLOCATE:
@@ -217,12 +220,12 @@ def summarise(alerts: Sequence[Alert]) -> list[Alert]:
     kinds: dict[tuple[str, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.about, alert.state), []).append(alert)
-    joined = []
-    for (about, state), same in kinds.items():
-        names = ", ".join(alert.device for alert in same[:3])
-        sentence = f"{len(same):,} devices ({about}, {state}): {names}" + (" and others." if len(same) > 3 else ".")
-        joined.append(Alert(about, state, "", "", same[-1].time, sentence))
-    return joined
+    summaries = []
+    for (about, state), alike in kinds.items():
+        names = ", ".join(alert.device for alert in alike[:3])
+        sentence = f"{len(alike):,} devices ({about}, {state}): {names}" + (" and others." if len(alike) > 3 else ".")
+        summaries.append(Alert(about, state, "", "", alike[-1].time, sentence))
+    return summaries
 
 
 def _read(file: Path) -> dict[str, dict[str, float]]:

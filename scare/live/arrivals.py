@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, isnan, nan
 from threading import Condition
 from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,8 +47,10 @@ class BoundedQueue:
     >>> queue = BoundedQueue(2)
     >>> [queue.put(Delivery([Reading("a", 0.0, {})] * size)) for size in (1, 2, 1, 1)]
     [True, False, True, False]
-    >>> [len(one.readings) for one in queue.take(10, wait=0)], queue.put(Delivery([Reading("a", 0.0, {})] * 5))
-    ([1, 1], True)
+    >>> [len(delivery.readings) for delivery in queue.take(10, wait=0)]
+    [1, 1]
+    >>> queue.put(Delivery([Reading("a", 0.0, {})] * 5))
+    True
     """
 
     def __init__(self, capacity: int) -> None:
@@ -106,7 +109,8 @@ class RowAssembler:
         row, acknowledgements = self._rows.get(part.device, (replace(part, values={}), []))
         row = replace(row, values={**row.values, **part.values})
         self._rows[part.device] = row, [*acknowledgements, acknowledge]
-        if self._needs(part.device)[0] <= row.values.keys():
+        channels, _ = self._needs(part.device)
+        if channels <= row.values.keys():
             complete.append(self._finish(part.device))
         return complete
 
@@ -116,14 +120,20 @@ class RowAssembler:
 
     def _finish_due(self, devices: Sequence[str], now: float) -> list[Delivery]:
         """Finish the rows of these devices whose first number is more than half a step from `now`."""
-        rows = {device: self._rows[device][0] for device in devices if device in self._rows}
-        due = [device for device, row in rows.items() if abs(now - row.time) > self._needs(device)[1] / 2]
-        return [self._finish(device) for device in due]
+        finished = []
+        for device in devices:
+            if device in self._rows:
+                row, _ = self._rows[device]
+                _, step = self._needs(device)
+                if abs(now - row.time) > step / 2:
+                    finished.append(self._finish(device))
+        return finished
 
     def _finish(self, device: str) -> Delivery:
         """Remove a device's row and return it with NaN for what is missing; acknowledging it acknowledges all parts."""
         row, acknowledgements = self._rows.pop(device)
-        row = replace(row, values=dict.fromkeys(self._needs(device)[0], nan) | dict(row.values))
+        channels, _ = self._needs(device)
+        row = replace(row, values=dict.fromkeys(channels, nan) | dict(row.values))
         return Delivery((row,), lambda: [acknowledge() for acknowledge in acknowledgements])
 
 
@@ -176,6 +186,13 @@ class ClockGuard:
         return passed
 
 
+class _Waiting(NamedTuple):
+    """A reading that waits for others, and when it arrived, in seconds."""
+
+    reading: Reading
+    arrived: float
+
+
 class ReadingSorter:
     """Puts the readings of a device in order of time, if one overtakes others by at most `steps` steps.
 
@@ -184,13 +201,13 @@ class ReadingSorter:
     always leaves such gaps is not made to wait.
 
     >>> sorter = ReadingSorter(lambda device: (0.0, 60.0), 2)
-    >>> [[one.time for one in sorter.add(Reading("a", time, {}), 0.0)] for time in (180.0, 120.0, 60.0)]
+    >>> [[reading.time for reading in sorter.add(Reading("a", time, {}), 0.0)] for time in (180.0, 120.0, 60.0)]
     [[], [], [60.0, 120.0, 180.0]]
     """
 
     def __init__(self, find_last: Callable[[str], tuple[float, float]], steps: float) -> None:
         self._find_last, self._steps = find_last, steps  # a device's newest time in the fleet, and its step in seconds
-        self._waiting: dict[str, list[tuple[float, float, Reading]]] = {}  # time, arrival, reading; in order of time
+        self._waiting: dict[str, list[_Waiting]] = {}  # by device, in order of the readings' times
         self._unfilled: dict[str, float] = {}  # length in seconds of a device's latest gap that no late reading filled
         self._released: dict[str, float] = {}  # newest times that have not reached the fleet yet
 
@@ -200,25 +217,22 @@ class ReadingSorter:
     @property
     def waiting(self) -> list[Reading]:
         """The readings that wait, those of a device in order of time."""
-        return [reading for entries in self._waiting.values() for _, _, reading in entries]
+        return [entry.reading for entries in self._waiting.values() for entry in entries]
 
     def add(self, reading: Reading, now: float) -> list[Reading]:
         """Add a reading that arrived `now`; return the readings whose turn it is."""
-        entry = (reading.time, now, reading)
-        if reading.device in self._waiting:
-            insort(self._waiting[reading.device], entry, key=lambda waiting: waiting[0])
-        else:
-            self._waiting[reading.device] = [entry]
+        waiting = self._waiting.setdefault(reading.device, [])
+        insort(waiting, _Waiting(reading, now), key=lambda entry: entry.reading.time)
         return list(self._release(reading.device))
 
     def release_due(self, now: float) -> list[Reading]:
         """Return the readings of devices that have waited for long enough; all of them if `now` is infinite."""
-        due = [
-            device
-            for device, ((_, arrival, _), *_) in self._waiting.items()
-            if now - arrival > self._steps * self._find_last(device)[1]
-        ]
-        return [reading for device in due for _, _, reading in self._waiting.pop(device)]
+        due: list[Reading] = []
+        for device, (first, *_) in list(self._waiting.items()):
+            _, step = self._find_last(device)
+            if now - first.arrived > self._steps * step:
+                due += [entry.reading for entry in self._waiting.pop(device)]
+        return due
 
     def forget_released(self) -> None:
         """Forget the times of returned readings; the fleet has to know them before the next `add`."""
@@ -230,17 +244,26 @@ class ReadingSorter:
         last = self._released.get(device, last)
         waiting = self._waiting[device]
         while waiting:
-            gap = waiting[0][0] - last  # NaN for a new device
-            if gap > 1.5 * max(step, self._unfilled.get(device, 0.0)):
-                if waiting[-1][0] - waiting[0][0] < self._steps * step:
+            first, newest = waiting[0].reading, waiting[-1].reading
+            gap = first.time - last  # NaN for a new device
+            if gap > 1.5 * max(step, self._unfilled.get(device, 0.0)):  # longer than usual by half
+                if newest.time - first.time < self._steps * step:
                     return
                 self._unfilled[device] = gap  # nothing filled it: the next gap as long is not waited for
             elif gap <= 1.5 * step:
                 self._unfilled.pop(device, None)
-            time, _, reading = waiting.pop(0)
-            last = self._released[device] = time if isnan(last) else max(time, last)
-            yield reading
+            waiting.pop(0)
+            last = self._released[device] = first.time if isnan(last) else max(first.time, last)
+            yield first
         del self._waiting[device]
+
+
+class _Interval(NamedTuple):
+    """A step of a device that has begun: when it ends and when its first reading arrived, in seconds; its readings."""
+
+    end: float
+    begun: float
+    readings: list[Reading]
 
 
 class StepAverager:
@@ -253,13 +276,12 @@ class StepAverager:
 
     def __init__(self, fleet: Fleet, steps: float) -> None:
         self._fleet, self._steps = fleet, steps
-        # Intervals that have not ended, by device: its end, when its first reading arrived, its readings.
-        self._open: dict[str, tuple[float, float, list[Reading]]] = {}
+        self._open: dict[str, _Interval] = {}  # those that have not ended, by device
 
     @property
     def waiting(self) -> list[Reading]:
         """The readings whose interval has not ended."""
-        return [reading for _, _, readings in self._open.values() for reading in readings]
+        return [reading for interval in self._open.values() for reading in interval.readings]
 
     @property
     def devices(self) -> list[str]:
@@ -274,22 +296,22 @@ class StepAverager:
         if not gaps or gaps[len(gaps) // 2] >= FINER * step:  # the median gap
             return [*self._close(device), reading]
         end = ceil(reading.time / step) * step
-        is_open = device in self._open
-        if is_open and end < self._open[device][0]:
+        interval = self._open.get(device)
+        if interval and end < interval.end:
             return [reading]  # too late for its mean; the fleet flags it
-        if is_open and end == self._open[device][0]:
-            self._open[device][2].append(reading)
+        if interval and end == interval.end:
+            interval.readings.append(reading)
             return []
         means = self._close(device)
-        self._open[device] = end, now, [reading]
+        self._open[device] = _Interval(end, now, [reading])
         return means
 
     def release_due(self, now: float) -> list[Reading]:
         """Return the means of intervals that began long ago; all of them if `now` is infinite."""
         due = [
             device
-            for device, (_, begun, _) in self._open.items()
-            if now - begun > self._steps * self._fleet.calibrator(device).inputs.step_seconds
+            for device, interval in self._open.items()
+            if now - interval.begun > self._steps * self._fleet.calibrator(device).inputs.step_seconds
         ]
         return [mean for device in due for mean in self._close(device)]
 
@@ -297,15 +319,16 @@ class StepAverager:
         """End the interval of a device, if one has begun, and return its mean."""
         if device not in self._open:
             return []
-        end, _, readings = self._open.pop(device)
+        interval = self._open.pop(device)
         inputs = self._fleet.calibrator(device).inputs
         gaps = self._fleet.gaps(device)  # the shortest first
         names = [channel.name for channel in inputs.channels]
-        rows = np.array([[reading.values.get(name, nan) for name in names] for reading in readings])
-        usable, _ = usable_values(rows, inputs.channels)
+        rows = np.array([[reading.values.get(name, nan) for name in names] for reading in interval.readings])
+        usable, _ = usable_values(rows, inputs.channels)  # [readings, channels]
         # The upper quartile of the gaps, because a device that sends when something changes has short ones, too.
         expected = expected_values(inputs.step_seconds, gaps[3 * len(gaps) // 4]) if gaps else 1
-        enough = np.isfinite(usable).sum(axis=0) >= COMPLETENESS * max(expected, 1)
-        sums = np.nansum(usable, axis=0) / np.maximum(np.isfinite(usable).sum(axis=0), 1)
-        means = np.where(enough, sums, nan).tolist()
-        return [replace(readings[-1], time=end, values=dict(zip(names, means, strict=True)))]
+        counts = np.isfinite(usable).sum(axis=0)  # [channels]
+        means = np.nansum(usable, axis=0) / np.maximum(counts, 1)
+        means = np.where(counts >= COMPLETENESS * max(expected, 1), means, nan)
+        values = dict(zip(names, means.tolist(), strict=True))
+        return [replace(interval.readings[-1], time=interval.end, values=values)]

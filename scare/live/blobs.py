@@ -52,8 +52,8 @@ class Blobs:
         self._files = {name: model.blob for name, model in models.items() if model.blob}
         self._route = route
         self._lock = Lock()
-        self._versions: dict[Path, tuple[tuple[int, int], str]] = {}  # by file: when it changed, its size; its version
-        self._asked: dict[str, tuple[str, float]] = {}  # version (empty: unknown), when it asked
+        self._versions: dict[Path, tuple[tuple[int, int], str]] = {}  # by file: its modification time and size; version
+        self._asked: dict[str, tuple[str, float]] = {}  # by device: its version (empty: unknown), and when it asked
 
     def find(self, device: str) -> Blob:
         """Read the file of a device; a DataError says why there is none."""
@@ -79,10 +79,12 @@ class Blobs:
         try:
             _, path = self._place(device)
             status = path.stat()
-            key = status.st_mtime_ns, status.st_size
-            if self._versions.get(path, (None, ""))[0] != key:
-                self._versions[path] = key, self.find(device).version
-            return self._versions[path][1]
+            stamp = status.st_mtime_ns, status.st_size
+            known_stamp, version = self._versions.get(path, (None, ""))
+            if stamp != known_stamp:
+                version = self.find(device).version
+                self._versions[path] = stamp, version
+            return version
         except (DataError, OSError):
             return ""
 
@@ -115,11 +117,11 @@ class Blobs:
 
     def counts(self) -> Counter[str]:
         """Count the devices that have asked by what they run: the newest file, another one, or unknown."""
-        return Counter(one["state"] for one in self.listed())
+        return Counter(box["state"] for box in self.listed())
 
     def remarks(self) -> list[str]:
         """Return the sentence for the page on devices that do not run their newest file, if there are any."""
-        others = [one["device"] for one in self.listed() if one["state"] == OTHER]
+        others = [box["device"] for box in self.listed() if box["state"] == OTHER]
         if not others:
             return []
         return [f"Another model file than the newest runs on {some_of(others)}."]

@@ -139,9 +139,11 @@ def add_message(stats: InputStats, topic: str, payload: bytes) -> None:
         stats.arrivals[device] = first, monotonic(), count + 1
     if adapter.fields:
         numbers = {name: field_value(place, content) for name, place in adapter.fields.items()}
-    else:  # its keys are its fields; a number further down has a path
-        found = islice(_numbers(content, ""), MAX_NUMBERS)
-        numbers = {path if "/" in path[1:] or "~" in path else path[1:]: number for path, number in found}
+    else:  # its keys are its fields
+        numbers = {}
+        for path, number in islice(_numbers(content, ""), MAX_NUMBERS):
+            is_key = "/" not in path[1:] and "~" not in path  # of the message itself; others are given by their path
+            numbers[path[1:] if is_key else path] = number
     stats.numbers |= {name: number for name, number in numbers.items() if not isnan(number)}
 
 
@@ -161,8 +163,8 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
     """Yield the path and value of every number at or below `path`."""
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, below in pairs:
-            yield from _numbers(below, f"{path}/{escape_key(str(key))}")
+        for key, nested in pairs:
+            yield from _numbers(nested, f"{path}/{escape_key(str(key))}")
     elif not isnan(number := parse_number(value)):
         yield path or "/", number
 
@@ -178,9 +180,10 @@ def propose_inputs(stats: Sequence[InputStats], channels: Sequence[str]) -> str:
     inputs = []
     for heard in stats:
         if heard.is_given or heard.numbers:
-            given = {key.name: (getattr(heard.settings, key.name), key.default) for key in fields(Input)}
-            kept = {name: value for name, (value, default) in given.items() if value != default}
-            inputs.append(kept | {"channels": guess_channels(heard.numbers, channels) | dict(heard.settings.channels)})
+            settings = {key.name: getattr(heard.settings, key.name) for key in fields(Input)}
+            changed = {key.name: settings[key.name] for key in fields(Input) if settings[key.name] != key.default}
+            guessed = guess_channels(heard.numbers, channels)
+            inputs.append(changed | {"channels": guessed | dict(heard.settings.channels)})
     return tomli_w.dumps({"inputs": inputs})
 
 

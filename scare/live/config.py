@@ -354,7 +354,7 @@ def read_config(path: Path | str) -> Config:
 
     def resolve_co_location(settings: CoLocationSettings | None) -> CoLocationSettings | None:
         settings = resolve(settings, "reference_file")
-        return settings and replace(settings, deployment=tuple(str(folder / one) for one in settings.deployment))
+        return settings and replace(settings, deployment=tuple(str(folder / file) for file in settings.deployment))
 
     def resolve_model(model: Model) -> Model:
         is_file = model.file.endswith(".scare") or (folder / model.file).exists()

@@ -29,7 +29,7 @@ class ParquetFiles:
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
         self._results: list[Result] = []
-        self._last_part: tuple[int, list[Result]] = -1, []  # part that was written last, and its results
+        self._last_number, self._last_results = -1, list[Result]()  # of the part that was written last
 
     def publish(self, results: Sequence[Result]) -> bool:
         """Collect results in memory until `keep`; unlike other sinks, late ones too."""
@@ -40,18 +40,18 @@ class ParquetFiles:
         """Write the collected results as part `number` of their days, and merge the parts of days that are over."""
         if not self._results:
             return
-        if number == self._last_part[0]:  # the snapshot failed, so this part is written again, with what came since
-            self._results = self._last_part[1] + self._results
+        if number == self._last_number:  # the snapshot failed, so this part is written again, with what came since
+            self._results = self._last_results + self._results
         for (day, model), results in groupby(sorted(self._results, key=_day_and_model), _day_and_model):
             folder = self._folder / day
             write_table(as_table(list(results)), folder / f"{model}.{number:08d}.parquet")
             if len(list(folder.glob(f"{model}.*.parquet"))) > MAX_PARTS:
                 merge_parts(folder, model)
-        today = max(_day_and_model(result)[0] for result in self._results)
+        today = max(day for day, _ in map(_day_and_model, self._results))
         for part in sorted(self._folder.glob("*/*.*.parquet")):
             if part.parent.name < today and part.exists():  # merging one part removes the others of its model
                 merge_parts(part.parent, part.name.rsplit(".", 2)[0])
-        self._last_part, self._results = (number, self._results), []
+        self._last_number, self._last_results, self._results = number, self._results, []
 
 
 def _day_and_model(result: Result) -> tuple[str, str]:
@@ -65,14 +65,13 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
     """Return the results as rows, with null where there is no number or no text."""
     numbers = ("raw", CALIBRATED, LOW, HIGH)
     texts = ("model", SITE, "product", "level")
-    rows = [
-        (
-            *(result.device, round(result.time * 1e6), *(getattr(result, name) for name in numbers), result.flags),
-            *(getattr(result, name) or None for name in texts),
-            *((result.index.value, result.index.category) if result.index else (None, None)),
-        )
-        for result in results
-    ]
+    rows = []
+    for result in results:
+        row = [result.device, round(result.time * 1e6)]  # microseconds
+        row += [getattr(result, name) for name in numbers]
+        row += [result.flags, *(getattr(result, name) or None for name in texts)]
+        row += [result.index.value, result.index.category] if result.index else [None, None]
+        rows.append(row)
     kinds = {
         DEVICE: pl.String,
         TIME: pl.Int64,

@@ -45,10 +45,10 @@ def make_fleet(boxes: int, seed: int) -> DemoFleet:
     """Simulate boxes whose days in the field end now."""
     start = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=COLOCATED_DAYS + FIELD_DAYS)
     readings = simulate(Simulation(boxes=boxes, days=COLOCATED_DAYS + FIELD_DAYS, seed=seed, start=start))
-    border = start.timestamp() + COLOCATED_DAYS * 86400
-    colocated = [box.rows(box.times < border) for box in readings]
-    field = [box.rows(box.times >= border) for box in readings]
-    return DemoFleet(field, fit_line(colocated))
+    colocation_end = start.timestamp() + COLOCATED_DAYS * 86400
+    colocated = [box.rows(box.times < colocation_end) for box in readings]
+    in_field = [box.rows(box.times >= colocation_end) for box in readings]
+    return DemoFleet(in_field, fit_line(colocated))
 
 
 def fit_line(boxes: Sequence[Readings]) -> Calibrator:
@@ -65,11 +65,12 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
     hats = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
     front = (Step("hat_basis", (INPUT,), "u", hats, {"knots": KNOTS}), Step("flatten", ("u",), "all"))
     windows, targets = map(np.concatenate, zip(*(_examples(box, inputs) for box in boxes), strict=True))
+    # Windows [n, window, channels] times hats [window, knots] are features [n, knots · channels].
     features = np.einsum("nwc,wk->nkc", windows, hat_matrix(**hats, knots=KNOTS)).reshape(len(windows), -1)
     scaled = inputs.scaling.target.apply(targets[:, None])[:, 0]
-    weights = np.linalg.lstsq(np.column_stack([features, np.ones(len(features))]), scaled, rcond=None)[0].astype(
-        np.float32
-    )
+    with_ones = np.column_stack([features, np.ones(len(features))])
+    solution, *_ = np.linalg.lstsq(with_ones, scaled, rcond=None)
+    weights = solution.astype(np.float32)
     line = Step("dense", ("all",), "y", {"weight": weights[:-1, None], "bias": weights[-1:]})
     plan = Plan(WINDOW, len(first.channels), (*front, line))
     empty = Sample(windows[:0], np.empty(0))

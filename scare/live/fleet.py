@@ -133,27 +133,28 @@ class Fleet:
             wrong = int(np.argmin(np.isfinite(times)))
             raise DataError(f"{devices[wrong]}: the time {times[wrong]} is not a number of seconds")
         models = {device: self._models.get(device) or self.route(device) for device in devices}
-        members = _group_by_name(models[device] for device in devices)
-        values = {name: self._stack_rows(name, at, devices, rows) for name, at in members.items()}
+        indices_by_name = _group_by_name(models[device] for device in devices)
+        # All rows are checked before anything changes.
+        stacked = {name: self._stack_rows(name, indices, devices, rows) for name, indices in indices_by_name.items()}
         self._models |= models
         factors = np.array([widths.get(device, 1.0) for device in devices]) if widths else np.ones(count)
-        if len(members) == 1:
-            ((name, stacked),) = values.items()
-            return self._groups[name].push(devices, times, stacked, factors)
+        if len(stacked) == 1:
+            ((name, all_rows),) = stacked.items()
+            return self._groups[name].push(devices, times, all_rows, factors)
         low, value, high = np.empty((3, len(devices)))
         calibrated = CalibratedRows(value, low, high, np.empty(len(devices), np.uint32))
-        for name, at in members.items():
-            some = [devices[index] for index in at.tolist()]
-            part = self._groups[name].push(some, times[at], values[name], factors[at])
-            for column, numbers in zip(calibrated, part, strict=True):
-                column[at] = numbers
+        for name, indices in indices_by_name.items():
+            members = [devices[index] for index in indices.tolist()]
+            of_group = self._groups[name].push(members, times[indices], stacked[name], factors[indices])
+            for column, numbers in zip(calibrated, of_group, strict=True):
+                column[indices] = numbers
         return calibrated
 
     def drift_states(self, devices: Sequence[str]) -> np.ndarray:
         """Return the drift state of each device (`upkeep.live_drift`), as of the last day that has ended: [n]."""
         states = np.empty(len(devices), np.int8)
-        for name, at in _group_by_name(self._models[device] for device in devices).items():
-            states[at] = self._groups[name].drift_states([devices[index] for index in at.tolist()])
+        for name, indices in _group_by_name(self._models[device] for device in devices).items():
+            states[indices] = self._groups[name].drift_states([devices[index] for index in indices.tolist()])
         return states
 
     def replace(self, name: str, calibrator: Calibrator) -> None:
@@ -189,14 +190,14 @@ class Fleet:
                 self.admit(device)
 
     def _stack_rows(
-        self, name: str, at: np.ndarray, devices: Sequence[str], rows: np.ndarray | Sequence[np.ndarray]
+        self, name: str, indices: np.ndarray, devices: Sequence[str], rows: np.ndarray | Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Return the rows `at` these indices, all of one calibrator, as an array [n, channels]."""
+        """Return the rows at these indices, all of the calibrator `name`, as an array [n, channels]."""
         channels = self._groups[name].calibrator.inputs.channels
         if isinstance(rows, np.ndarray):
-            wrong = None if rows.shape[1:] == (len(channels),) else int(at[0])
+            wrong = None if rows.shape[1:] == (len(channels),) else int(indices[0])
         else:
-            wrong = next((index for index in at.tolist() if np.shape(rows[index]) != (len(channels),)), None)
+            wrong = next((index for index in indices.tolist() if np.shape(rows[index]) != (len(channels),)), None)
         if wrong is not None:
             names = ", ".join(channel.name for channel in channels)
             raise DataError(
@@ -204,8 +205,8 @@ class Fleet:
                 f" '{name}' reads {len(channels)} numbers ({names})"
             )
         if isinstance(rows, np.ndarray):
-            return np.asarray(rows[at], float)
-        return np.array([rows[index] for index in at.tolist()], float)
+            return np.asarray(rows[indices], float)
+        return np.array([rows[index] for index in indices.tolist()], float)
 
 
 class DeviceGroup:
@@ -268,12 +269,12 @@ class DeviceGroup:
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray, widths: np.ndarray) -> CalibratedRows:
         """Calibrate a row [n, channels] of each device, whose intervals are `widths` [n] times as wide as usual."""
-        at = self._find(devices)
+        indices = self._find(devices)
         values = np.empty(len(devices))
         flags = np.empty(len(devices), np.uint32)
-        for start in range(0, len(at), BLOCK):
+        for start in range(0, len(indices), BLOCK):
             block = slice(start, start + BLOCK)
-            values[block], flags[block] = self._push_block(at[block], times[block], rows[block])
+            values[block], flags[block] = self._push_block(indices[block], times[block], rows[block])
         return self.calibrator.add_intervals(values, flags, widths)
 
     def with_calibrator(self, calibrator: Calibrator) -> "DeviceGroup":
@@ -325,30 +326,34 @@ class DeviceGroup:
 
     def _find(self, devices: Sequence[str]) -> np.ndarray:
         """Return the indices of devices [n]; new ones are added."""
-        known = len(self.devices)
-        at = self._windows.find(devices)
-        if new := len(self.devices) - known:
+        count_before = len(self.devices)
+        indices = self._windows.find(devices)
+        if new := len(self.devices) - count_before:
             self._choices.add(new)
             self._drift.add(new)
             self._pace.add(new)
-        return at
+        return indices
 
-    def _push_block(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Calibrate a row [n, channels] of each device `at` [n], and record it for drift; returns values and flags."""
-        windows, flags, usable = self._windows.push(at, times, rows)
-        self._choices.clear(at[(flags & Flag.RESTART) > 0])
-        values = np.full(len(at), np.nan)
-        with_window = (flags & NO_VALUE) == 0
-        values[with_window] = self._compute(at[with_window], windows)
-        calibrated = self.calibrator.inputs.scaling.target.apply(values[:, None])
-        watched = np.column_stack([calibrated, self._windows.as_trained(at, usable)])
-        self._drift.record(at, times, watched, flags)
+    def _push_block(self, indices: np.ndarray, times: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Calibrate a row [n, channels] of each device, given by index [n], and record it for drift.
+
+        Returns values and flags [n].
+        """
+        windows, flags, usable = self._windows.push(indices, times, rows)
+        self._choices.clear(indices[(flags & Flag.RESTART) > 0])
+        values = np.full(len(indices), np.nan)
+        has_window = (flags & NO_VALUE) == 0  # `windows` are of these rows only
+        values[has_window] = self._compute(indices[has_window], windows)
+        scaled_values = self.calibrator.inputs.scaling.target.apply(values[:, None])
+        watched = np.column_stack([scaled_values, self._windows.as_trained(indices, usable)])
+        self._drift.record(indices, times, watched, flags)
         return values, flags
 
-    def _compute(self, at: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        choices = BatchChoice(self._choices["deep"][at], self._choices["left"][at])
-        values = self.calibrator.compute(windows, choices, self._windows.effects(at))
-        self._choices["deep"][at], self._choices["left"][at] = choices.deep, choices.left
+    def _compute(self, indices: np.ndarray, windows: np.ndarray) -> np.ndarray:
+        """Compute the values [m] of windows [m, window, channels]; each device continues with its choice of branch."""
+        choices = BatchChoice(self._choices["deep"][indices], self._choices["left"][indices])
+        values = self.calibrator.compute(windows, choices, self._windows.effects(indices))
+        self._choices["deep"][indices], self._choices["left"][indices] = choices.deep, choices.left
         return values
 
 
@@ -389,7 +394,7 @@ def _history_key(inputs: Inputs) -> str:
 
 def _group_by_name(names: Iterable[str]) -> dict[str, np.ndarray]:
     """Return the indices [n] at which each name occurs."""
-    places: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     for index, name in enumerate(names):
-        places.setdefault(name, []).append(index)
-    return {name: np.array(at) for name, at in places.items()}
+        indices.setdefault(name, []).append(index)
+    return {name: np.array(of_name) for name, of_name in indices.items()}

@@ -105,7 +105,7 @@ def device_config(
         **({"site": _entity("Site", "value_json.site", DIAGNOSTIC)} if has_sites else {}),
     }
     expiry = {"expire_after": max(1, round(EXPIRES_AFTER_STEPS * calibrator.inputs.step_seconds))}
-    components = {key: one | expiry for key, one in components.items()}
+    components = {key: component | expiry for key, component in components.items()}
     described = {"identifiers": [name], "name": device, "manufacturer": "scare", "model": model}
     return _config(described, components, f"{topic_level(device)}/state", prefix)
 
@@ -138,8 +138,9 @@ def co_location_config(unit: str, prefix: str) -> dict[str, Any]:
     return _config(described, components, CO_LOCATION, prefix)
 
 
-def _unless_missing(key: str, how: str = "") -> str:
-    return f"value_json.{key} {how} if value_json.{key} is number else none"
+def _unless_missing(key: str, filters: str = "") -> str:
+    """Return the template of a number, with Jinja filters; Home Assistant shows none as unknown."""
+    return f"value_json.{key} {filters} if value_json.{key} is number else none"
 
 
 def _config(
@@ -150,7 +151,7 @@ def _config(
     return {
         "device": device,
         "origin": {"name": "scare", "sw_version": __version__},
-        "components": {key: {"unique_id": f"{name}_{key}"} | dict(one) for key, one in components.items()},
+        "components": {key: {"unique_id": f"{name}_{key}", **component} for key, component in components.items()},
         "state_topic": f"{prefix}/{topic}",
         "availability": [{"topic": f"{prefix}/status"}],
         "qos": 1,
@@ -187,18 +188,20 @@ def _words(options: Sequence[str]) -> dict[str, Any]:
 
 def _digits(calibrator: Calibrator) -> dict[str, Any]:
     """Return how many decimals are shown: one more than half the width of the narrowest interval has."""
-    widths = [*calibrator.intervals.below, *calibrator.intervals.above] if calibrator.intervals else []
-    least = min((width for width in widths if width > 0), default=None)
-    return {} if least is None else {"suggested_display_precision": max(0, 1 - floor(log10(least)))}
+    half_widths = [*calibrator.intervals.below, *calibrator.intervals.above] if calibrator.intervals else []
+    narrowest = min((half_width for half_width in half_widths if half_width > 0), default=None)
+    return {} if narrowest is None else {"suggested_display_precision": max(0, 1 - floor(log10(narrowest)))}
 
 
 def _measurement(channel: Channel) -> dict[str, Any]:
     """Return the unit and state class of a channel, and its device class if Home Assistant has one for the unit."""
     quantity = find_quantity(channel.name)
-    unit = display_unit(channel.unit).replace(MICRO, MU)
-    known = quantity is not None and quantity.device_class and spell_unit(quantity.unit) == spell_unit(channel.unit)
-    kind = {"device_class": quantity.device_class} if quantity is not None and known else {}
-    return kind | ({"unit_of_measurement": unit} if unit else {}) | {"state_class": "measurement"}
+    entries = {}
+    if quantity and quantity.device_class and spell_unit(quantity.unit) == spell_unit(channel.unit):
+        entries["device_class"] = quantity.device_class
+    if unit := display_unit(channel.unit).replace(MICRO, MU):
+        entries["unit_of_measurement"] = unit
+    return entries | {"state_class": "measurement"}
 
 
 def object_id(device: str) -> str:
@@ -209,5 +212,5 @@ def object_id(device: str) -> str:
     >>> object_id("box-1"), object_id("84:f3")[:9], len(object_id("84:f3"))
     ('box-1', '84_f3_b28', 70)
     """
-    changed = re.sub(r"[^A-Za-z0-9_-]", "_", device)
-    return changed if changed == device else f"{changed}_{sha256(device.encode()).hexdigest()}"
+    allowed = re.sub(r"[^A-Za-z0-9_-]", "_", device)
+    return device if allowed == device else f"{allowed}_{sha256(device.encode()).hexdigest()}"

@@ -480,6 +480,7 @@ def _json_lines(body: bytes) -> Iterator[Any]:
 def _csv_lines(body: bytes) -> Iterable[Any]:
     """Return the rows of a CSV table as dicts, or one RejectedError."""
     try:
+        # `restkey` is the key of surplus fields; no channel is called like that.
         rows = csv.DictReader(body.decode("utf-8-sig").splitlines(), restkey=" more")
         return list(islice(rows, MAX_LINES + 1))
     except (UnicodeDecodeError, csv.Error) as error:

@@ -97,8 +97,9 @@ class Store:
         """Yield the bodies of a journal's lines; if some are damaged, say so and keep a copy of the file."""
         path, damaged = self._journal_path(number), 0
         for body in _read_bodies(path):
-            damaged += body is None
-            if body is not None:
+            if body is None:
+                damaged += 1
+            else:
                 yield body
         if damaged:
             self.damaged += damaged
@@ -292,7 +293,7 @@ class Journal:
     >>> path = Path(tempfile.mkdtemp()) / "journal"
     >>> with Journal(path) as journal:
     ...     journal.append([Reading("box-1", 1.8e9, {"pm25": 3.5})])
-    >>> [(one.device, one.time, one.values) for one in read_journal(path)]
+    >>> [(reading.device, reading.time, reading.values) for reading in read_journal(path)]
     [('box-1', 1800000000.0, {'pm25': 3.5})]
     """
 
@@ -308,14 +309,15 @@ class Journal:
             fields = [reading.device, reading.time, values, *offset]
             body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
             lines.append(b"%08x %b\n" % (crc32(body), body))
-        size = self._file.tell()
+        size_before = self._file.tell()
         rest = memoryview(b"".join(lines))
         try:
-            while rest:
-                rest = rest[self._file.write(rest) or 0 :]
+            while rest:  # a write may take only a part
+                written = self._file.write(rest) or 0
+                rest = rest[written:]
             os.fsync(self._file.fileno())
         except OSError:  # such as a full disk: no half a line may stay
-            self._file.truncate(size)
+            self._file.truncate(size_before)
             raise
 
     def close(self) -> None:

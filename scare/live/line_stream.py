@@ -109,10 +109,11 @@ class LineStream:
                 rejections.append((number, str(rejected)))
             else:
                 readings[number] = reading
-        numbers = list(readings)
-        for at in split_batches([readings[number].device for number in numbers]):
-            batch = [numbers[index] for index in at]
-            for number, result in zip(batch, self._calibrate([readings[one] for one in batch]), strict=True):
+        line_numbers = list(readings)
+        for indices in split_batches([readings[number].device for number in line_numbers]):
+            batch = [line_numbers[index] for index in indices]
+            results = self._calibrate([readings[number] for number in batch])
+            for number, result in zip(batch, results, strict=True):
                 out[number] = self._form.write(parsed[number], result)
         self.counts["lines"] += len(lines)
         self.counts["not_readings"] += len(rejections)
@@ -138,7 +139,8 @@ class LineStream:
         rows = np.array([[reading.values[name] for name in self._names] for reading in readings])
         times = np.array([reading.time for reading in readings])
         calibrated = self._fleet.push([reading.device for reading in readings], times, rows)
-        self.counts["calibrated"] += (with_value := int(np.isfinite(calibrated[0]).sum()))
+        with_value = int(np.isfinite(calibrated.values).sum())
+        self.counts["calibrated"] += with_value
         self.counts["without_value"] += len(readings) - with_value
         results = zip(*(column.tolist() for column in calibrated), strict=True)
         return [self._by_key(value, low, high, flags) for value, low, high, flags in results]

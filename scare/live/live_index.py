@@ -34,28 +34,28 @@ class LiveIndex:
 
     def add(self, device: str, time: float, value: float, low: float, high: float) -> IndexReading | None:
         """Add a result (`value` is NaN if there is none) and return the device's index; None until enough hours."""
-        known = self._devices.get(device) or self._devices.setdefault(device, self._empty())
+        ring = self._devices.get(device) or self._devices.setdefault(device, self._empty())
         hour = int(time // HOUR)
         place = hour % self._kept
-        if hour > known.hours[place]:
-            known.hours[place], known.sums[place] = hour, 0.0
-        if hour == known.hours[place] and np.isfinite(value):
-            known.sums[place] += value, low, high, 1.0
-        last = int(known.hours.max())
-        has_all = hour == last and known.sums[place, 3] >= self._expected
-        newest_hour = last if has_all else last - 1
-        if newest_hour > known.newest_hour:
-            known.newest_hour, known.newest = newest_hour, self._read(known, newest_hour)
-        return known.newest
+        if hour > ring.hours[place]:
+            ring.hours[place], ring.sums[place] = hour, 0.0
+        if hour == ring.hours[place] and np.isfinite(value):  # an older hour is no longer in the ring
+            ring.sums[place] += value, low, high, 1.0
+        last_hour = int(ring.hours.max())
+        has_all = hour == last_hour and ring.sums[place, 3] >= self._expected
+        newest_hour = last_hour if has_all else last_hour - 1
+        if newest_hour > ring.newest_hour:
+            ring.newest_hour, ring.newest = newest_hour, self._read(ring, newest_hour)
+        return ring.newest
 
-    def _read(self, known: _Device, newest_hour: int) -> IndexReading | None:
-        """Read the index off the hours up to the newest."""
-        numbers = newest_hour - np.arange(self.of.hours)[::-1]
-        places = numbers % self._kept
-        counts = known.sums[places, 3]
-        complete = (known.hours[places] == numbers) & (counts >= COMPLETE * self._expected)
-        means = np.where(complete[:, None], known.sums[places, :3] / np.maximum(counts, 1)[:, None], np.nan)
-        return self.of.read(means, self._level)
+    def _read(self, ring: _Device, newest_hour: int) -> IndexReading | None:
+        """Compute the index from the hours up to the newest, oldest first; None if too few are complete."""
+        hours = newest_hour - np.arange(self.of.hours)[::-1]
+        places = hours % self._kept
+        counts = ring.sums[places, 3]
+        is_complete = (ring.hours[places] == hours) & (counts >= COMPLETE * self._expected)
+        means = ring.sums[places, :3] / np.maximum(counts, 1)[:, None]  # value, low and high [hours, 3]
+        return self.of.read(np.where(is_complete[:, None], means, np.nan), self._level)
 
     def _empty(self) -> _Device:
         return _Device(np.full(self._kept, NO_HOUR), np.zeros((self._kept, 4)))
@@ -67,9 +67,9 @@ class LiveIndex:
 
     def state(self, devices: Sequence[str], prefix: str) -> dict[str, np.ndarray]:
         """Return the hours of these devices as arrays [devices, kept, ...], whose names begin with `prefix`."""
-        found = [self._devices.get(device) or self._empty() for device in devices]
-        hours = np.array([known.hours for known in found], np.int64).reshape(-1, self._kept)
-        sums = np.array([known.sums for known in found]).reshape(-1, self._kept, 4)
+        rings = [self._devices.get(device) or self._empty() for device in devices]
+        hours = np.array([ring.hours for ring in rings], np.int64).reshape(-1, self._kept)
+        sums = np.array([ring.sums for ring in rings]).reshape(-1, self._kept, 4)
         return {f"{prefix}hours": hours, f"{prefix}sums": sums}
 
     def restore(self, devices: Sequence[str], arrays: Mapping[str, np.ndarray], prefix: str) -> None:

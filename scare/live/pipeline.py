@@ -215,9 +215,10 @@ class ModelFiles:
         self.calibrators = {name: self._load(name) for name in models}
         # Product version and processing level, by model.
         self.products = {name: self._describe(name, calibrator) for name, calibrator in self.calibrators.items()}
-        self.indices = {
-            name: index for name, calibrator in self.calibrators.items() if (index := self._index(name, calibrator))
-        }
+        self.indices: dict[str, LiveIndex] = {}  # of the models that have an air quality index
+        for name, calibrator in self.calibrators.items():
+            if index := self._index(name, calibrator):
+                self.indices[name] = index
 
     @property
     def routes(self) -> list[Route]:
@@ -514,10 +515,9 @@ class Pipeline:
             for sink in self._sinks:
                 sink.keep(self._store.number)
             state = self._fleet.state()
-            of_index = (
-                index.state(state.devices[name], f"{name}/index.") for name, index in self._models.indices.items()
-            )
-            arrays = {key: array for arrays in (state.arrays, *of_index) for key, array in arrays.items()}
+            arrays = dict(state.arrays)
+            for name, index in self._models.indices.items():
+                arrays |= index.state(state.devices[name], f"{name}/index.")
             self._store.take(replace(state, arrays=arrays), self._averager.waiting + self._sorter.waiting, aside)
         except (OSError, UsageError) as error:
             self._report_unsaved(error)
@@ -596,19 +596,22 @@ class Pipeline:
                 self._refused[reading.device, reading.time] = reason
                 continue
             due = self._averager.add(reading, now)
-            averaged += not (due and due[-1] is reading)  # one that is not passed on as it is goes into a mean
+            is_passed_on = bool(due) and due[-1] is reading
+            if not is_passed_on:  # it goes into a mean
+                averaged += 1
             ready += due
         self._monitor.count("averaged", averaged)
         return ready
 
     def _add_refused(self, deliveries: Sequence[Delivery]) -> None:
-        """Tell deliveries which of their readings were rejected because of their step."""
-        if self._refused:
-            for delivery in deliveries:
-                keys = ((reading.device, reading.time) for reading in delivery.readings)
-                for reason in (self._refused[key] for key in keys if key in self._refused):
+        """Count in each delivery, by reason, its readings that were rejected because of their step."""
+        if not self._refused:
+            return
+        for delivery in deliveries:
+            for reading in delivery.readings:
+                if reason := self._refused.get((reading.device, reading.time)):
                     delivery.refused[reason] = delivery.refused.get(reason, 0) + 1
-            self._refused.clear()
+        self._refused.clear()
 
     def remarks(self) -> list[str]:
         """Return which devices send more or less often than their model's step, in sentences."""
@@ -708,9 +711,10 @@ class Pipeline:
         was_published = self._is_published
         self._is_published = False  # if a sink raises, nothing is acknowledged
         self.on_readings(readings)
-        batches = split_batches([reading.device for reading in readings])
-        results = [result for at in batches for result in self._push([readings[index] for index in at])]
-        published = [sink.publish(results) for sink in self._sinks]
+        results: list[Result] = []
+        for indices in split_batches([reading.device for reading in readings]):
+            results += self._push([readings[index] for index in indices])
+        published = [sink.publish(results) for sink in self._sinks]  # to all sinks, even if one cannot publish
         self._is_published = was_published and all(published)
         with_value = sum(not isnan(result.calibrated) for result in results)
         self._monitor.count("calibrated", with_value)
@@ -730,12 +734,12 @@ class Pipeline:
         for reading, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):
             model = fleet.model(reading.device)
             site = self._models.sites.at(reading.device, reading.time)
-            version_and_level = self._models.products[model]
-            of_model = self._models.indices.get(model)
-            index = of_model.add(reading.device, reading.time, value, low, high) if of_model else None
-            calibrated_row = (row[0].item(), value, low, high, flags)  # channel 0 is the raw reading of the target
+            product, level = self._models.products[model]
+            live_index = self._models.indices.get(model)
+            index = live_index.add(reading.device, reading.time, value, low, high) if live_index else None
+            raw = row[0].item()  # channel 0 is the raw reading of the target
             yield Result(
-                reading.device, reading.time, *calibrated_row, model, watch, site, *version_and_level, index=index
+                reading.device, reading.time, raw, value, low, high, flags, model, watch, site, product, level, index
             )
 
 

@@ -86,11 +86,12 @@ class Recent:
         """Keep fewer results of each device, the newest."""
         if kept >= self._kept:
             return
-        number = self._counts[:, None] - 1 - np.arange(kept)  # of each result kept, from the first of its device
-        devices = np.arange(len(number))[:, None]
+        # Numbers of the results that stay, counted from the first of each device [devices, kept].
+        numbers = self._counts[:, None] - 1 - np.arange(kept)
+        devices = np.arange(len(numbers))[:, None]
         for name, old in self._columns.items():
-            self._columns[name] = np.zeros((len(number), kept), old.dtype)
-            self._columns[name][devices, number % kept] = old[devices, number % self._kept]
+            self._columns[name] = np.zeros((len(numbers), kept), old.dtype)
+            self._columns[name][devices, numbers % kept] = old[devices, numbers % self._kept]
         self._kept = kept
 
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
@@ -106,7 +107,7 @@ class Recent:
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
         """Return the newest result of a device, as `changed` describes it."""
-        last = (self._counts[index] - 1) % self._kept
+        last = (self._counts[index] - 1) % self._kept  # its position in the ring
         when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
         row = [self._names[index], self._models[index], when, *map(_short, numbers), flags]
         row += [self._heard[index].item(), self._watch[index]]

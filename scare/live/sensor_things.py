@@ -173,13 +173,13 @@ class SensorThingsSink:
 
     def _find(self, entities: str, name: str) -> str:
         """Return the path of the entity of this name, empty if there is none."""
-        wanted = quote("name eq '" + name.replace("'", "''") + "'")
-        _, _, content = self._request("GET", f"/{entities}?$filter={wanted}&$top=1")
-        found = content.get("value", [])
-        if not found:
+        condition = quote("name eq '" + name.replace("'", "''") + "'")  # OData doubles a quote within a text
+        _, _, content = self._request("GET", f"/{entities}?$filter={condition}&$top=1")
+        matches = content.get("value", [])
+        if not matches:
             return ""
-        identity = found[0]["@iot.id"]
-        return f"/{entities}({identity})" if isinstance(identity, int) else f"/{entities}({quote(repr(str(identity)))})"
+        identity = matches[0]["@iot.id"]  # a number, or a text, which stands in quotes
+        return f"/{entities}({identity if isinstance(identity, int) else quote(repr(str(identity)))})"
 
     def _post(self, path: str, entity: Mapping[str, Any]) -> str | None:
         """Create an entity and return its path; None if the entity that `path` leads through was deleted."""
