@@ -34,6 +34,7 @@ NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5
 HOURS = {"nowcast": NOWCAST_HOURS, "ozone nowcast": ozone_nowcast.HOURS, "1h": 1}
 UNUSED_LEVEL = 0.9  # of a calibrator without intervals, whose rows have none to read a probability off
 COLUMNS = (CALIBRATED, LOW, HIGH)
+HourSums = dict[str, dict[int, np.ndarray]]  # by device and hour since 1970: sums of `COLUMNS` and number of rows [4]
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,16 @@ def _half_width(level: float) -> float:
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
+def add_hours(sums: HourSums, rows: pl.DataFrame) -> None:
+    """Add rows with device, time, calibrated, low and high to hourly sums; rows without a value count as missing."""
+    hour = (pl.col(TIME).dt.epoch("s") // int(HOUR)).alias("hour")
+    known = rows.filter(pl.col(CALIBRATED).is_not_null())
+    totals = known.group_by(DEVICE, hour).agg(*(pl.col(name).fill_null(np.nan).sum() for name in COLUMNS), pl.len())
+    for device, number, *new in totals.iter_rows():
+        hours = sums.setdefault(device, {})
+        hours[number] = hours.get(number, np.zeros(4)) + np.array(new, float)
+
+
 @dataclass
 class HourlyIndex:
     """Hourly means of calibrated rows and their intervals, added up as rows come, and the index of each hour."""
@@ -203,17 +214,11 @@ class HourlyIndex:
     of: IndexOf
     level: float  # of the intervals
     step_seconds: float
-    # By device and hour since 1970: sums of value, low and high, and the number of rows [4].
-    sums: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
+    sums: HourSums = field(default_factory=dict)
 
     def add(self, rows: pl.DataFrame) -> None:
         """Add rows with device, time, calibrated, low and high; rows without a value count as missing."""
-        hour = (pl.col(TIME).dt.epoch("s") // int(HOUR)).alias("hour")
-        known = rows.filter(pl.col(CALIBRATED).is_not_null())
-        sums = known.group_by(DEVICE, hour).agg(*(pl.col(name).fill_null(np.nan).sum() for name in COLUMNS), pl.len())
-        for device, number, *new in sums.iter_rows():
-            hours = self.sums.setdefault(device, {})
-            hours[number] = hours.get(number, np.zeros(4)) + np.array(new, float)
+        add_hours(self.sums, rows)
 
     def table(self, every: int = 1) -> pl.DataFrame:
         """Return a row for each device and hour with an average: concentration, interval, index and probabilities.

@@ -214,8 +214,12 @@ def display_unit(unit: str) -> str:
     >>> display_unit("ug/m3"), display_unit("nA")
     ('µg/m³', 'nA')
     """
-    shown = {spell_unit(unit.name): unit.display for unit in _table().units.values()}
-    return shown.get(spell_unit(unit)) or unit
+    return _displays().get(spell_unit(unit)) or unit
+
+
+@cache
+def _displays() -> dict[str, str]:
+    return {spell_unit(unit.name): unit.display for unit in _table().units.values()}
 
 
 def units() -> dict[str, str]:

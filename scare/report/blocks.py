@@ -4,8 +4,8 @@
 name that is not given is an error.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import floor, isfinite, log10
 from pathlib import Path
@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scare.data.quantities import display_unit
 
 NOTHING = "–"  # instead of a number that is not known
+MOST_ROWS = 100  # of a table on a page that has its tables as files beside it
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,16 @@ class Facts:
 
 
 Block = ReportTable | Note | Banner | Facts
+
+
+def shorten(blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield blocks with at most `MOST_ROWS` rows of each table, and a note where there are more."""
+    for block in blocks:
+        if not isinstance(block, ReportTable) or len(block.rows) <= MOST_ROWS:
+            yield block
+            continue
+        yield replace(block, rows=block.rows[:MOST_ROWS])
+        yield Note(f"The first {MOST_ROWS} of {len(block.rows):,} rows. The CSV file beside the page has all of them.")
 
 
 def render(template: str, **values: Any) -> str:

@@ -20,12 +20,14 @@ from scare.scorecard.series import DeviceSeries, pool
 
 ROWS = 132_000  # most rows in all time series of a page together
 POINTS = 40_000  # most points in all scatter charts of a page together
-FEWEST = 200  # rows or points that each device has at least, however many devices there are
+FEWEST = 100  # rows or points that each device has at least, however many devices there are
 BREAK_STEPS = 2  # a longer wait between two rows is drawn as a gap
 LINES, INTERVAL = ("raw", "reference", "calibrated"), ("low", "high")  # columns of a series, drawn over time
 CENTRAL = (0.2, 99.8)  # percentiles of the readings that a scatter chart spans; it always spans the reference
 ALL = "all devices together"
-OF_SCORED = ("scatter", "agreement", "concentration", "humidity", "changes")  # charts that need scored rows
+MANY = 30  # devices, beyond which time series have half as many rows and some charts are of all together only
+OF_ERRORS = ("concentration", "humidity", "changes")  # those charts
+OF_SCORED = ("scatter", "agreement", *OF_ERRORS)  # charts that need scored rows
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class View:
 def make_views(run: Run) -> Iterator[View]:
     """Make a view of every device, and of all together if there are several."""
     devices = run.series
-    rows = max(FEWEST, ROWS // len(devices))
+    rows = max(FEWEST, ROWS // (2 if len(devices) > MANY else 1) // len(devices))
     points = max(FEWEST, POINTS // (len(devices) + 1))
     for series in devices:
         yield _view(run, series, rows, points)
@@ -62,8 +64,8 @@ def opening(views: Sequence[View]) -> int:
 def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
     """Make a view with at most `rows` rows over time (0: no such chart) and `points` points in the scatter chart."""
     scored = series.scored
-    accuracy = _accuracy(scored, "calibrated")
-    raw_accuracy = _accuracy(scored.rows(np.isfinite(scored.raw)), "raw") if run.comparable else None
+    accuracy = _accuracy(scored, scored.calibrated)
+    raw_accuracy = _accuracy(scored, scored.raw) if run.comparable else None
     trained = series.times[series.trained]  # [s since 1970]
     charts: dict[str, Any] = {
         "time": _time(series, rows) if rows else None,
@@ -84,8 +86,11 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
             f" {charts['scatter']['points']:,} rows are drawn; the most extreme readings may lie outside the chart."
         )
         _add_agreement(run, errors["calibrated"], charts, captions)
-        _add_conditions(run, scored, errors, charts, captions)
-        _add_changes(run, series, charts, captions)
+        if rows and len(run.series) > MANY:
+            captions |= dict.fromkeys(OF_ERRORS, f"Of more than {MANY} devices, only all together have this chart.")
+        else:
+            _add_conditions(run, scored, errors, charts, captions)
+            _add_changes(run, series, charts, captions)
     else:
         captions |= dict.fromkeys(OF_SCORED, f"Nothing to show: {series.why_not_scored}.")
     return View(series.device, accuracy, raw_accuracy, charts, captions)
@@ -106,9 +111,10 @@ def _add_agreement(run: Run, error: np.ndarray, charts: dict[str, Any], captions
     )
 
 
-def _accuracy(scored: DeviceSeries, estimate: str) -> Accuracy | None:
-    """Measure the accuracy of an estimate, "calibrated" or "raw"; None without rows."""
-    return measure(getattr(scored, estimate), scored.reference, scored.changes) if len(scored) else None
+def _accuracy(scored: DeviceSeries, estimates: np.ndarray) -> Accuracy | None:
+    """Measure the accuracy of estimates [rows] where they are known; None if they are nowhere."""
+    known = np.isfinite(estimates)
+    return measure(estimates[known], scored.reference[known], scored.changes[known]) if known.any() else None
 
 
 def _errors(series: DeviceSeries, comparable: bool) -> dict[str, np.ndarray]:

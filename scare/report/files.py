@@ -22,9 +22,11 @@ def tables_folder(page: Path) -> Path:
 
 
 def write_tables(tables: Iterable[ReportTable], page: Path) -> None:
-    """Write tables of a page into the folder beside it, a CSV file each."""
+    """Write tables of a page into the folder beside it, a CSV file each, in place of those of an earlier page."""
     folder = tables_folder(page)
     folder.mkdir(parents=True, exist_ok=True)
+    for earlier in folder.glob("[0-9][0-9]-*.csv"):
+        earlier.unlink()
     for number, table in enumerate(tables, start=1):
         words = "".join(letter if letter.isalnum() else " " for letter in table.caption.lower()).split()
         path = folder / f"{number:02d}-{'-'.join(words)[:60]}.csv"

@@ -1,13 +1,22 @@
 """How often an air quality index of the calibrated values shows the category that the reference's shows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from math import gcd
 
 import numpy as np
 import polars as pl
 
-from scare.calibrator.air_index import HOUR, UNUSED_LEVEL, HourlyIndex, IndexOf, air_indices, find_index
+from scare.calibrator.air_index import (
+    HOUR,
+    UNUSED_LEVEL,
+    HourlyIndex,
+    HourSums,
+    IndexOf,
+    add_hours,
+    air_indices,
+    find_index,
+)
 from scare.data.readings import CALIBRATED, DEVICE, HIGH, LOW, TIME, TIME_TYPE
 from scare.errors import UsageError
 from scare.report.blocks import NOTHING, Block, Note, ReportTable, percent
@@ -17,21 +26,27 @@ from scare.scorecard.series import DeviceSeries
 # About as many hours are compared, by the averaging of the index: they take a second.
 MOST_HOURS = {"nowcast": 3000, "ozone nowcast": 200, "1h": 3000}
 DAY = 24  # hours
+SumsByStep = dict[float, HourSums]  # of devices with the same time step [s]
 
 
 def index_blocks(run: Run) -> list[Block]:
     """Make a table for each index of the pollutant, on the rows scored; or a note that says why there is none."""
-    blocks: list[Block] = []
+    indices: list[IndexOf] = []
     reasons = []
     for name in air_indices():
         try:
-            blocks += _compare(run, find_index(name, run.target))
+            indices.append(find_index(name, run.target))
         except UsageError as error:
             reasons.append(f"{error}.")
-    return blocks or [Note(reason[0].upper() + reason[1:]) for reason in reasons]
+    if not indices:
+        return [Note(reason[0].upper() + reason[1:]) for reason in reasons]
+    scored = [series.scored for series in run.series if len(series.scored)]
+    columns = ("reference", CALIBRATED, *(["raw"] if run.comparable else []))
+    sums = {column: _sums(scored, column) for column in columns}
+    return [block for of in indices for block in _compare(run, of, sums)]
 
 
-def _compare(run: Run, of: IndexOf) -> list[Block]:
+def _compare(run: Run, of: IndexOf, sums: Mapping[str, SumsByStep]) -> list[Block]:
     """Tabulate how often estimates and reference show the same category of an index in the same hour."""
     entry = next((entry for entry in run.card.entries if entry.measure == "interval_coverage"), None)
     level = float(entry.detail.get("level", 0.0)) if entry else 0.0
@@ -40,15 +55,12 @@ def _compare(run: Run, of: IndexOf) -> list[Block]:
     # Every so many hours are compared; a number without a divisor of 24 reaches all times of day.
     least = max(1, round(hours / MOST_HOURS[of.points.averaging]))
     every = next(number for number in count(least) if gcd(number, DAY) == 1)
-    pairs: dict[str, list[pl.DataFrame]] = {name: [] for name in estimates}
-    for series in run.series:
-        if not len(scored := series.scored):
-            continue
-        reference = _hourly_index(of, scored, "reference", level, every).select(TIME, true="category")
-        for name, column in estimates.items():
-            pairs[name].append(_hourly_index(of, scored, column, level, every).join(reference, on=TIME))
-    hourly = {name: pl.concat(parts) for name, parts in pairs.items() if parts}
-    if not hourly or hourly["calibrated"].is_empty():
+    reference = _hourly_index(of, sums["reference"], level, every).select(DEVICE, TIME, true="category")
+    hourly = {
+        name: _hourly_index(of, sums[column], level, every).join(reference, on=(DEVICE, TIME))
+        for name, column in estimates.items()
+    }
+    if hourly["calibrated"].is_empty():
         return [Note(f"{of.index.title}: no hour has enough readings before it.")]
     rows = []
     for category in of.index.categories:
@@ -68,19 +80,40 @@ def _compare(run: Run, of: IndexOf) -> list[Block]:
     ]
 
 
-def _hourly_index(of: IndexOf, scored: DeviceSeries, column: str, level: float, every: int) -> pl.DataFrame:
-    """Compute the index of every so many hours of a device, of the values in `column`.
+def _sums(scored: Sequence[DeviceSeries], column: str) -> SumsByStep:
+    """Add up the hours of devices, of the values in `column`."""
+    by_step: dict[float, list[DeviceSeries]] = {}
+    for series in scored:
+        by_step.setdefault(series.step_seconds or HOUR, []).append(series)
+    sums: SumsByStep = {step: {} for step in by_step}
+    for step, alike in by_step.items():
+        add_hours(sums[step], _rows(alike, column))
+    return sums
 
-    Only calibrated values have an interval, of this `level`.
-    """
-    nothing = np.full(len(scored), np.nan)
-    low, high = (scored.low, scored.high) if column == CALIBRATED else (nothing, nothing)
-    hourly = HourlyIndex(of, level or UNUSED_LEVEL, scored.step_seconds or HOUR)
-    rows = {CALIBRATED: getattr(scored, column), LOW: low, HIGH: high}
-    times = pl.Series(TIME, (1e6 * scored.times).astype(np.int64)).cast(TIME_TYPE)
-    frame = pl.DataFrame(rows).with_columns(times, pl.lit(scored.device).alias(DEVICE))
-    hourly.add(frame.with_columns(pl.col(CALIBRATED).fill_nan(None)))
-    return hourly.table(every)
+
+def _rows(scored: Sequence[DeviceSeries], column: str) -> pl.DataFrame:
+    """Make a table of devices with this column as calibrated values; only calibrated ones have an interval."""
+    devices = pl.Series([series.device for series in scored])
+    device_of_row = np.repeat(np.arange(len(scored)), [len(series) for series in scored])
+    values = np.concatenate([getattr(series, column) for series in scored])
+    nothing = np.full(len(values), np.nan)
+    has_interval = column == CALIBRATED
+    return pl.DataFrame(
+        {
+            DEVICE: devices.gather(device_of_row),
+            TIME: (1e6 * np.concatenate([series.times for series in scored])).astype(np.int64),
+            CALIBRATED: values,
+            LOW: np.concatenate([series.low for series in scored]) if has_interval else nothing,
+            HIGH: np.concatenate([series.high for series in scored]) if has_interval else nothing,
+        }
+    ).with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(CALIBRATED).fill_nan(None))
+
+
+def _hourly_index(of: IndexOf, sums: SumsByStep, level: float, every: int) -> pl.DataFrame:
+    """Compute the index of every so many hours of devices, from intervals of this `level`."""
+    tables = [HourlyIndex(of, level or UNUSED_LEVEL, HOUR).table()]  # empty
+    tables += [HourlyIndex(of, level or UNUSED_LEVEL, step, hours).table(every) for step, hours in sums.items()]
+    return pl.concat(tables)
 
 
 def _category_row(category: str, hourly: Mapping[str, pl.DataFrame]) -> list[str]:

@@ -22,7 +22,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import model_card
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
-from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render
+from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render, shorten
 from scare.report.chart_data import View, make_views, opening
 from scare.report.deployment import Deployment, deployment_blocks
 from scare.report.files import write_tables
@@ -103,6 +103,10 @@ def write_report(
         "targets": targets(run),
         "index": index_blocks(run),
         "scorecard": scorecard(run.card),
+        "coverage": coverage(run),
+        "comparison": comparison(run.card.comparison, views, run.target.unit),
+        "board": board(run.card.board),
+        "selection": selection(run),
         "quality": quality(run),
     }
     page = _make_page(run, views, sections, deployment)
@@ -143,12 +147,8 @@ def _make_page(
         contents=CONTENTS,
         choices=choices(views),
         opening=opening(views),
-        coverage=coverage(run),
-        comparison=comparison(run.card.comparison, views, run.target.unit),
-        board=board(run.card.board),
         deployment=deployment_blocks(deployment),
         weather=weather_drawings(run),
-        selection=selection(run),
         provenance=provenance(run),
         version=__version__,
         data=Markup(as_script_data(data)),
@@ -158,7 +158,7 @@ def _make_page(
         licence=_asset(UPLOT / "LICENSE"),
         script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
         **scripts,
-        **sections,
+        **{name: list(shorten(blocks)) for name, blocks in sections.items()},
     )
 
 

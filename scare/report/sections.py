@@ -23,7 +23,20 @@ from scare.calibrator.model_card import (
 from scare.data.flags import MEANINGS, Flag, count_flags
 from scare.data.quantities import display_unit
 from scare.experiments.study_task import upgrade_row
-from scare.report.blocks import NOTHING, Badge, Banner, Block, Cell, Facts, Note, ReportTable, number, percent, quantity
+from scare.report.blocks import (
+    MOST_ROWS,
+    NOTHING,
+    Badge,
+    Banner,
+    Block,
+    Cell,
+    Facts,
+    Note,
+    ReportTable,
+    number,
+    percent,
+    quantity,
+)
 from scare.report.chart_data import View
 from scare.report.error_analysis import CENTRAL, FEW_ROWS, round_edges
 from scare.scorecard.accuracy import cover
@@ -166,8 +179,14 @@ def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
 
 
 def devices(views: Sequence[View], unit: str) -> list[Block]:
-    """Tabulate the accuracy of every device, raw next to calibrated where they have the same unit."""
+    """Tabulate the accuracy of every device, raw next to calibrated where they have the same unit.
+
+    If the page cannot show all of them, all together come first, then the least accurate.
+    """
     rows: list[list[str]] = []
+    if 2 * len(views) > MOST_ROWS:
+        alone, together = views[:-1], views[-1:]
+        views = [*together, *sorted(alone, key=lambda view: -view.accuracy.rmse if view.accuracy else 0.0)]
     for view in views:
         for name, score in (("raw", view.raw_accuracy), ("calibrated", view.accuracy)):
             if score is not None:

@@ -326,6 +326,23 @@ def test_three_months_of_minutes_make_a_small_page_quickly(tmp_path: Path) -> No
     assert len(unpack(shown["times"])) > 100_000  # down to the minute
 
 
+def test_of_many_devices_the_page_shows_less_and_the_files_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scare.report.chart_data.MANY", 2)
+    for module in ("blocks", "sections"):
+        monkeypatch.setattr(f"scare.report.{module}.MOST_ROWS", 3)
+    page = write(tmp_path, series(3, 0.2))
+    *alone, together = Page(page).data("data")["views"]
+    assert all("changes" not in view and "scatter" in view for view in alone)
+    assert "only all together" in alone[0]["captions"]["changes"]
+    assert together["changes"]["count"]
+    assert "The first 3 of 8 rows. The CSV file beside the page has all of them." in page
+    (accuracy,) = (tmp_path / "report-tables").glob("01-accuracy*.csv")
+    names = [line.partition(",")[0].strip('"') for line in accuracy.read_text(encoding="utf-8").splitlines()]
+    assert (len(names), names[1][:3]) == (9, "all")
+
+
 def test_more_rows_than_a_page_holds_are_decimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scare.report.chart_data.ROWS", 600)
     table = series(2, 1.0)
