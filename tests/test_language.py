@@ -128,7 +128,7 @@ def test_no_name_has_a_word_of_our_own(folder: str) -> None:
         if path.relative_to(ROOT).parts[0] == folder:
             names = {
                 name
-                for name in identifiers(ast.parse(path.read_text(encoding="utf-8")))
+                for name in set(identifiers(ast.parse(path.read_text(encoding="utf-8"))))
                 if words_of(name) & NAMES
                 and name not in ENGLISH_NAMES | STORED_NAMES.get(path.relative_to(ROOT).as_posix(), set())
             }

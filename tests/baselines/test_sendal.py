@@ -262,6 +262,7 @@ def trained() -> Trained:
     return train(lagging_readings(), Recipe("default", Sendal(Deep.LSTM, margin=0.02), 8, settings=settings))
 
 
+@pytest.mark.slow
 def test_the_parts_are_trained_one_after_the_other(trained: Trained) -> None:
     before = [parts(one.given[0].network) for one in trained.rounds]
     after = [parts(one.state.network) for one in trained.rounds]

@@ -231,6 +231,7 @@ def test_a_board_that_differs_from_the_host_is_found(monkeypatch: pytest.MonkeyP
     assert any("streaming: host and the board differ" in reason for reason in found.reasons)
 
 
+@pytest.mark.slow
 def test_fixed_point_that_is_off_in_the_mean_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     calibrator = make_calibrator(fold(random_network(CASES["scare-default"], 15, 2).plan()).astype(np.float32))
     windows = np.random.default_rng(3).normal(size=(200, 15, 2)).astype(np.float32)

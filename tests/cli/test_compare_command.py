@@ -46,6 +46,7 @@ def test_a_table_is_printed_as_markdown(scare: RunCli, sim: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_tables_of_several_tasks_are_one_in_latex(scare: RunCli, sim: Path) -> None:
     scare(f"scare compare {sim} {QUICK} --out first")
     output = scare(f"scare compare {sim} --models linear,ridge --windows 12 --out second --format latex --beside first")
@@ -62,6 +63,7 @@ def test_tables_of_several_tasks_are_one_in_latex(scare: RunCli, sim: Path) -> N
     assert {one["label"] for one in json.loads(again.out)["over_tasks"]} == {"linear", "multiple-linear", "ridge"}
 
 
+@pytest.mark.slow
 def test_methods_are_graded_against_targets(scare: RunCli, sim: Path, tmp_path: Path) -> None:
     (tmp_path / "hourly.toml").write_text(HOURLY)
     output = scare(f"scare compare {sim} {QUICK} --out study --targets hourly.toml")
@@ -95,6 +97,7 @@ def test_run_again_it_fits_nothing_again(scare: RunCli, sim: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in Path("study/rows").iterdir()} == stamps
 
 
+@pytest.mark.slow
 def test_a_network_runs_with_every_seed(scare: RunCli, sim: Path) -> None:
     output = scare(f"scare compare {sim} --models scare,raw --windows 8,12,8 --seeds 2 --out study --json")
     rows = {(row["method"], row["window"]): row for row in json.loads(output.out)["rows"]}
@@ -119,6 +122,7 @@ def test_a_config_names_the_models_and_trains_them_all(scare: RunCli, sim: Path)
         assert (settings["steps"], settings["members"], settings["seed"]) == (20, members, 0)
 
 
+@pytest.mark.slow
 def test_networks_keep_to_the_budget_and_the_rules_of_selection(scare: RunCli, sim: Path) -> None:
     command = f"scare compare {sim} --models scare,linear --windows 8 --seeds 1 --set training.steps=20"
     over = scare(f"{command} --out over --set budget.instructions=1")

@@ -92,6 +92,7 @@ sys.exit(run(sys.argv[1:]))
 # --- Ctrl-C ---
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_keeps_the_best_so_far() -> None:
     write_simulation(Simulation(boxes=2, days=0.5), "sim.parquet")
     Path("long.toml").write_text("[training]\nepochs = 100000\n")

@@ -51,7 +51,7 @@ def test_plain_python_says_what_its_arrays_take(scare: RunCli, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "target",
-    ["c", "micropython", *(pytest.param(one, marks=pytest.mark.slow) for one in ("arduino", "esphome", "onnx"))],
+    ["c", *(pytest.param(one, marks=pytest.mark.slow) for one in ("micropython", "arduino", "esphome", "onnx"))],
 )
 def test_an_export_that_gives_something_else_fails(scare: RunCli, tmp_path: Path, target: str) -> None:
     make_calibrator(newest_plan(6)).save(tmp_path / "line.scare")

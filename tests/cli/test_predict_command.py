@@ -321,6 +321,7 @@ def test_an_archive_says_which_device_is_unlike_training(scare: RunCli, model: P
     assert "Warning: high: 707 of 720 rows are unlike training (OUTSIDE); predict one of its files alone" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [300 * 6 + 1, 300 * 6 + 4], ids=["at a full minute", "between two"])
 def test_finer_readings_in_two_files_are_averaged_as_in_one(
     scare: RunCli, model: Path, rows: pl.DataFrame, cut: int

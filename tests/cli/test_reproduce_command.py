@@ -70,6 +70,7 @@ def write_zagreb(folder: Path) -> None:
         pl.DataFrame(columns).write_csv(folder / f"Zagreb_{sensor}.csv")
 
 
+@pytest.mark.slow
 def test_all_five_are_written_with_their_label(scare: RunCli, tiny: Path) -> None:
     output = scare(f"scare reproduce all --quick --config {tiny} --jobs 1 --out run")
     assert output.code == 0, output.err
@@ -130,6 +131,7 @@ def write_described(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_described_data_set_takes_the_test_box_in_turns_and_chooses_rates_on_validation(
     scare: RunCli, tiny: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_teslas_windows_and_the_alphabetical_split_are_choices(scare: RunCli, ti
     assert "no readings of Zagreb 652A38, the validation sensor of the alphabetical split" in output.err
 
 
+@pytest.mark.slow
 def test_what_was_fitted_stays_told_after_a_run_of_the_board_alone(scare: RunCli, tiny: Path) -> None:
     scare(f"scare reproduce adaptability --quick --config {tiny} --jobs 1 --out run")
     printed = Path("run/protocol.json").read_text(encoding="utf-8")

@@ -110,6 +110,7 @@ def scores(output: Output) -> dict[str, dict[str, dict[str, float]]]:
     return {one["facts"]["task"]: one["scores"] for one in json.loads(output.out)["tasks"]}
 
 
+@pytest.mark.slow
 def test_predictions_of_any_program_are_scored_on_the_rows_of_the_files(suite: RunCli) -> None:
     ref = pl.col("ref")
     rows = references().with_columns(value=ref + 1, low=ref - 1, high=ref + 3)
@@ -239,6 +240,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_files_are_downloaded_and_must_be_the_right_ones(scare: RunCli, web: tuple[Path, str], tmp_path: Path) -> None:
     folder, address = web
     write_set(folder, address)

@@ -90,6 +90,7 @@ def test_how_sure_it_is_is_said_and_kept(scare: RunCli, boxes: list[str]) -> Non
     assert json.loads(scare("scare info no2.scare --json").out)["intervals"]["origin"] == "made at fit"
 
 
+@pytest.mark.slow
 def test_further_baselines_stand_beside_it_and_a_program_is_told_how_far_it_is(
     scare: RunCli, boxes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +374,7 @@ def test_training_without_its_packages_says_what_to_install(
     assert not Path("no2.scare").exists()
 
 
+@pytest.mark.slow
 def test_the_window_follows_the_data_unless_given(scare: RunCli, boxes: list[str]) -> None:
     line = f"scare train {' '.join(boxes)} {COLUMNS} --out no2.scare"
     assert trained(scare(line)).window == 22  # a quarter of 90 minutes of validation

@@ -35,6 +35,7 @@ def started(monkeypatch: pytest.MonkeyPatch, scare: RunCli) -> list[int]:
     return run_at_once(monkeypatch)
 
 
+@pytest.mark.slow
 def test_the_front_is_shown_beside_the_preset_and_written_as_recipes(
     scare: RunCli, sim: Path, started: list[int]
 ) -> None:
@@ -69,6 +70,7 @@ def test_json_is_all_there_is_on_stdout_and_run_again_it_goes_on(scare: RunCli, 
     assert json.loads(Path("found/table.json").read_text())["front"] == found["front"]
 
 
+@pytest.mark.slow
 def test_train_takes_the_config_and_options_come_after_it(scare: RunCli, sim: Path) -> None:
     Path("best-1.toml").write_text("[model]\nwindow = 12\n[training]\nsteps = 20\nrate = 0.1\nseed = 3\n")
     output = scare(f"scare train {sim} --config best-1.toml --json --out m.scare")

@@ -81,6 +81,7 @@ def test_a_new_box_gets_a_file_of_its_own(scare: RunCli, shipped: Path, table: P
     assert json.loads(output.out)["learned"]["devices"] == ["box-9"]
 
 
+@pytest.mark.slow
 def test_the_lines_of_its_page_run(scare: RunCli) -> None:
     page = (Path(__file__).parents[2] / "docs" / "update.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ (scare .*)$", page, re.MULTILINE)

@@ -21,11 +21,11 @@ from tests.training.small_fits import NETWORK_STAYS
 
 WINDOW = 15
 NANO = board("nano33ble")
-FAST = {("scare", "paper", 1), ("scare", "default", 3)}
+FAST = {("scare", "paper", 1, Arithmetic.FIXED), ("scare", "default", 3, Arithmetic.FLOAT32)}
 
 
 def cases() -> list[Any]:
-    every = product(MODELS, PRESETS, (1, 3))
+    every = product(MODELS, PRESETS, (1, 3), Arithmetic)
     return [pytest.param(*case, marks=() if case in FAST else pytest.mark.slow) for case in every]
 
 
@@ -42,8 +42,7 @@ def trained(name: str, preset: str, channels: int) -> Calibrator:
     return fit(colocation(channels), recipe=replace(recipe, rules=NETWORK_STAYS))
 
 
-@pytest.mark.parametrize("arithmetic", Arithmetic, ids=str)
-@pytest.mark.parametrize(("name", "preset", "channels"), cases())
+@pytest.mark.parametrize(("name", "preset", "channels", "arithmetic"), cases(), ids=str)
 def test_a_stream_is_alike_in_python_and_in_c(name: str, preset: str, channels: int, arithmetic: Arithmetic) -> None:
     calibrator = trained(name, preset, channels)
     assert calibrator.facts["model"] == name

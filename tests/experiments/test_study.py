@@ -62,6 +62,7 @@ def test_a_row_of_an_earlier_version_is_read(split: Split, tmp_path: Path) -> No
     assert study.unfinished() == []
 
 
+@pytest.mark.slow
 def test_a_process_with_many_jobs_forgets_what_it_compiled(
     split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

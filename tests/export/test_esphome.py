@@ -90,6 +90,7 @@ def test_values_and_flags_are_those_of_the_live_stream(
     assert_allclose(node(feed(times, rows)), expected, rtol=2e-5, atol=2e-5 * 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_ms", [0, 2**32 - 10 * STEP_MS])
 def test_both_arithmetics_give_values_also_when_the_clock_wraps(node: Run, integer_node: Run, start_ms: int) -> None:
     rng = np.random.default_rng(1)

@@ -94,6 +94,7 @@ def test_the_manifest_is_as_platformio_asks(tmp_path: Path) -> None:
         assert all((library / example["base"] / file).exists() for file in example["files"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calibrator", "arithmetic", "share"),
     [
@@ -130,6 +131,7 @@ def test_platformio_itself_builds_and_runs_the_example(tmp_path: Path) -> None:
 # ESP-IDF
 
 
+@pytest.mark.slow
 def test_the_example_of_the_component_builds_and_runs(tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("cmake (Debian) would run it")
@@ -179,6 +181,7 @@ RISC_V = "riscv64-unknown-elf-gcc", "-march=rv32imc", "-mabi=ilp32", "--specs=pi
 XTENSA = "xtensa-lx106-elf-gcc", "-mlongcalls", "-ffreestanding"  # an ESP8266's, of which an ESP32's is a successor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "package"), [(RISC_V, "picolibc-riscv64-unknown-elf"), (XTENSA, "gcc-xtensa-lx106")]
 )
@@ -218,6 +221,7 @@ def test_the_module_says_where_its_parts_are(tmp_path: Path) -> None:
     assert re.search(test["harness_config"]["regex"][0], "1.0,2.0,calibrated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", [NETWORK, correction("barkjohn-2021")])
 def test_the_sample_builds_and_runs(calibrator: Calibrator, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:

@@ -185,6 +185,7 @@ def test_another_downlink_changes_nothing(packed: ctypes.CDLL, payload: bytes, s
     assert (command.every_seconds, command.reset) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_example_prints_payloads_of_its_values(tmp_path: Path) -> None:
     calibrator = with_edges(make_calibrator(attention_plan()))
     folder = export_calibrator(calibrator, "lorawan", "float32", tmp_path / "out").folder

@@ -50,6 +50,7 @@ def test_the_runtime_is_all_there_under_names_of_its_own() -> None:
     assert sorted(files) == sorted({**blob_sources(), **learning_sources(), **lorawan_sources()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16"])
 def test_it_links_with_gcc_for_a_board(core: str, tmp_path: Path) -> None:
     c_export = read_export(export_calibrator(LINE, "c", "fixed", tmp_path / "out").folder)  # with all kernels

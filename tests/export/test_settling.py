@@ -115,6 +115,7 @@ def test_an_export_for_a_device_is_its_stream(name: str, device: str, tmp_path: 
         assert_array_equal(answers["flags"] & COMPARED, expected[3] & COMPARED)
 
 
+@pytest.mark.slow
 def test_a_device_with_an_effect_passes_the_certificate() -> None:
     calibrator = with_effects(with_edges(make_calibrator(curve_plan())), own_scaling=False)
     found = verify(calibrator, NANO, list(Arithmetic), 110, device="box-9")
@@ -224,6 +225,7 @@ def test_readings_clamped_before_settling_come_back_when_the_device_has_settled(
     close(answers["value"], expected, calibrator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edges", [False, True])
 def test_a_new_device_passes_the_certificate(edges: bool) -> None:
     calibrator = make_calibrator(curve_plan(12))

@@ -118,7 +118,9 @@ def answers(model: LoadedModel, night: Night, size: int = 0) -> tuple[list[int],
     return statuses, np.array(pushed)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name.endswith("fixed") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 @settings(deadline=None, max_examples=40)
 @given(night=nights())
 def test_it_goes_on_as_if_it_had_never_been_off(built: Built, name: str, night: Night) -> None:
@@ -136,7 +138,9 @@ def test_it_goes_on_as_if_it_had_never_been_off(built: Built, name: str, night: 
     assert_allclose(pushed["value"], values, rtol=near, atol=near * spread)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name.endswith("float32") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 @settings(deadline=None, max_examples=20)
 @given(night=nights())
 def test_rounded_it_goes_on_nearly_so(built: Built, name: str, night: Night) -> None:

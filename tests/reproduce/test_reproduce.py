@@ -183,6 +183,7 @@ def write_row(study: Study, job: Job, **found: object) -> None:
     path.write_text(json.dumps({"failed": None, **found}), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_rate_with_the_least_error_on_validation_is_kept_for_every_seed(study: Study) -> None:
     protocol = replace(tiny(), rates=(0.001, 0.003, 0.01), seeds=2)
     low, middle, high = rate_trials("tesla-paper", protocol)
@@ -421,6 +422,7 @@ def test_a_time_is_in_the_unit_in_which_it_is_read(done: Reproduction) -> None:
     assert "| 0.1569 µs (1.31 ms) |" in page
 
 
+@pytest.mark.slow
 def test_a_network_is_timed_in_jax_beside_c_and_numpy_and_nothing_else_is(done: Reproduction) -> None:
     assert [row["jax_latency"] for row in make_main(done, quiet).tables[0].rows] == [None, None]
     rules = RequirementTable.load()

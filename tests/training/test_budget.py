@@ -73,6 +73,7 @@ def costly(calibrator: Calibrator) -> tuple[bool, bool]:
     return "trees" in parts, "network" in parts
 
 
+@pytest.mark.slow
 def test_a_budget_that_everything_fits_changes_nothing() -> None:
     plain, within = shipped(), shipped(StepBudget())
     assert plain.facts == {name: fact for name, fact in within.facts.items() if name != "combinations"}
@@ -105,6 +106,7 @@ def test_the_lowest_error_that_fits_is_shipped_and_the_others_are_named_with_the
         assert " | ".join(rows[0]) in model_card(calibrator)
 
 
+@pytest.mark.slow
 def test_a_budget_that_nothing_fits_is_refused_with_the_smallest() -> None:
     least = min(one["cost"]["instructions"] for one in shipped(StepBudget()).facts["combinations"])
     with pytest.raises(UsageError, match=rf"the smallest is the mean of .*, with {least} instructions"):

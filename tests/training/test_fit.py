@@ -176,6 +176,7 @@ def test_a_round_is_its_steps_one_by_one(trained_default: Trained) -> None:
         np.testing.assert_allclose(one, other, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_refit_and_a_second_member_use_what_was_compiled_for_the_evaluation(
     linear: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

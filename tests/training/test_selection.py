@@ -541,7 +541,9 @@ def test_the_sensors_own_value_is_not_changed_at_all(calibrators: dict[str, Cali
     np.testing.assert_allclose(calibrators[RAW].predict(new)[CALIBRATED], new.values[:, 0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize(
+    "truth", [truth if truth == "ridge" else pytest.param(truth, marks=pytest.mark.slow) for truth in TRUTHS]
+)
 def test_what_is_no_network_computes_the_same_on_a_board(truth: str, calibrators: dict[str, Calibrator]) -> None:
     certificate = verify(calibrators[truth], board("nano33ble"), list(Arithmetic), 20, "", lambda: None)
     assert certificate.passed, certificate.reasons

@@ -152,6 +152,7 @@ def test_beyond_training_the_linear_model_answers_alone(calibrator: Calibrator) 
     assert_array_equal(calibrator.compute(windows), linear.compute(windows))
 
 
+@pytest.mark.slow
 def test_a_calibrator_with_trees_is_certified_in_every_arithmetic(calibrator: Calibrator) -> None:
     certificate = verify(calibrator, board("nano33ble"), list(Arithmetic), 20, "", lambda: None)
     assert certificate.passed, certificate.reasons
