@@ -10,12 +10,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
 import polars
 import typer
 from typer.exceptions import TyperException
+from typer.main import get_command
 
 from scare import __version__
 from scare.cli import (
@@ -66,6 +68,8 @@ From a co-location CSV to calibrated readings on a board. The usual steps:
 Run scare open to do this in a browser, scare demo to try it without data.
 Run scare --help for all commands, scare train --help for one of them."""
 
+
+build_command = cache(get_command)  # once for a process that runs several lines
 
 app = typer.Typer(
     name="scare",
@@ -124,7 +128,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (docs/exit-codes.md)."""
     show_warnings()
     try:
-        code = app(args=arguments, prog_name="scare", standalone_mode=False)
+        code = build_command(app)(args=arguments, prog_name="scare", standalone_mode=False)
     except TyperException as error:
         return _fail(_usage_message(error), ExitCode.USAGE)
     except ScareError as error:
