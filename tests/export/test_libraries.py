@@ -14,6 +14,7 @@ from jsonschema import validate
 
 from scare.board.build import STRICT
 from scare.calibrator.calibrator import Calibrator
+from scare.export.c_source import BLOBS
 from scare.export.esphome import COMPONENT, PREFIX
 from scare.export.package import export_calibrator
 from scare.export.targets import TARGETS
@@ -190,11 +191,15 @@ def test_compilers_of_its_boards_take_it(compiler: Sequence[str], package: str, 
     if shutil.which(compiler[0]) is None or subprocess.run(probe, capture_output=True).returncode:
         pytest.skip(f"{package} (Debian) would run it")
     calibrator = make_calibrator(curve_plan(12))
-    component = export_calibrator(calibrator, "espidf", "fixed", tmp_path / "out").folder
+    component, of_blobs = (
+        export_calibrator(calibrator, target, "fixed", tmp_path / target).folder / "src"
+        for target in ("espidf", "blob")
+    )
+    files = [*sources(component), *(path for path in sources(of_blobs) if path.stem in BLOBS)]
     flags = ["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fno-math-errno", "-c"]
     (tmp_path / "objects").mkdir()
-    call([*compiler, *flags, *sources(component / "src")], tmp_path / "objects")
-    assert len(list((tmp_path / "objects").glob("*.o"))) == len(sources(component / "src"))
+    call([*compiler, *flags, *files], tmp_path / "objects")
+    assert len(list((tmp_path / "objects").glob("*.o"))) == len(sources(component)) + len(BLOBS)
 
 
 # Zephyr
