@@ -19,14 +19,14 @@ from scare.errors import DataError
 
 DELIMITERS = (",", ";", "\t", "|")
 SPACES = " "  # columns divided by one or more spaces, at fixed places or not
-SAMPLE = 60  # rows of data that are looked at
-ABOVE = 12  # rows above the data among which the header is
+SAMPLE = 60  # rows of data by which the layout is told
+ABOVE = 12  # rows above the data in which the header is looked for
 TIME_WORD = re.compile(
     r"date|time|stamp|datum|uhrzeit|zeit|tag|stunde|fecha|hora|heure|jour|data|ora|tijd|utc|gmt|epoch|created|recorded"
     r"|year|jahr|ano|año|month|day|hour|last_changed|时间|日期|^ts$|^rec$|czas|dato|klokke|when",
     re.IGNORECASE,
 )
-WORDS = re.compile(r'(?:"(?:[^"]|"")*"|[^\s"])+')  # divided by spaces, but not within quotes
+WORDS = re.compile(r'(?:"(?:[^"]|"")*"|[^\s"])+')  # cells between spaces; spaces within quotes do not count
 OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])\s*"[^"]*$')  # of a cell that goes on in the next line
 BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
 DECIMAL = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
@@ -37,13 +37,13 @@ IN_UNIT = re.compile(r"(?:\bin |, )([^\s,()]+(?: ?/ ?\S+)?)")
 
 @dataclass(frozen=True)
 class Layout:
-    """The lines of the header (None if there is none) and of the first row of data, as indices, and what they state."""
+    """Where the table is in a text or sheet."""
 
     delimiter: str
-    names: tuple[str, ...]
-    header: int | None
-    first: int
-    units: dict[str, str] = field(default_factory=dict)
+    names: tuple[str, ...]  # of the columns
+    header: int | None  # index of its line; None if there is none
+    first: int  # index of the first row of data
+    units: dict[str, str] = field(default_factory=dict)  # by column
 
 
 def split(line: str, delimiter: str) -> list[str]:
@@ -86,11 +86,11 @@ def find_delimiter(lines: Sequence[str]) -> str:
 
 
 def _weight(cells: Sequence[str]) -> float:
-    """Score how much a line looks like data: 1 for each number or time, ½ for each cell that says "nothing"."""
+    """Score how much a line looks like data: 1 for each number or time, ½ for each cell that means a missing value."""
     if len(cells) < 2:
         return 0.0
-    kinds = [kind(cell) for cell in cells if cell]
-    return sum(what in ("number", "time") for what in kinds) + sum(what == "nothing" for what in kinds) / 2
+    counts = Counter(kind(cell) for cell in cells if cell)
+    return counts["number"] + counts["time"] + counts["nothing"] / 2
 
 
 def find_layout(
@@ -112,23 +112,23 @@ def find_layout(
         header, first = below, below + 1
     if header is None:
         return Layout("", tuple(f"column_{number}" for number in range(1, width + 1)), None, first, {})
-    # A row between the two that is data after all comes first.
-    first = next(i for i in range(header + 1, first + 1) if i == first or _is_data(rows[i], columns))
+    # The data may begin in a row nearer to the header.
+    first = next((i for i in range(header + 1, first) if _is_data(rows[i], columns)), first)
     between = [rows[i] for i in range(header + 1, first) if any(rows[i])]
-    above = list(takewhile(any, reversed(rows[max(0, header - ABOVE) : header])))[::-1]  # up to the first blank row
-    doubled = delimiter == SPACES and len({*rows[header]}) < width
-    if lines and (len(rows[header]) != width or doubled):
-        names = _names_by_place(lines, header, first, rows, width) or _names(rows[header], between, above[::-1], kinds)
-    else:
-        names = _names(rows[header], between, above[::-1], kinds)
-    return Layout("", names, header, first, _units(names, between, above[-1:]))
+    above = list(takewhile(any, reversed(rows[max(0, header - ABOVE) : header])))  # up to a blank row, nearest first
+    names: tuple[str, ...] | None = None
+    repeats_names = delimiter == SPACES and len({*rows[header]}) < width
+    if lines and (len(rows[header]) != width or repeats_names):
+        names = _names_by_place(lines, header, first, rows, width)
+    names = names or _names(rows[header], between, above, kinds)
+    return Layout("", names, header, first, _units(names, between, above[:1]))
 
 
 def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
     """Find the usual kind of each column's cells, "" for a column that is mostly empty."""
-    typed = [row for row in rows if _weight(row) >= 1]
+    with_values = [row for row in rows if _weight(row) >= 1]
     # If there are enough rows, up to a third of them is skipped: they may still be a preamble.
-    sample = typed[max(0, min(len(typed) // 3, len(typed) - SAMPLE)) :][:SAMPLE]
+    sample = with_values[max(0, min(len(with_values) // 3, len(with_values) - SAMPLE)) :][:SAMPLE]
     if not sample:
         return []
     # The usual width. Wide rows count more: a line of text with a number in it may have a delimiter or two by chance.
@@ -204,11 +204,15 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
     # Columns that are called by an hour, such as 01:00, and hold numbers.
     hours = {(i, cell) for i, cell in enumerate(row[: len(columns)]) if columns[i] == "number" and kind(cell) == "time"}
     numbers = {cell for cell in cells if kind(cell) == "number"}
-    filled = sum(what != "" for what in columns) or width
-    fits = filled <= len(row) <= width + 1 or len(cells) >= filled
-    share = min(1.0, (len(names) + len(hours) + len(numbers) / 2) / max(filled, 1))
+    used_columns = sum(what != "" for what in columns) or width
+    score = min(1.0, (len(names) + len(hours) + len(numbers) / 2) / max(used_columns, 1))
+    fits_width = used_columns <= len(row) <= width + 1 or len(cells) >= used_columns
+    if not fits_width:
+        score *= 0.5
+    if has_time_word:
+        score += 0.5
     is_comment = row[0].startswith("#") and row[0] != "#" and len(texts) < width
-    return (share * (1 if fits else 0.5) + 0.5 * has_time_word) * (0.3 if is_comment else 1)
+    return 0.3 * score if is_comment else score
 
 
 def _names(
@@ -238,27 +242,32 @@ def _names(
         for i in numbered:
             names[i] = best[i] or names[i]
     # Names that occur twice get the text below or above them added.
-    filled = [name for name in names if name]
+    not_empty = [name for name in names if name]
+    repeats_names = len(set(not_empty)) < len(not_empty)
     below = next((row for row in between if not any(map(is_unit, row)) and sum(map(bool, row)) > 1), None)
-    merged = below and any(not a and kind(b) == "text" for a, b in zip(header, below, strict=False) if b)
-    if below and merged:  # as in Date | Roof | over | PM10 | NO2
-        title, own = "", names
-        names = []
-        for i, name in enumerate(own):
+    if below and _has_merged_cells(header, below):  # as in Date | Roof | over | PM10 | NO2
+        title = ""
+        for i, name in enumerate(names):
             title = name or title
-            names.append(f"{title} {below[i]}" if i < len(below) and below[i] else name)
-    elif len(set(filled)) < len(filled) and below:  # as in 12 | 1 | 2 over AM | AM | AM
+            if i < len(below) and below[i]:
+                names[i] = f"{title} {below[i]}"
+    elif repeats_names and below:  # as in 12 | 1 | 2 over AM | AM | AM
         names = [f"{name} {below[i]}".strip() if i < len(below) else name for i, name in enumerate(names)]
-    elif len(set(filled)) < len(filled) and labels:  # as in Wedding | Wedding over NO2 | PM10 over hourly | hourly
+    elif repeats_names and labels:  # as in Wedding | Wedding over NO2 | PM10 over hourly | hourly
         for i in [i for i, name in enumerate(header) if name and header.count(name) > 1]:
-            over = [row[i] for row in labels[::-1] if i < len(row) and kind(row[i]) == "text"]
-            names[i] = " ".join(dict.fromkeys([*over, names[i]]))
+            titles = [row[i] for row in reversed(labels) if i < len(row) and kind(row[i]) == "text"]
+            names[i] = " ".join(dict.fromkeys([*titles, names[i]]))
     # Names of stations over that of what they measure, as in Warsaw | Cracow over PM10 | PM10.
     for row in between:
         for i, cell in list(enumerate(row[: len(names)]))[1:]:
             if find_quantity(cell) and not is_unit(cell) and not find_quantity(names[i]):
                 names[i] = f"{names[i]} {cell}".strip()
     return tuple(names)
+
+
+def _has_merged_cells(header: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether a title in the header seems to span several columns: a name is missing over a text in the row below."""
+    return any(not name and cell and kind(cell) == "text" for name, cell in zip(header, below, strict=False))
 
 
 def _names_by_place(
@@ -283,7 +292,7 @@ def _names_by_place(
 
 
 def _distance(span: tuple[int, int], start: int, end: int, centre: float) -> tuple[float, float]:
-    """Return the distance of a word from a column, to sort by: minus their overlap, then between their centres."""
+    """Return a sort key for the distance of a word from a column: minus their overlap, then that of their centres."""
     overlap = max(0, min(span[1], end) - max(span[0], start))
     return -overlap, abs((span[0] + span[1]) / 2 - centre)
 
@@ -303,10 +312,10 @@ def find_spans(lines: Sequence[str]) -> list[tuple[int, int]]:
 def _units(names: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]]) -> dict[str, str]:
     """Find the units in rows under the header, in a row above it that is mostly units, and in the names themselves."""
     units = {name: unit for name in names if (unit := unit_of_name(name))}
-    mostly = [row for row in above if sum(map(is_unit, row)) >= max(2, sum(map(bool, row)) / 4)]
-    for row in (*between, *mostly):
+    rows_of_units = [row for row in above if sum(map(is_unit, row)) >= max(2, sum(map(bool, row)) / 4)]
+    for row in (*between, *rows_of_units):
         in_row = {name: cell for name, cell in zip(names, row, strict=False) if is_unit(cell)}
-        units = in_row | units  # what was found first counts
+        units = in_row | units  # a unit that was found before counts
     return units
 
 
@@ -324,9 +333,9 @@ def unit_of_name(name: str) -> str:
 
 
 def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Return the decimal sign; raises a DataError for a comma that may also group thousands."""
+    """Return the decimal sign of a table's numbers; raises a DataError for a comma that may also group thousands."""
     with_comma = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
-    if delimiter == ",":  # a number and a code of its quality
+    if delimiter == ",":  # in quotes: a number and a code of its quality, such as +0213,1
         with_comma = [text for text in with_comma if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
     if with_comma and all(map(THOUSANDS.fullmatch, with_comma)):  # each comma may be decimal or group thousands
         if any(_has_points(column) for column in zip_longest(*rows, fillvalue="")):
@@ -344,21 +353,21 @@ def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> s
 
 
 def _has_points(cells: Sequence[str]) -> bool:
-    """Whether a column's numbers have decimal points: mostly, and not always the same."""
+    """Whether most cells of a column are numbers with a decimal point, and not all the same number."""
     points = [cell for cell in cells if POINT.fullmatch(cell) and not re.fullmatch(r"\d{1,3}\.\d{3}", cell.strip())]
-    return 2 * len(points) > len(cells) and len({*points}) > 1
+    return len(points) > len(cells) / 2 and len({*points}) > 1
 
 
 def has_cut_decimals(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether the program that wrote the file seems to have split numbers at their decimal commas.
 
-    The cells left over then have columns with made-up names, such as `Unnamed: 7`: the last name is one of them, no
-    number has a decimal point, and more than half of the rows, but not all, fill every column. The others end early,
-    without an empty cell before their end.
+    Rows then have more cells than the header had names. The last name is made up, such as `Unnamed: 7`; no number has
+    a decimal point; more than half of the rows, but not all, fill every column; the others end early (whole numbers
+    have no comma), without an empty cell before their end.
     """
-    filled = [[bool(cell.strip()) for cell in row] for row in rows if any(map(str.strip, row))]
-    to_the_end = sum(sum(row) == len(names) for row in filled)
-    if not NO_NAME.fullmatch(names[-1].lower()) or not 0.5 * len(filled) < to_the_end < len(filled):
+    is_filled = [[bool(cell.strip()) for cell in row] for row in rows if any(map(str.strip, row))]
+    complete_rows = sum(sum(row) == len(names) for row in is_filled)
+    if not NO_NAME.fullmatch(names[-1].lower()) or not 0.5 * len(is_filled) < complete_rows < len(is_filled):
         return False
-    in_one_piece = all(all(row[: sum(row)]) for row in filled)
-    return in_one_piece and not any(POINT.fullmatch(cell) for row in rows for cell in row)
+    has_holes = any(not all(row[: sum(row)]) for row in is_filled)
+    return not has_holes and not any(POINT.fullmatch(cell) for row in rows for cell in row)

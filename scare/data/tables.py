@@ -54,12 +54,13 @@ from scare.words import listed, plural, suggestion
 
 logger = logging.getLogger(__name__)
 LINE, EXTRA = " line", " extra"  # no name in a header begins with a space: they are stripped
-HEAD_LINES, LAYOUT_LINES, ROWS = 1000, 300, 200_000
-MANY_LOST = 10  # rows without a time, that may be a footer
-FEW_STATES, MANY_NUMBERS = 5, 20  # different texts and numbers of a column of numbers with states of the instrument
-EXAMPLES, LONGEST_EXAMPLE = 3, 60  # shown of what could not be read, and characters of each
-TAIL_BYTES, FOOTER_LINES = 4096, 8  # of a file, in which its footer is
-SMALL_FILE = 20_000_000  # bytes, in which a second table is looked for
+HEAD_LINES, LAYOUT_LINES = 1000, 300  # first lines that are read, and by which the layout is told
+ROWS = 200_000  # rows of a batch
+MANY_LOST = 10  # so many rows without a time may be a footer
+FEW_STATES, MANY_NUMBERS = 5, 20  # distinct texts and numbers in a column of numbers and states of the instrument
+EXAMPLES, LONGEST_EXAMPLE = 3, 60  # examples of what could not be read in a message, and characters of each
+TAIL_BYTES, FOOTER_LINES = 4096, 8  # end of a file in which a footer is looked for
+SMALL_FILE = 20_000_000  # bytes: only in a smaller file, other tables are looked for below the first
 SUFFIXES = (  # endings of table files
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".xlsx", ".xls", ".ods", ".dat", ".json"),
 )
@@ -80,8 +81,6 @@ CUT_DECIMALS = (
     "The last columns have no names, and no number has decimals: decimal commas seem to have been taken for"
     " delimiters, so that values are in wrong columns. Export the file again with semicolons or decimal points."
 )
-
-
 Dates = Literal["", "day-first", "month-first"]  # how dates like 3/4/2026 are written, if stated
 
 
@@ -126,60 +125,58 @@ AS_FOUND = TableOptions()  # nothing is stated
 class TableFile:
     """A table file whose columns are known and whose rows are still to be read.
 
-    Text that is plain enough has a `delimiter` and is read in blocks from the line `first` on; other text, sheets and
-    JSON are in `frame`, with the line of each row; Parquet has neither. `unreadable` are columns that cannot be read,
-    such as lists, with their types; `temporal` ones have a time type. `notes` are sentences about what was guessed,
-    `units` the units that the file states, by column and as it writes them, `remarks` the lines before and after the
-    table, and `format` is the known format that it has, if any.
+    Plain text has a `delimiter` and is read in blocks. The rows of other text, sheets and JSON are in `frame`. Parquet
+    has neither.
     """
 
     path: Path
     columns: tuple[str, ...]
     delimiter: str = ""
     decimal: str = "."
-    unreadable: Mapping[str, str] = field(default_factory=dict)
-    temporal: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
-    format: TableFormat | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # types of columns that cannot be read, such as lists
+    temporal: tuple[str, ...] = ()  # columns with a time type
+    notes: tuple[str, ...] = ()  # sentences about what was guessed
+    units: Mapping[str, str] = field(default_factory=dict)  # as the file writes them, by column
+    remarks: tuple[str, ...] = ()  # lines before and after the table
+    format: TableFormat | None = None  # if it is a known one
     options: TableOptions = AS_FOUND
     source: Source | None = None
-    first: int = 2
-    frame: pl.DataFrame | None = field(default=None, repr=False, compare=False)
+    first: int = 2  # number of the first line of data
+    frame: pl.DataFrame | None = field(default=None, repr=False, compare=False)  # with the line of each row
 
     def batches(self, columns: Iterable[str], rows: int = ROWS) -> Iterator[pl.DataFrame]:
         """Yield frames of at most `rows` rows: the line of each row and these columns as the file has them.
 
         Text is stripped, and null where it means missing; blank rows are left out.
         """
-        streams = self.frame is None and bool(self.delimiter)
-        names = [*dict.fromkeys(columns), *([EXTRA] if streams else [])]
-        flag = self.format.flag if self.format and self.format.flag in self.columns else ""
+        is_plain_text = self.frame is None and bool(self.delimiter)
+        names = [*dict.fromkeys(columns), *([EXTRA] if is_plain_text else [])]
+        flag_column = self.format.flag if self.format and self.format.flag in self.columns else ""
         text = cs.string().str.strip_chars(" \t\r'\"")
-        filled = pl.any_horizontal(pl.col(names).is_not_null())
-        absent = [*MISSING, *self.missing]
-        rows_found = 0
+        is_blank = pl.all_horizontal(pl.col(names).is_null())
+        rows_read = 0
         try:
-            either = self.either
             for block in self._blocks(rows):
-                block = block.with_columns(self._flagged(names, flag)) if flag else block
-                block = block.with_columns(pl.coalesce(either).alias(either[0])) if either else block
-                raw = block.select(LINE, *names).with_columns(pl.when(~text.is_in(absent)).then(text))
-                batch = raw.filter(filled).collect()
-                rows_found += batch.height
-                check_table(self.path, table=table_bytes(rows_found, len(names)))
+                if flag_column:
+                    block = block.with_columns(self._valid_values(names, flag_column))
+                if self.either:
+                    block = block.with_columns(pl.coalesce(self.either).alias(self.either[0]))
+                is_missing = text.is_in([*MISSING, *self.missing])
+                stripped = block.select(LINE, *names).with_columns(pl.when(~is_missing).then(text))
+                batch = stripped.filter(~is_blank).collect()
+                rows_read += batch.height
+                check_table(self.path, table=table_bytes(rows_read, len(names)))
                 if batch.height:
-                    yield self._check_extra(batch) if streams else batch
+                    yield self._check_extra(batch) if is_plain_text else batch
         except READ_ERRORS as error:
             raise _unreadable(self.path, error) from error
 
-    def _flagged(self, names: Sequence[str], flag: str) -> list[pl.Expr]:
-        """Return the values of a known format, missing where its flag does not say that they are valid."""
+    def _valid_values(self, names: Sequence[str], flag_column: str) -> list[pl.Expr]:
+        """Return the references of a known format, null where its flag does not say that they are valid."""
         assert self.format is not None
-        valid = pl.col(flag).cast(pl.String).str.strip_chars(' "').is_in(self.format.valid)
+        is_valid = pl.col(flag_column).cast(pl.String).str.strip_chars(' "').is_in(self.format.valid)
         values = (name for name, column in self.format.columns.items() if column.role == "reference" and name in names)
-        return [pl.when(valid).then(name).alias(name) for name in values]
+        return [pl.when(is_valid).then(name).alias(name) for name in values]
 
     @property
     def either(self) -> tuple[str, ...]:
@@ -188,7 +185,7 @@ class TableFile:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The cells that mean "no reading" in this file, besides those that do in any."""
+        """The cells that mean "no reading" in this file, besides those that mean it in every file (`MISSING`)."""
         return (*self.options.missing, *(self.format.missing if self.format else ()))
 
     def _blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
@@ -432,17 +429,17 @@ def _finish(table: TableFile) -> TableFile:
 
 
 def _has_later_names(table: TableFile, head: pl.DataFrame) -> bool:
-    """Whether a table of values, of which the first rows name one quantity or unit, names others further on."""
+    """Whether a column that has the same quantity or unit in each of the first rows has another one further on."""
     if not any(map(VALUE_WORD.search, head.columns)):
         return False
-    named = (name for name in head.columns if NAME_COLUMN.fullmatch(name) or UNIT_COLUMN.fullmatch(name))
-    names = [name for name in named if head[name].drop_nulls().n_unique() == 1]
-    blocks = (batch.select(names) for batch in table.batches(names)) if names else ()
-    return any((block[name] != head[name].drop_nulls()[0]).any() for block in blocks for name in names)
+    columns = [name for name in head.columns if NAME_COLUMN.fullmatch(name) or UNIT_COLUMN.fullmatch(name)]
+    first_cells = {name: head[name].drop_nulls()[0] for name in columns if head[name].drop_nulls().n_unique() == 1}
+    batches = table.batches(first_cells) if first_cells else ()
+    return any((batch[name] != cell).any() for batch in batches for name, cell in first_cells.items())
 
 
 def _has_blocks(table: TableFile) -> bool:
-    """Whether tables with headers of their own stand one below the other, in a sheet or a text that is not large."""
+    """Whether a sheet, or a text that is not large, has other tables with a header below the first one."""
     if table.frame is not None:
         return has_blocks(table.frame)
     if not table.delimiter or table.path.stat().st_size > SMALL_FILE:
@@ -453,9 +450,10 @@ def _has_blocks(table: TableFile) -> bool:
 
 
 def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
-    """Return the units in cells: after a number, in a column of units, and in lines like `BC units = ng/m^3`."""
+    """Find the units in cells (after a number, or in a column of units) and in lines like `BC units = ng/m^3`."""
     stated = {match[1].strip().lower(): match[2] for line in remarks if (match := STATED_UNIT.search(line))}
     units = {name: stated[name.lower()] for name in head.columns if is_unit(stated.get(name.lower(), ""))}
+    # Columns of numbers, of which a column of units may speak: the one called `Value` or the like, or those before it.
     numbers: list[str] = [name for name in head.columns if VALUE_COLUMN.fullmatch(name)][:1]
     for column in head.drop(LINE):
         if column.dtype.is_numeric() and not numbers:
@@ -464,17 +462,18 @@ def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
         units_of_cells = {cell_unit(cell) for cell in cells}
         unit_names = {unit for cell in cells for unit in (cell, cell.partition(" ")[2]) if is_unit(unit)}
         if cells and kind(cells[0]) == "number":
-            numbers += [] if numbers and VALUE_COLUMN.fullmatch(numbers[0]) else [column.name]
+            if not numbers or not VALUE_COLUMN.fullmatch(numbers[0]):
+                numbers.append(column.name)
             if len(units_of_cells) == 1 and "" not in units_of_cells:
                 units.setdefault(column.name, units_of_cells.pop())
         elif len(unit_names) == 1 and numbers:
             base = re.sub(r"[ _.]?units?$", "", column.name, flags=re.IGNORECASE)
-            value = re.compile(rf"{re.escape(base)}[ _.]?(value|conc.*)?", re.IGNORECASE)
+            matching_name = re.compile(rf"{re.escape(base)}[ _.]?(value|conc.*)?", re.IGNORECASE)
             others = (name for name in head.columns if name != column.name)
             unit = unit_names.pop()
-            # A unit is that of the column with a matching name, or of the numbers before it; a single letter, such as
+            # It is the unit of the column with a matching name, or of the numbers before it; a single letter, such as
             # C in "TempUnit", is too little for the latter.
-            target = next(filter(value.fullmatch, others), "" if len(unit) == 1 else numbers[-1])
+            target = next(filter(matching_name.fullmatch, others), "" if len(unit) == 1 else numbers[-1])
             if target:
                 units.setdefault(target, unit)
     return units
@@ -495,7 +494,7 @@ def _divide(source: Source, first: int, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _as_frame(names: Sequence[str], rows: Sequence[Sequence[str]], first: int) -> pl.DataFrame:
-    """Return the rows of cells as text, with their lines; cells beyond the last name are left out."""
+    """Make a frame of text from rows of cells, with `LINE` counted from `first`; extra cells are left out."""
     columns = {name: [row[i] if i < len(row) else None for row in rows] for i, name in enumerate(names)}
     frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
     return frame.select(pl.int_range(first, first + len(rows), dtype=pl.UInt32).alias(LINE), *names)
@@ -528,28 +527,26 @@ def _open_sheet(source: Source, options: TableOptions) -> TableFile:
 
 
 def _open_json(source: Source, options: TableOptions) -> TableFile:
-    """Return the longest list of records in a JSON text."""
-    name, (header, *rows), beside = read_records(source)
-    titles = {key.rpartition(".")[2]: text for key, text in beside.items() if kind(text) == "text"}
-    header = [titles.get(one, one) if NO_NAME.fullmatch(one) else one for one in header]  # as of ThingSpeak's fields
-    units = {column: beside.get(f"{name}_units.{column}", "") for column in header}
-    remarks = tuple(f"{key}: {text}" for key, text in beside.items() if re.search(r"time_?zone|^tz$", key))
-    notes = (f"Read the list '{name}' of {len(rows)} records.",) if name else ()
-    frame = _as_frame(header, rows, 1)
+    """Take the longest list of records in a JSON text as the table."""
+    name, (header, *rows), outside = read_records(source)
+    # ThingSpeak calls its columns field1, field2, … and gives their names outside the records.
+    titles = {key.rpartition(".")[2]: text for key, text in outside.items() if kind(text) == "text"}
+    columns = [titles.get(column, column) if NO_NAME.fullmatch(column) else column for column in header]
+    units = {column: outside.get(f"{name}_units.{column}", "") for column in columns}
     return TableFile(
         source.path,
-        tuple(header),
-        notes=notes,
+        tuple(columns),
+        notes=(f"Read the list '{name}' of {len(rows)} records.",) if name else (),
         units={column: unit for column, unit in units.items() if is_unit(unit)},
-        remarks=remarks,
+        remarks=tuple(f"{key}: {text}" for key, text in outside.items() if re.search(r"time_?zone|^tz$", key)),
         options=options,
         source=source,
-        frame=frame,
+        frame=_as_frame(columns, rows, 1),
     )
 
 
 def _footer(source: Source, delimiter: str, width: int) -> list[str]:
-    """Return the last lines of a plain text file that are no rows of the table."""
+    """Return the last lines of a text file that are not rows of the table: those with few cells."""
     if source.path.stat().st_size < TAIL_BYTES or source.member or source.encoding.startswith("utf-16"):
         lines = list(deque(source.lines(), FOOTER_LINES))
     else:
@@ -562,16 +559,16 @@ def _footer(source: Source, delimiter: str, width: int) -> list[str]:
     return [text for text in texts if text and len(split(text, delimiter)) < max(2, width / 2)]
 
 
-def _no_table(path: Path, filled: Sequence[str], rows: Sequence[Sequence[str]]) -> DataError:
-    """Make the error for a text without a row of data."""
+def _no_table(path: Path, lines: Sequence[str], rows: Sequence[Sequence[str]]) -> DataError:
+    """Make the error for a text without a row of data; `lines` are those that are not blank."""
     if not rows or max(map(len, rows)) < 2:
         return DataError(
-            f"{path}: no line has two columns, as in '{filled[0][:60]}'; separate columns by comma, semicolon or tab"
+            f"{path}: no line has two columns, as in '{lines[0][:60]}'; separate columns by comma, semicolon or tab"
         )
-    if len(filled) == 1:
+    if len(lines) == 1:
         return DataError(f"{path}: the file has a header but no rows")
     return DataError(
-        f"{path}: no line looks like a row of numbers, as in '{filled[0][:60]}'; is this the right file? If so,"
+        f"{path}: no line looks like a row of numbers, as in '{lines[0][:60]}'; is this the right file? If so,"
         " state the number of lines before the header with --skip-rows"
     )
 
@@ -587,19 +584,18 @@ class Tally:
 
     def __init__(self, table: TableFile) -> None:
         self._table = table
-        self._lost: list[tuple[int, str]] = []
-        self._lost_rows = self._kept_rows = 0
-        self._cells = Counter[str]()
-        self._numbers = Counter[str]()
-        self._examples: dict[str, list[str]] = {}
+        self._timeless_rows: list[tuple[int, str]] = []  # examples of rows without a time: line and text
+        self._timeless_count = self._timed_count = 0
+        self._cells = Counter[str]()  # cells without a number, by column
+        self._numbers = Counter[str]()  # numbers, by column
+        self._examples: dict[str, list[str]] = {}  # cells without a number, by column
 
-    def add_rows(self, unread: pl.DataFrame, kept: int = 0) -> None:
-        """Count rows without a time: a frame of their lines and texts, and the number of the others."""
-        self._lost_rows += unread.height
-        self._kept_rows += kept
-        self._lost += [
-            (line, (text or "")[:LONGEST_EXAMPLE]) for line, text in unread.head(EXAMPLES - len(self._lost)).rows()
-        ]
+    def add_rows(self, timeless: pl.DataFrame, timed_count: int = 0) -> None:
+        """Count rows: a frame of the line and the text of those without a time, and how many others there are."""
+        self._timeless_count += timeless.height
+        self._timed_count += timed_count
+        examples = timeless.head(EXAMPLES - len(self._timeless_rows)).rows()
+        self._timeless_rows += [(line, (text or "")[:LONGEST_EXAMPLE]) for line, text in examples]
 
     def add_cells(self, texts: pl.Series, numbers: pl.Series, lines: pl.Series) -> None:
         """Count cells of a column that have a text but no number, with the lines they are in."""
@@ -625,27 +621,25 @@ class Tally:
     def notes(self) -> list[str]:
         """Return the sentences about what was counted; a DataError if most rows have no time."""
         lines = []
-        if self._lost_rows:
+        if count := self._timeless_count:
             shown = ", ".join(
-                f"'{text}' in line {line}" if text else f"none in line {line}" for line, text in self._lost
+                f"'{text}' in line {line}" if text else f"none in line {line}" for line, text in self._timeless_rows
             )
-            rows_are = "1 row is" if self._lost_rows == 1 else f"{self._lost_rows:,} rows are"
-            if self._lost_rows > max(MANY_LOST, self._kept_rows):
-                rows = (
-                    f"{self._lost_rows:,} of {self._lost_rows + self._kept_rows:,} rows have no time that can be read"
-                )
+            if count > max(MANY_LOST, self._timed_count):
+                rows = f"{count:,} of {count + self._timed_count:,} rows have no time that can be read"
                 raise DataError(
                     f"{self._table.path}: {rows}: {shown}; if the logger's clock had lost its time, correct the times"
                     " or leave these rows out"
                 )
+            rows_are = "1 row is" if count == 1 else f"{count:,} rows are"
             lines.append(f"{rows_are} left out, without a time that can be read: {shown}.")
-        cells = {name: count for name, count in self._cells.items() if count}
-        if len(cells) > EXAMPLES:
-            names = ", ".join(f"'{name}'" for name in [*cells][:EXAMPLES])
-            shown = ", ".join(dict.fromkeys(self._examples[name][0] for name in [*cells][:EXAMPLES]))
-            columns = f"{len(cells)} columns ({names} and others)"
-            return [*lines, f"{sum(cells.values()):,} cells of {columns} without a number, taken as missing: {shown}."]
-        for name, count in cells.items():
+        counts = {name: count for name, count in self._cells.items() if count}
+        if len(counts) > EXAMPLES:
+            names = ", ".join(f"'{name}'" for name in [*counts][:EXAMPLES])
+            shown = ", ".join(dict.fromkeys(self._examples[name][0] for name in [*counts][:EXAMPLES]))
+            columns = f"{len(counts)} columns ({names} and others)"
+            return [*lines, f"{sum(counts.values()):,} cells of {columns} without a number, taken as missing: {shown}."]
+        for name, count in counts.items():
             shown = ", ".join(self._examples[name])
             lines.append(f"{plural(count, 'cell')} of '{name}' without a number, taken as missing: {shown}.")
         return lines
@@ -655,8 +649,8 @@ def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = 
     """Drop `LINE` and convert every column that holds numbers to Float64; other cells become null and are counted.
 
     A column stays text if it has no numbers or if more than a fifth of its cells are other texts, not counting the
-    usual marks of a missing value. That share is not limited if there are at most `FEW_STATES` different texts among
-    many numbers: these are states that say why there is no value.
+    usual marks of a missing value. It becomes numbers all the same if there are at most `FEW_STATES` distinct texts
+    among many numbers: these are states that say why there is no value.
     """
     texts = [column for column in frame if column.dtype == pl.String]
     numbers = []
@@ -664,9 +658,10 @@ def with_numbers(frame: pl.DataFrame, table: TableFile, tally: "Tally | None" = 
         parsed = to_numbers(text, table.decimal)
         if parsed.null_count() > text.null_count():
             unread = text.filter(parsed.is_null() & text.is_not_null())
-            unusual = len(unread) - sum(1 for cell in unread if NO_VALUE.fullmatch(cell))
+            other_texts = sum(1 for cell in unread if not NO_VALUE.fullmatch(cell))
             are_states = unread.n_unique() <= FEW_STATES and parsed.n_unique() >= MANY_NUMBERS
-            if (unusual > parsed.count() / 4 and not are_states) or not parsed.count():
+            # A quarter of the numbers is a fifth of all cells.
+            if (other_texts > parsed.count() / 4 and not are_states) or not parsed.count():
                 continue
             if tally:
                 tally.add_cells(text, parsed, frame[LINE])
@@ -766,7 +761,7 @@ def _csv_writer(path: Path, _: Mapping[str, str]) -> Iterator[Callable[[pl.DataF
 
 @contextmanager
 def _parquet_writer(path: Path, metadata: Mapping[str, str]) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """Yield a function that writes a part to a temporary folder; at the end join the parts, a row group at a time."""
+    """Yield a function that appends a frame; frames are written to a temporary folder and joined at the end."""
     parts: list[Path] = []
 
     def write(frame: pl.DataFrame) -> None:

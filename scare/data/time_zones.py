@@ -25,7 +25,7 @@ UTC_NAME = re.compile(r"(?i:(?:^|[^a-z])(?:utc|gmt)(?![a-z])(?! ?[+-]?\d)|^epoch
 LOCAL_NAME = re.compile(r"local|\b(?:lst|lt|mez|cet|cest)\b", re.IGNORECASE)
 OFFSET = re.compile(r"(?:utc|gmt) ?([+-]\d\d?(?::?\d\d)?)", re.IGNORECASE)
 ZONE_COLUMN = re.compile(r"time_?\s?zone|aikavyöhyke|^tz$|utc_?\s?offset|^offset\b|gmt_?\s?offset", re.IGNORECASE)
-HEAD_ROWS = 200  # in which a column shows its zone
+HEAD_ROWS = 200  # first rows in which a column of zones must have one
 US_ZONES = {"eastern": "New_York", "central": "Chicago", "mountain": "Denver", "pacific": "Los_Angeles"}
 US_ABBREVIATIONS = {"EST EDT": "New_York", "CST CDT": "Chicago", "MST MDT": "Denver", "PST PDT": "Los_Angeles"}
 TOLERANCE = 600.0  # s between a shift and the offset of a time zone
@@ -60,23 +60,25 @@ def find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return the zone in a column for it, if its first cell names one."""
+    """Return the zone that the first cell of a column of zones or offsets names, and a note; None if there is none."""
     for name in table.columns:
         if name in columns or not ZONE_COLUMN.search(name):
             continue
         batch = next(table.batches([name], HEAD_ROWS), None)
         cell = next(iter(batch[name].cast(pl.String).drop_nulls()), "") if batch is not None else ""
-        local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
-        if re.search(r"\bmin", name) and re.fullmatch(r"[+-]?\d{1,3}", cell):
+        may_be_local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
+        if re.search(r"\bmin", name) and re.fullmatch(r"[+-]?\d{1,3}", cell):  # an offset in minutes
             cell = _offset_name(int(cell))
         zone = zone_of_remark(f"UTC{cell}" if re.fullmatch(r"[+-]\d.*", cell) else cell)
-        if zone and local:
+        if zone and may_be_local:
             return zone, f"Times are {zone}, as the column '{name}' states."
     return None
 
 
 def zone_of_remark(line: str) -> str:
-    """Return the time zone that a line of text names, "" if none; a line with a clock speaks of another time.
+    """Return the time zone that a line of text names, "" if none.
+
+    An offset in a line with a clock does not count: such a line states when something happened.
 
     >>> zone_of_remark("(UTC-05:00) Eastern Time (US & Canada)"), zone_of_remark("MEZ/CET"), zone_of_remark("in GMT")
     ('America/New_York', '+01:00', 'UTC')
@@ -95,8 +97,9 @@ def zone_of_remark(line: str) -> str:
     words = set(re.findall(r"(?<![A-Za-z])[A-Z]{3,4}(?![A-Za-z])", line))
     if words & {"CET", "MEZ"} and words & {"CEST", "MESZ"}:
         return "Europe/Berlin"
-    if city := next((place for both, place in US_ABBREVIATIONS.items() if words >= {*both.split()}), ""):
-        return f"America/{city}"
+    for abbreviations, city in US_ABBREVIATIONS.items():
+        if words >= {*abbreviations.split()}:
+            return f"America/{city}"
     known = [word for word in words if word.lower() in ZONE_MINUTES]
     return _offset_name(ZONE_MINUTES[known[0].lower()]) if known else ""
 
@@ -147,21 +150,24 @@ def in_utc(times: pl.Series, zone: str) -> pl.Series:
         times.dt.replace_time_zone(zone, ambiguous=side, non_existent="null").dt.convert_time_zone("UTC")
         for side in ("earliest", "latest")
     )
-    twice = (early != late).fill_null(False)
-    if not twice.any():
+    is_ambiguous = (early != late).fill_null(False)
+    if not is_ambiguous.any():
         return early
-    frame = pl.DataFrame({"time": times, "early": early, "late": late, "run": twice.rle_id(), "twice": twice})
-    # A run is a sequence of rows within an hour that comes twice; `second` marks those of its second time.
+    # A run is a sequence of rows within an hour that comes twice.
+    runs = is_ambiguous.rle_id()
+    frame = pl.DataFrame({"time": times, "early": early, "late": late, "run": runs, "ambiguous": is_ambiguous})
     step = pl.col("time").diff().over("run")
-    back = (step < pl.duration()).cum_sum().over("run") > 0
-    half = pl.int_range(pl.len()).over("run") >= pl.len().over("run") / 2
-    equal = (pl.col("time").n_unique() == 1).over("run") & (pl.len().over("run") > 1)
-    second = pl.col("twice") & pl.when(equal).then(half).otherwise(back.fill_null(False))
-    return frame.select(pl.when(second).then("late").otherwise("early")).to_series()
+    has_stepped_back = (step < pl.duration()).cum_sum().over("run") > 0
+    is_after_middle = pl.int_range(pl.len()).over("run") >= pl.len().over("run") / 2
+    all_equal = (pl.col("time").n_unique() == 1).over("run") & (pl.len().over("run") > 1)
+    is_second = pl.when(all_equal).then(is_after_middle).otherwise(has_stepped_back.fill_null(False))
+    return frame.select(pl.when(pl.col("ambiguous") & is_second).then("late").otherwise("early")).to_series()
 
 
 def zone_with_offsets(offsets: Sequence[tuple[float, float]]) -> str:
-    """Return the IANA time zone that is this many seconds ahead of UTC at each of these times; empty if there is none.
+    """Find the IANA time zone that has each of these offsets, in seconds ahead of UTC, at its time; empty if none has.
+
+    `offsets` are pairs of a time, in seconds since 1970, and an offset.
 
     >>> winter, summer = datetime(2026, 1, 15, tzinfo=UTC).timestamp(), datetime(2026, 7, 15, tzinfo=UTC).timestamp()
     >>> zone_with_offsets([(winter, 3600.0), (summer, 7200.0)]), zone_with_offsets([(winter, 3600.0), (summer, 3600.0)])
@@ -172,9 +178,9 @@ def zone_with_offsets(offsets: Sequence[tuple[float, float]]) -> str:
     ahead = np.array([seconds for _, seconds in offsets])
     if not len(ahead) or (np.abs(ahead) < TOLERANCE).all():
         return ""
-    moments = pl.Series([datetime.fromtimestamp(time, UTC) for time, _ in offsets])
+    times = pl.Series([datetime.fromtimestamp(time, UTC) for time, _ in offsets])
     for zone in LIKELY_ZONES:
-        local = moments.dt.convert_time_zone(zone)
+        local = times.dt.convert_time_zone(zone)
         zone_ahead = (local.dt.base_utc_offset() + local.dt.dst_offset()).dt.total_seconds().to_numpy()
         if (np.abs(zone_ahead - ahead) <= TOLERANCE).all():
             return zone

@@ -26,29 +26,27 @@ from scare.data.time_zones import UTC_NAME, find_zone, in_utc
 from scare.errors import DataError
 
 logger = logging.getLogger(__name__)
-MANY_ROWS = 20  # of two days, which are then consecutive ones
-HEAD_ROWS = 200  # in which a column shows what it holds
+MANY_ROWS = 20  # with so many rows of only two dates, the dates are consecutive days
+HEAD_ROWS = 200  # first rows by which the content of a column is told
+SAMPLE = 40  # cells of them
 SHORT_DATE = re.compile(r"^\s*'?(?:[^\W\d_]{2,10}\.?,? )?(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d\d)\b")
 PLAIN_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 PLAIN_CLOCKS = ("%H:%M:%S%.f", "%H:%M")
 PLAIN_FORMATS = [*map("".join, product(PLAIN_DATES, "T ", PLAIN_CLOCKS, ("", "%#z", " %#z"))), *PLAIN_DATES]
-ROUNDED = re.compile(r"\d(?:\.\d{0,8})?e\+?\d+", re.IGNORECASE)  # a moment has nine digits after the first
+ROUNDED = re.compile(r"\d(?:\.\d{0,8})?e\+?\d+", re.IGNORECASE)  # Unix seconds with less than ten digits
 # Columns named in a language whose countries write the day first.
 DAY_FIRST = re.compile(
     r"datum|fecha|\bdata\b|\bhora\b|heure|\bjour|giorno|\bora\b|zeit|tijd|\btid\b|dato|czas|date de|debut",
     re.IGNORECASE,
 )
-PART_WORDS: dict[str, str] = {  # columns that hold a part of the time
-    **{
-        "year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|any|vuosi|år|jaar|rok|yyyy|yy|yr)$",
-        "month": r"^(month|mon|monat|m[eê]s|mois|mese|kuukausi|månad|måned|maand|miesiąc|kk|mm|mo|m)$",
-    },
-    **{
-        "day": r"^(day|tag|d[ií]a|jour|giorno|päivä|dag|dzień|pv|dd|dy|d)$",
-        "hour": r"^(hour(_?observed)?|stunde|hora|heure|ora|hh|hr|hhmm|hrmn|時|时|시간)( ?\(\w+\))?$",
-    },
-    **{"day of year": r"^(doy|jday|julian(_?\s?day)?|day[_ ]?of[_ ]?year|yday|year_?\s?day|jul|jd)$"},
-    **{"minute": r"^(minute|minuto|min|mn|mm)$", "second": r"^(second|sekunde|segundo|sec)$"},
+PART_WORDS: dict[str, str] = {  # names of columns that hold a part of the time
+    "year": r"^(year|jahr|a[nñ]o|ann[ée]e|anno|any|vuosi|år|jaar|rok|yyyy|yy|yr)$",
+    "month": r"^(month|mon|monat|m[eê]s|mois|mese|kuukausi|månad|måned|maand|miesiąc|kk|mm|mo|m)$",
+    "day": r"^(day|tag|d[ií]a|jour|giorno|päivä|dag|dzień|pv|dd|dy|d)$",
+    "hour": r"^(hour(_?observed)?|stunde|hora|heure|ora|hh|hr|hhmm|hrmn|時|时|시간)( ?\(\w+\))?$",
+    "day of year": r"^(doy|jday|julian(_?\s?day)?|day[_ ]?of[_ ]?year|yday|year_?\s?day|jul|jd)$",
+    "minute": r"^(minute|minuto|min|mn|mm)$",
+    "second": r"^(second|sekunde|segundo|sec)$",
 }
 ZONE_CLOCK = re.compile(r"(?:[acemp]?st|utc|gmt|lst)(?: ?time)?", re.IGNORECASE)  # hours and minutes, named by a zone
 DATE_AND_CLOCK_WORDS = {
@@ -64,17 +62,17 @@ NO_NAME = re.compile(r"column_\d+")
 LATE_NAME = re.compile(
     r"\b(?:end|to|until|bis|ende)\b|_end$|acqui|modif|update|upload|received|max|min|tm[nx]", re.IGNORECASE
 )
-EXCEL_DAYS, MATLAB_DAYS = (25_569, 80_000), (719_529, 775_000)  # from 1970
+EXCEL_DAYS, MATLAB_DAYS = (25_569, 80_000), (719_529, 775_000)  # days of this time; the first is 1 January 1970
 TimeReader = Callable[[pl.Series], pl.Series]  # returns null for what it cannot parse
 
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How a table writes its times: columns, a sample, and the function that parses all times of this format."""
+    """How a table writes its times."""
 
-    columns: tuple[str, ...]
-    sample: str
-    read: TimeReader
+    columns: tuple[str, ...]  # which together hold the time
+    sample: str  # the first time, as it is written
+    read: TimeReader  # parses all times of this format
     doubt: str = ""  # why its dates are ambiguous, if they are
     notes: tuple[str, ...] = ()
 
@@ -92,10 +90,11 @@ def find_time_columns(table: TableFile) -> tuple[str, ...]:
     if head is None:
         raise DataError(f"{table.path}: the file has a header but no rows")
     texts = {name: head[name].cast(pl.String).drop_nulls().to_list() for name in table.columns}
-    candidates = [candidate for candidate in _candidates(texts) if candidate]
+    candidates = list(_candidates(texts))
     if not candidates:
         raise _no_times(table)
-    return min(candidates, key=lambda candidate: candidate[0])[1]
+    _, columns = min(candidates, key=lambda candidate: candidate[0])
+    return columns
 
 
 def _no_times(table: TableFile) -> DataError:
@@ -103,81 +102,99 @@ def _no_times(table: TableFile) -> DataError:
     part = next((name for name in table.columns for word in PART_WORDS.values() if re.search(word, name.lower())), "")
     what = f"'{part}' alone is no date; add the year, month and day as columns" if part else "Name them with --time"
     head = next(table.batches(table.columns, HEAD_ROWS), pl.DataFrame())
-    cells = {one.name: one.drop_nulls().head(1).to_list() for one in head.select(pl.col(pl.String))}
+    first_cells = {column.name: next(iter(column.drop_nulls()), "") for column in head.select(pl.col(pl.String))}
     # A serial monitor may print "18:00:00.123 -> " before each line.
-    clocks = (name for name, sample in cells.items() if sample and is_clock(sample[0].partition(" -> ")[0]))
+    clocks = (name for name, cell in first_cells.items() if is_clock(cell.partition(" -> ")[0]))
     if not part and (clock := next(clocks, "")):
         what = f"'{clock}' has times of day without a date; join it with a column of dates: --time DATE,{clock}"
     return DataError(f"{table.path}: no column holds times; there are {', '.join(table.columns[:20])}. {what}")
 
 
 def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...], tuple[str, ...]]]:
-    """Yield the sets of columns that may be the time, each with a key by which the best sorts first."""
-    holds = {name: _holds(name, cells) for name, cells in texts.items() if cells}
+    """Yield the sets of columns that may be the time, each after a key by which the best sorts first.
+
+    `texts` has the first cells of each column.
+    """
+    kinds = {name: _kind_of_times(name, cells) for name, cells in texts.items() if cells}
+    clocks = [name for name, kind_of_times in kinds.items() if kind_of_times == "clock"]
     rows = max(map(len, texts.values()), default=0)
 
     def rank(level: int, columns: Sequence[str]) -> tuple[object, ...]:
         """Return a sort key: False goes before True; `level` is lower for a more complete time."""
         first = columns[0]
         distinct = max(len(set(texts[name])) for name in columns)
-        named = any(map(TIME_NAME.search, columns))
-        states_zone = holds[first] == "zoned" or any(map(UTC_NAME.search, columns))
-        late = any(map(LATE_NAME.search, columns))
-        few = distinct < min(3, rows)  # hardly ever changes
-        return (few, level >= 3, not states_zone, not named, late, level, list(texts).index(first))
+        has_time_name = any(map(TIME_NAME.search, columns))
+        states_zone = kinds[first] == "zoned" or any(map(UTC_NAME.search, columns))
+        is_late = any(map(LATE_NAME.search, columns))
+        hardly_changes = distinct < min(3, rows)
+        return hardly_changes, level >= 3, not states_zone, not has_time_name, is_late, level, list(texts).index(first)
 
-    for name, what in holds.items():
-        if what in ("zoned", "moment") or (what == "epoch" and (TIME_NAME.search(name) or NO_NAME.fullmatch(name))):
+    for name, kind_of_times in kinds.items():
+        is_called_time = TIME_NAME.search(name) or NO_NAME.fullmatch(name)
+        if kind_of_times in ("zoned", "moment") or (kind_of_times == "epoch" and is_called_time):
             yield rank(1, [name]), (name,)
-        elif what == "date":
-            clock = _partner(name, [other for other, one in holds.items() if one == "clock"])
+        elif kind_of_times == "date":
+            clock = _partner(name, clocks)
             hour = next((other for other in texts if re.search(PART_WORDS["hour"], other.lower())), "")
             if clock:
                 yield rank(2, [name, clock]), (name, clock)
-            elif hour and holds.get(hour) == "number":
+            elif hour and kinds.get(hour) == "number":
                 yield rank(2, [name, hour]), (name, hour)
             else:
                 yield rank(4, [name]), (name,)
-    same = takewhile(lambda letters: len({*letters}) == 1, zip(*texts, strict=False))
-    prefix = "".join(letters[0] for letters in same) if len(texts) > 3 else ""  # as in brw_year, brw_month, brw_day
-    parts = {
-        part: next((name for name in texts if re.search(word, name.removeprefix(prefix).lower())), "")
-        for part, word in PART_WORDS.items()
-    }
-    if parts["minute"] == parts["month"]:  # as in YY MM DD hh mm
-        parts["minute"] = next((name for name in texts if name == "mm" != parts["month"]), "")
-    if parts["year"] and parts["month"] and parts["day"] and holds.get(parts["year"]) == "number":
-        clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "")
-        minute = parts["minute"] if parts["hour"] and holds.get(parts["minute"]) == "number" else ""
+        elif kind_of_times == "serial" and TIME_NAME.search(name):
+            yield rank(3, [name]), (name,)
+    parts = _columns_of_parts(list(texts))
+    if parts["year"] and parts["month"] and parts["day"] and kinds.get(parts["year"]) == "number":
+        clock = parts["hour"] or next(iter(clocks), "")
+        minute = parts["minute"] if parts["hour"] and kinds.get(parts["minute"]) == "number" else ""
         columns = tuple(filter(None, (parts["year"], parts["month"], parts["day"], clock, minute)))
         yield rank(3 if clock else 5, columns), columns
     elif parts["year"] and parts["day of year"]:
-        zoned = (name for name, one in holds.items() if one == "number" and ZONE_CLOCK.fullmatch(name))
-        clock = parts["hour"] or next((name for name, one in holds.items() if one == "clock"), "") or next(zoned, "")
+        zone_clocks = (name for name in kinds if kinds[name] == "number" and ZONE_CLOCK.fullmatch(name))
+        clock = parts["hour"] or next(iter(clocks), "") or next(zone_clocks, "")
         columns = tuple(filter(None, (parts["year"], parts["day of year"], clock)))
         yield rank(3 if clock else 5, columns), columns
-    for name, what in holds.items():
-        if what == "serial" and TIME_NAME.search(name):
-            yield rank(3, [name]), (name,)
 
 
-def _holds(name: str, cells: Sequence[str]) -> str:
-    """Return what most cells are: `zoned` or `moment`, `date`, `clock`, `epoch`, `serial`, `number` or `text`."""
-    sample = cells[:40]
+def _columns_of_parts(names: Sequence[str]) -> dict[str, str]:
+    """Find the column of each part of a time (`PART_WORDS`) by its name; empty for a part that has none.
+
+    All names may begin alike, as in brw_year, brw_month, brw_day.
+    """
+    equal_letters = takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False))
+    prefix = "".join(letters[0] for letters in equal_letters) if len(names) > 3 else ""
+    parts = {
+        part: next((name for name in names if re.search(words, name.removeprefix(prefix).lower())), "")
+        for part, words in PART_WORDS.items()
+    }
+    if parts["minute"] == parts["month"]:  # both may be called mm, as in YY MM DD hh mm
+        parts["minute"] = "mm" if "mm" in names and parts["month"] != "mm" else ""
+    return parts
+
+
+def _kind_of_times(name: str, cells: Sequence[str]) -> str:
+    """Return what most cells of a column are.
+
+    `zoned` (time with a zone), `moment` (time without), `date`, `clock`, `epoch` (Unix time), `serial` (days of a
+    spreadsheet), `number` or `text`.
+    """
+    sample = cells[:SAMPLE]
     if re.search("yymmdd", name, re.IGNORECASE) and all(re.fullmatch(r"\d{6}", cell) for cell in sample):
         return "date"
     if sum(map(is_clock, sample)) > len(sample) / 2:
         return "clock"
     shapes = [shape_of(cell) for cell in sample]
     known = [shape for shape in shapes if shape]
-    # Such as 20260131 and 2026-031, which may be a number or a code, are a time only if the column's name says so.
-    if len(known) > len(sample) / 2 and not (known[0].name in ("digits", "day of year") and not TIME_NAME.search(name)):
+    # Digits such as 20260131 and 2026-031 may be a number or a code: they are a time if the column's name says so.
+    may_be_code = bool(known) and known[0].name in ("digits", "day of year") and not TIME_NAME.search(name)
+    if len(known) > len(sample) / 2 and not may_be_code:
         shape = max(known, key=known.count)
         if all(re.search(r"[T ]00:00(:00(\.0+)?)?$", cell) for cell in sample):
             return "date"  # as a spreadsheet writes it
         return "zoned" if shape.has_zone else "moment" if shape.has_clock else "date"
     if all(kind(cell) == "number" for cell in sample):
-        numbers = pl.Series(sample).cast(pl.Float64, strict=False).drop_nulls()
+        numbers = pl.Series(sample).cast(pl.Float64, strict=False).drop_nulls()  # without those with a comma or a unit
         if not _from_epoch(numbers).null_count() and len(numbers) == len(sample):
             return "epoch"
         return "serial" if len(numbers) and _are_days(numbers) else "number"
@@ -198,14 +215,15 @@ def _partner(date: str, clocks: Sequence[str]) -> str:
 
 def _joined_text(columns: tuple[str, ...]) -> pl.Expr:
     """Return the time as written: one column as it is, several (date and clock) joined with a space."""
-    written = pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(_date_only(columns), separator=" ")
+    written = pl.col(columns[0]) if len(columns) == 1 else pl.concat_str(_parts_of_time(columns), separator=" ")
     return written.alias(TIME)
 
 
-def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
-    """Convert columns to text, without the 00:00:00 that a spreadsheet adds to a date or the date it adds to a time.
+def _parts_of_time(columns: tuple[str, ...]) -> list[pl.Expr]:
+    """Return date, clock and other parts of a time as texts, which joined with spaces are one time.
 
-    The year and the day of the year become one text.
+    The 00:00:00 that a spreadsheet adds to a date, and the date that it adds to a clock, are removed. Hours and minutes
+    become one text, and so do the year and the day of the year.
     """
     first, *others = (pl.col(name).cast(pl.String) for name in columns)
     midnight, day = r"[T ]0?0:00(:00(\.0+)?)?$", r"^\d{4}-\d\d-\d\d (\d\d:\d\d)"
@@ -214,11 +232,11 @@ def _date_only(columns: tuple[str, ...]) -> list[pl.Expr]:
         date = date.str.replace(r"^(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3")
     rest = [other.str.replace(day, "$1").str.replace(r"\.0$", "") for other in others]
     for i, name in enumerate(map(str.lower, columns[1:])):
-        is_zoned = ZONE_CLOCK.fullmatch(name)
-        if is_zoned or re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
-            padded = rest[i].str.zfill(4) if is_zoned or re.search("hhmm|hrmn", name) else rest[i].str.zfill(2)
-            rest[i] = padded.str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
-        elif i and re.search(PART_WORDS["minute"], name):  # the first is the month
+        is_zone_clock = ZONE_CLOCK.fullmatch(name)
+        if is_zone_clock or re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
+            has_minutes = is_zone_clock or re.search("hhmm|hrmn", name)
+            rest[i] = rest[i].str.zfill(4 if has_minutes else 2).str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
+        elif i and re.search(PART_WORDS["minute"], name):  # i is 0 for the month, which may be called mm, too
             rest[i - 1 : i + 1] = [pl.format("{}:{}", rest[i - 1], rest[i].str.zfill(2))]
     if len(columns) > 1 and re.search(PART_WORDS["day of year"], columns[1].lower()):
         date = pl.format("{}-{}", date, rest[0].str.zfill(3))
@@ -294,10 +312,11 @@ class DateOrder(NamedTuple):
 
 
 def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
-    """Decide the order of day and month in a column; the first that tells it wins.
+    """Decide the order of day and month in a column, by the first of these that shows it.
 
-    An option; a date with a number above 12; a form such as MM/DD/YYYY in the header; the table's known format; the
-    order in which the dates follow each other closely. Without any, dates with dots are day first, others ambiguous.
+    They are an option, a date with a number above 12, a form such as MM/DD/YYYY in the header, the table's known
+    format, the language of the column's name, and the order in which successive dates are close together. If none
+    shows it, dates with dots are day first, and others are ambiguous.
     """
     if table.options.dates:
         return DateOrder("mdy" if table.options.dates == "month-first" else "dmy")
@@ -308,26 +327,30 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
     for batch in table.batches(columns):
         rows = batch.select(*numbers, text).drop_nulls()
         rows_read += rows.height
-        for a, b, c, written in rows.unique(["1", "2", "3"], keep="first", maintain_order=True).rows():
-            dates.setdefault((a, b, c), written)
+        for first, second, third, written in rows.unique(["1", "2", "3"], keep="first", maintain_order=True).rows():
+            dates.setdefault((first, second, third), written)
     if _is_year_first(list(dates)):
         return DateOrder(
             "ymd", f"Dates like '{next(iter(dates.values()))}' are read year first, which puts them in close order."
         )
-    # A date that proves day first, one that proves month first, and one that may be read both ways.
-    day = next((text for (first, second, _), text in dates.items() if first > 12 >= second), "")
-    month = next((text for (first, second, _), text in dates.items() if second > 12 >= first), "")
-    either = next((text for (a, b, _), text in dates.items() if 1 <= min(a, b) < max(a, b) <= 12), "")
-    if day and month:
+    # Texts of a date that is surely day first, one that is surely month first, and one that may be read both ways.
+    day_first = next((text for (first, second, _), text in dates.items() if first > 12 >= second), "")
+    month_first = next((text for (first, second, _), text in dates.items() if second > 12 >= first), "")
+    either = next(
+        (text for (first, second, _), text in dates.items() if first != second and {first, second} <= {*range(1, 13)}),
+        "",
+    )
+    if day_first and month_first:
         return DateOrder(
-            ambiguous=f"'{day}' is day first and '{month}' month first, in one column; write dates like 2026-01-31"
+            ambiguous=f"'{day_first}' is day first and '{month_first}' month first, in one column; write dates like"
+            " 2026-01-31"
         )
-    if day or month:
-        order: Order = "mdy" if month else "dmy"
-        name = "month first" if month else "day first"
+    if proof := day_first or month_first:
+        order: Order = "mdy" if month_first else "dmy"
+        name = "month first" if month_first else "day first"
         if either:
-            _warn_once(f"{table.path}: dates like '{either}' are read {name}, as '{day or month}' shows")
-        return DateOrder(order, f"Dates are read {name}, as '{day or month}' shows.")
+            _warn_once(f"{table.path}: dates like '{either}' are read {name}, as '{proof}' shows")
+        return DateOrder(order, f"Dates are read {name}, as '{proof}' shows.")
     hint = " ".join([*columns, *table.remarks[-3:]]).lower()
     if re.search(r"\bmm?[-/.]dd?[-/.]yy", hint):
         return DateOrder("mdy", "Dates are read month first, as the header states.")
@@ -360,7 +383,7 @@ def _is_year_first(dates: Sequence[tuple[int, int, int]]) -> bool:
 
 
 def _total_change(days: Sequence[int]) -> int:
-    """Return the sum of the distances between consecutive days."""
+    """Return the sum of the distances between successive days."""
     return sum(abs(following - day) for day, following in pairwise(days))
 
 
@@ -376,9 +399,9 @@ def _both_readings(text: str) -> str:
 
 
 def _order_by_remarks(table: TableFile, dates: Sequence[tuple[int, int, int]]) -> Order | None:
-    """Return the order in which the first date is one that the file's name or preamble states; None if neither is.
+    """Return the order in which the first date is one that the file's name or preamble states; None if it is not.
 
-    Such a stated date is recognised because it has the year first, as in data_2026-04-03.csv.
+    A date that they state has the year first, as in data_2026-04-03.csv.
     """
     texts = " ".join([table.path.name, *table.remarks])
     stated = {f"{y}{m}{d}" for y, m, d in re.findall(r"(20\d\d)[-_/. ]?([01]\d)[-_/. ]?([0-3]\d)(?!\d)", texts)}
@@ -395,12 +418,12 @@ def _order_by_steps(dates: Sequence[tuple[int, int, int]], rows: int) -> Order |
     """
     if len(dates) < 2 or (len(dates) == 2 and rows < MANY_ROWS):
         return None
-    day_first = [365 * year + 30 * second + first for first, second, year in dates]
-    month_first = [365 * year + 30 * first + second for first, second, year in dates]
-    by_day, by_month = _total_change(day_first), _total_change(month_first)
-    if min(by_day, by_month) * 3 > max(by_day, by_month):
+    # Sums of the days between successive dates, read day first and month first; exact days do not matter here.
+    day_first = _total_change([365 * year + 30 * month + day for day, month, year in dates])
+    month_first = _total_change([365 * year + 30 * month + day for month, day, year in dates])
+    if 3 * min(day_first, month_first) > max(day_first, month_first):
         return None
-    return "dmy" if by_day < by_month else "mdy"
+    return "dmy" if day_first < month_first else "mdy"
 
 
 @cache  # a file may be read several times, and each message is logged once
@@ -424,8 +447,10 @@ def _from_temporal(zone: str, times: pl.Series) -> pl.Series:
 def _from_epoch(times: pl.Series) -> pl.Series:
     """Convert Unix times in seconds, milli-, micro- or nanoseconds, told apart by size; null outside 1973 to 2286."""
     numbers = pl.lit(times.cast(pl.Float64, strict=False))
-    scales = ((1e8, 1.0), (1e11, 1e3), (1e14, 1e6), (1e17, 1e9))
-    seconds = pl.coalesce(pl.when(numbers.is_between(low, 100 * low)).then(numbers / scale) for low, scale in scales)
+    units_per_second = (1.0, 1e3, 1e6, 1e9)
+    seconds = pl.coalesce(
+        pl.when(numbers.is_between(1e8 * units, 1e10 * units)).then(numbers / units) for units in units_per_second
+    )
     return pl.select((1e6 * seconds).round().cast(pl.Int64).cast(TIME_TYPE)).to_series()
 
 
@@ -451,33 +476,31 @@ def _from_plain(form: str, times: pl.Series) -> pl.Series:
 
 
 def _from_text(plain: str, shape: TimeShape, order: Order, zone: str, times: pl.Series) -> pl.Series:
-    """Parse text by a plain format, and what that does not match by its shape; times without an offset are in `zone`.
+    """Parse text by the format `plain`, and what it does not match by the shape; times without an offset are in `zone`.
 
-    Null where a time has an offset and the shape has none, or the other way round.
+    A time becomes null if it has an offset and the shape has none, or the other way round.
     """
     texts = times.cast(pl.String)
     if plain:
         parsed = _from_plain(plain, texts)
         if not shape.has_zone and zone != "UTC":
             parsed = in_utc(parsed.dt.replace_time_zone(None), zone)
-        rest = parsed.is_null() & texts.is_not_null()
-        if not rest.any():
+        is_unread = parsed.is_null() & texts.is_not_null()
+        if not is_unread.any():
             return parsed
-        by_shape = _from_shape(shape, order, zone, texts.filter(rest))
-        return parsed.scatter(rest.arg_true(), by_shape)
+        by_shape = _from_shape(shape, order, zone, texts.filter(is_unread))
+        return parsed.scatter(is_unread.arg_true(), by_shape)
     return _from_shape(shape, order, zone, texts)
 
 
 def _from_shape(shape: TimeShape, order: Order, zone: str, texts: pl.Series) -> pl.Series:
-    """Parse text by its shape."""
+    """Parse text by its shape; see `_from_text`."""
     fields = parse(texts, shape, order)
     if shape.has_zone:
         ahead = pl.duration(minutes=pl.col("offset"))
-        parsed = fields.select((pl.col("time") - ahead).dt.replace_time_zone("UTC")).to_series()
-    else:
-        local = fields.select(pl.when(pl.col("offset").is_null()).then("time")).to_series()
-        parsed = in_utc(local, zone)
-    return parsed
+        return fields.select((pl.col("time") - ahead).dt.replace_time_zone("UTC")).to_series()
+    local = fields.select(pl.when(pl.col("offset").is_null()).then("time")).to_series()
+    return in_utc(local, zone)
 
 
 def parse_times(
@@ -491,15 +514,15 @@ def parse_times(
         raise DataError(f"{table.path}: {form.doubt}")
     written = batch.select(LINE, _joined_text(form.columns))
     times = _in_years(form.read(written[TIME])).alias(TIME)
-    lost = times.is_null()
-    if not lost.any():
+    is_unread = times.is_null()
+    if not is_unread.any():
         tally.add_rows(written.clear(), batch.height)
         return batch, times
-    unread = written.filter(lost)
+    unread = written.filter(is_unread)
     if unread.schema[TIME].is_temporal():  # Polars panics when it writes a time whose year it does not know
         unread = unread.with_columns(pl.when(pl.col(TIME).dt.year().is_not_null()).then(TIME))
     unread = unread.with_columns(pl.col(TIME).cast(pl.String))
-    _refuse_other_order(batch.filter(lost), table)
+    _refuse_other_order(batch.filter(is_unread), table)
     shape = shape_of(form.sample)
     for line, text in unread.drop_nulls().head(HEAD_ROWS).rows():
         other = shape_of(text)
@@ -507,17 +530,19 @@ def parse_times(
             place = table.place(line, " ".join(form.columns))
             raise DataError(f"{place}: '{text}' and '{form.sample}' mix times with and without a time zone")
     tally.add_rows(unread, batch.height - unread.height)
-    return batch.filter(~lost), times.filter(~lost)
+    return batch.filter(~is_unread), times.filter(~is_unread)
 
 
 def _refuse_other_order(rows: pl.DataFrame, table: TableFile) -> None:
     """Raise a DataError if a row repeats the header in another order, as in a file that joins others.
 
-    A word of the header alone does not count: it may stand in the lines before the table of the next station.
+    A single word of the header does not count: it may be in the lines before the table of the next station.
     """
     names = rows.select(cs.string()).columns
-    others = [pl.col(name).is_in([one for one in names if one != name]).fill_null(False) for name in names]
-    again = rows.filter(pl.sum_horizontal(others) > 1) if len(names) > 1 else rows.clear()
-    if again.height:
-        place = table.place(again[LINE][0])
+    if len(names) < 2:
+        return
+    has_other_name = [pl.col(name).is_in([*({*names} - {name})]).fill_null(False) for name in names]
+    headers = rows.filter(pl.sum_horizontal(has_other_name) > 1)
+    if headers.height:
+        place = table.place(headers[LINE][0])
         raise DataError(f"{place}: the header comes again, with the columns in another order; split the file there")
