@@ -45,7 +45,10 @@ Files = dict[str, bytes]  # content by name
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit linear algebra and scikit-learn to one thread here: theirs wait for each other, and double a fit's work."""
+    """Limit linear algebra and scikit-learn to one thread in this block.
+
+    With several threads, these wait for each other, and a fit takes twice the processor time.
+    """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):
@@ -84,22 +87,27 @@ class LocalProcesses:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._pools: list[tuple[Any, Future[Any]]] = []  # each with its latest job
+        self._pools: list[tuple[Any, Future[Any]]] = []  # pools of one process, each with its latest job
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Start a job in a free process, or in a new one if none is free or the free one died."""
-        pool = None
-        if free := next((entry for entry in self._pools if entry[1].done()), None):
-            self._pools.remove(free)
-            pool, latest = free
-            if isinstance(latest.exception(), BrokenExecutor):
-                pool.shutdown(kill_workers=True)
-                pool = None
-        pool = pool or self._new_pool()
+        pool = self._take_free_pool() or self._new_pool()
         with _interrupts_ignored():
             future: Future[Any] = pool.submit(work, *arguments)
         self._pools.append((pool, future))
         return future
+
+    def _take_free_pool(self) -> Any:
+        """Remove a pool whose job has ended from the list and return it; None if there is none or its process died."""
+        for entry in self._pools:
+            pool, latest_job = entry
+            if latest_job.done():
+                self._pools.remove(entry)
+                if not isinstance(latest_job.exception(), BrokenExecutor):
+                    return pool
+                pool.shutdown(kill_workers=True)
+                return None
+        return None
 
     def _new_pool(self) -> Any:
         """Make a pool of one process."""
@@ -109,7 +117,7 @@ class LocalProcesses:
         return ProcessPoolExecutor(1, initializer=_set_up_process, initargs=(os.getpid(),), env=ONE_THREAD)
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Return a sentence with the exit code if the process died with the job, else None."""
+        """Return a message with the exit code if the job's process died; otherwise None."""
         error = future.exception()
         if not isinstance(error, BrokenExecutor):
             return None
@@ -163,7 +171,7 @@ def open_executor(where: str, jobs: int, out: Path) -> Iterator[Executor]:
 
 
 def run_all(executor: Executor, work: Callable[..., Any], todo: Iterable[Arguments]) -> Iterator[JobOutcome]:
-    """Run `work` with each of these arguments, started in this order; yield each outcome as soon as the job ends.
+    """Run `work` with each of these arguments, in this order; yield the outcome of each job as soon as it ends.
 
     A job that was lost is started again once, and its outcome is that of the second attempt.
     """
@@ -249,7 +257,7 @@ class DaskCluster:
         return future
 
     def lost(self, future: "Future[Any]") -> str | None:
-        """Return a sentence if every worker that tried the job was lost, else None."""
+        """Return a message if every worker that tried the job was lost; otherwise None."""
         from distributed import KilledWorker
 
         if future.cancelled():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scare.errors import UsageError
 
-CLONE = Path(__file__).parents[1]  # if this is not an installed wheel
+CLONE = Path(__file__).parents[1]  # the folder of a clone, unless this is an installed wheel
 
 # Import names by extra of pyproject.toml.
 PACKAGES = {
@@ -26,12 +26,12 @@ def is_installed(package: str) -> bool:
 
 
 def missing(extra: str) -> str:
-    """Return how to install an extra of which packages are missing; empty if all are there."""
+    """Return how to install an extra if one of its packages is missing; empty if all are installed."""
     return "" if all(map(is_installed, PACKAGES[extra])) else remedy(extra)
 
 
 def require(extra: str, *packages: str) -> None:
-    """Raise a UsageError with the remedy if packages of an extra (default: all of them) are missing."""
+    """Raise a UsageError that says how to install an extra if one of these packages (default: all) is missing."""
     missing = [name for name in packages or PACKAGES[extra] if not is_installed(name)]
     if missing:
         raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; {remedy(extra)}")

@@ -33,7 +33,7 @@ HEADERS = {
 HEADER_SECONDS = 10.0  # until the headers of a request must be complete
 RESERVED_FILES = 256  # descriptors that connections leave to the rest of the process
 BACKLOG = 64  # connections that asyncio accepts at once, before any can be closed again
-MAX_CONNECTIONS = 4096
+MIN_CONNECTIONS, MAX_CONNECTIONS = 16, 4096  # bounds of the limit on connections
 AccessCheck = Callable[[Scope], JSONResponse | None]  # an error response, or None to let the request through
 
 
@@ -75,7 +75,8 @@ def max_connections() -> int:
         from resource import RLIMIT_NOFILE, getrlimit
     except ImportError:  # Windows
         return MAX_CONNECTIONS
-    return max(16, min(MAX_CONNECTIONS, getrlimit(RLIMIT_NOFILE)[0] - RESERVED_FILES))
+    allowed_descriptors, _ = getrlimit(RLIMIT_NOFILE)
+    return max(MIN_CONNECTIONS, min(MAX_CONNECTIONS, allowed_descriptors - RESERVED_FILES))
 
 
 class ThreadedServer:
@@ -128,8 +129,9 @@ class AccessGuard:
         self, app: ASGIApp, names: frozenset[str], check: AccessCheck, policy: str = POLICY, proxy: str = ""
     ) -> None:
         self._app, self._names, self._check, self._proxy = app, names, check, proxy
-        framed = policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'") if proxy else policy
-        self._headers = {**HEADERS, "content-security-policy": framed}
+        if proxy:
+            policy = policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+        self._headers = {**HEADERS, "content-security-policy": policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request or pass it to the application."""

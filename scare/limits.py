@@ -14,7 +14,7 @@ from pathlib import Path
 from scare.errors import DataError, UsageError
 
 LIMITS_VARIABLE = "SCARE_LIMITS"  # in the environment, so that child processes have the same limits
-UNPACKED_PER_BYTE = 100  # a table may always unpack to this many times its file
+UNPACKED_PER_BYTE = 100  # a table may always unpack to this many times the size of its file
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ def current_limit(name: str) -> int:
     return LIMITS[name].maximum * int(os.environ.get(LIMITS_VARIABLE, 1))
 
 
-def check_limits(**asked: int) -> None:
+def check_limits(**requested: int) -> None:
     """Reject a file that asks for more than is allowed.
 
     >>> check_limits(channels=3, steps=1001)
     Traceback (most recent call last):
     ValueError: it asks for 1,001 plan steps; the limit is 1,000. If you trust the file, raise it: scare --limits 2 …
     """
-    for name, number in asked.items():
+    for name, number in requested.items():
         if number > current_limit(name):
-            times = -(-number // LIMITS[name].maximum)
+            times = -(-number // LIMITS[name].maximum)  # rounded up; `ceil` fails for numbers that no float can hold
             raise ValueError(
                 f"it asks for {number:,} {LIMITS[name].what}; the limit is {current_limit(name):,}. If you trust the"
                 f" file, raise it: scare --limits {times if times < 1000 else 'N'} …"
@@ -71,18 +71,19 @@ def check_limits(**asked: int) -> None:
 
 
 def table_limit(path: Path, name: str) -> int:
-    """Look up a limit for a table file; those on what it unpacks to grow with the file."""
-    return max(current_limit(name), UNPACKED_PER_BYTE * path.stat().st_size if name in PACKED else 0)
+    """Look up a limit for a table file; the limits on its unpacked size grow with the file."""
+    limit = current_limit(name)
+    return max(limit, UNPACKED_PER_BYTE * path.stat().st_size) if name in PACKED else limit
 
 
 def table_bytes(rows: int, columns: int) -> int:
-    """Estimate the memory that rows take: each cell is a number, and a row has its line, time, device and site."""
+    """Estimate the bytes that rows take in memory: 8 for each cell, and 32 for a row's line, time, device and site."""
     return rows * (32 + 8 * columns)
 
 
-def check_table(path: Path, **asked: int) -> None:
+def check_table(path: Path, **requested: int) -> None:
     """Like `check_limits`, for a table file: raises a DataError that names it."""
-    for name, number in asked.items():
+    for name, number in requested.items():
         if number > current_limit(name) and number > table_limit(path, name):
             try:
                 check_limits(**{name: number})

@@ -60,7 +60,7 @@ TYPE_NAMES: dict[Any, str] = {
     **{int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"},
     **{dict: "a table of settings", list: "a list"},
 }
-BOUNDS = {
+BOUNDS = {  # bounds in words, formatted with the bound itself
     **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
     **{MinLen: "of {0.min_length} or more", MaxLen: "of up to {0.max_length}", Predicate: "{0.func.__doc__}"},
 }
@@ -135,8 +135,11 @@ def merge(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}})
     {'a': {'b': 1, 'c': 3}}
     """
-    both = [name for name in changes if isinstance(tables.get(name), Mapping) and isinstance(changes[name], Mapping)]
-    return {**tables, **changes, **{name: merge(tables[name], changes[name]) for name in both}}
+    merged = {**tables, **changes}
+    for name, change in changes.items():
+        if isinstance(tables.get(name), Mapping) and isinstance(change, Mapping):
+            merged[name] = merge(tables[name], change)
+    return merged
 
 
 def nan_to_none(value: Any) -> Any:
@@ -161,29 +164,41 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 
 
 def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
-    """Describe the first of pydantic's errors, or an unknown key if there is one: it may be a misspelt missing key."""
-    found = next((error for error in errors if error["type"] == "unexpected_keyword_argument"), errors[0])
-    if found["type"] == "json_invalid":  # text that no file can hold
-        return f"it cannot be read: {found['ctx']['error']}"
-    *tables, key = found["loc"] or ("",)
-    table = f" in [{_dotted(tables)}]" if tables else ""
-    if found["type"] == "unexpected_keyword_argument":
-        known = fields(_bare(_kind_at(kind, tables)[0]))
-        if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
-            is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == TYPE_NAMES[dict]
-            return f"[{key}] is now [{renamed}]" if is_table else f"{key}{table} is now {renamed}"
-        if moved := _moved(kind, _dotted([*tables, key])):
-            return f"{key}{table} is now {moved}"
-        return f"unknown key '{key}'{table}{suggestion(key, [field.name for field in known])}"
-    if found["type"] == "missing":
-        return f"the key '{key}' is missing{table}"
-    wanted, path = _kind_at(kind, found["loc"])
-    value = f"{_dotted(path) or 'it'} is {shortened(found['input'])}"
-    options = _options(wanted)
-    return value + (suggestion(str(found["input"]), options) if options else f"; it takes {_expected(wanted)}")
+    """Describe one of pydantic's errors about values that should become a `kind`.
+
+    An unknown key comes first, because it may be the misspelling of a key that is missing; otherwise the first error.
+    """
+    unknown_keys = (error for error in errors if error["type"] == "unexpected_keyword_argument")
+    problem = next(unknown_keys, errors[0])
+    if problem["type"] == "json_invalid":  # text that no file can hold
+        return f"it cannot be read: {problem['ctx']['error']}"
+    path = problem["loc"] or ("",)  # keys and indices that lead to the wrong value
+    *tables, key = path
+    in_table = f" in [{_dotted(tables)}]" if tables else ""
+    if problem["type"] == "unexpected_keyword_argument":
+        return _describe_unknown_key(kind, tables, key, in_table)
+    if problem["type"] == "missing":
+        return f"the key '{key}' is missing{in_table}"
+    expected_kind, known_path = _kind_at(kind, problem["loc"])
+    value = f"{_dotted(known_path) or 'it'} is {shortened(problem['input'])}"
+    options = _options(expected_kind)
+    if options:
+        return value + suggestion(str(problem["input"]), options)
+    return f"{value}; it takes {_expected(expected_kind)}"
 
 
-def _moved(kind: Any, former: str) -> str:
+def _describe_unknown_key(kind: Any, tables: Sequence[Any], key: str, in_table: str) -> str:
+    """Name what an unknown key is called now, or else the known key that is most like it."""
+    known = fields(_bare(_kind_at(kind, tables)[0]))
+    if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
+        is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == TYPE_NAMES[dict]
+        return f"[{key}] is now [{renamed}]" if is_table else f"{key}{in_table} is now {renamed}"
+    if moved := _moved_key(kind, _dotted([*tables, key])):
+        return f"{key}{in_table} is now {moved}"
+    return f"unknown key '{key}'{in_table}{suggestion(key, [field.name for field in known])}"
+
+
+def _moved_key(kind: Any, former: str) -> str:
     """Find the key, as TABLE.KEY, whose former name in another table was `former`; empty if there is none."""
     tables = get_type_hints(_bare(kind), include_extras=True) if is_dataclass(_bare(kind)) else {}
     for name, table in tables.items():
@@ -194,9 +209,9 @@ def _moved(kind: Any, former: str) -> str:
 
 
 def _kind_at(kind: Any, path: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """Find the type at a path of keys and indices, and return it with the path.
+    """Find the type that `kind` has at a path of keys and indices; returns it and the path.
 
-    The search ends at a union of several types, with the path so far.
+    The search ends at a union of several types; the path is then the one that leads to the union.
     """
     for depth, key in enumerate(path):
         kind = _bare(kind)
@@ -226,7 +241,7 @@ def _options(kind: Any) -> list[str]:
 
 
 def _expected(kind: Any) -> str:
-    """Return what a type accepts.
+    """Describe in words which values a type accepts.
 
     >>> _expected(Annotated[int, Gt(0)]), _expected(tuple[str, ...] | None)
     ('a whole number above 0', 'a list')

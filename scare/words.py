@@ -25,7 +25,7 @@ def plural(count: int, noun: str) -> str:
     >>> plural(1, "row"), plural(1200, "row")
     ('1 row', '1,200 rows')
     """
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -34,7 +34,9 @@ def listed(names: Sequence[str]) -> str:
     >>> listed(["a line"]), listed(["a line", "trees", "a network"])
     ('a line', 'a line, trees and a network')
     """
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -49,8 +51,8 @@ def some_of(names: Sequence[str]) -> str:
 def duration(seconds: float, signed: bool = False) -> str:
     """Spell a duration in days, hours, minutes or seconds.
 
-    The unit is the largest of which there are at least ten; a larger unit, of which there is at least one (of days
-    three), is taken if the number then has at most one decimal. `signed` puts a plus before a positive duration.
+    It takes the largest unit that gives at least 10, or a number of at most one decimal that is at least 1 (for days
+    at least 3). `signed` puts a plus before a positive duration.
 
     >>> duration(216000), duration(3600), duration(301), duration(0.25), duration(30 * 86400)
     ('60 hours', '1 hour', '301 seconds', '0.25 seconds', '30 days')
@@ -59,22 +61,25 @@ def duration(seconds: float, signed: bool = False) -> str:
     """
     for unit, size in UNITS.items():
         count = abs(seconds) / size
-        is_exact = (10 * count).is_integer() and count >= (3 if unit == "day" else 1)
-        if is_exact or count >= 10 or unit == "second":
+        has_one_decimal = (10 * count).is_integer() and count >= (3 if unit == "day" else 1)
+        if has_one_decimal or count >= 10 or unit == "second":
             break
     text = f"{count:.3g}" if count < 1000 else f"{count:,.0f}"
     sign = "-" if seconds < 0 else "+" if signed and seconds > 0 else ""
-    return f"{sign}{text} {unit}{'s' * (text != '1')}"
+    return f"{sign}{text} {unit}" if text == "1" else f"{sign}{text} {unit}s"
 
 
 def parse_duration(text: str) -> float | None:
-    """Read a duration such as 1h or 90min, in seconds; None if the text is none.
+    """Parse a duration such as 1h or 90min and return it in seconds; None if the text is not a duration.
 
     >>> parse_duration("1.5 h"), parse_duration("90min"), parse_duration("60")
     (5400.0, 5400.0, None)
     """
-    found = fullmatch(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(OPTION_UNITS)})\s*", text)
-    return float(found[1]) * OPTION_UNITS[found[2]] if found else None
+    match = fullmatch(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(OPTION_UNITS)})\s*", text)
+    if not match:
+        return None
+    number, unit = match.groups()
+    return float(number) * OPTION_UNITS[unit]
 
 
 def as_option(seconds: float) -> str:
@@ -87,10 +92,10 @@ def as_option(seconds: float) -> str:
     return f"{seconds // OPTION_UNITS[unit]:g}{unit}"
 
 
-def spell_counts(flags: Mapping[str, int]) -> str:
-    """Spell out how many rows carry each flag, without the flags that no row carries.
+def spell_counts(counts: Mapping[str, int]) -> str:
+    """Spell out how many rows carry each flag; flags that no row carries are left out.
 
     >>> spell_counts({"SPIKE": 1200, "GAP": 0, "WARM_UP": 3})
     '1,200 spike, 3 warm-up'
     """
-    return ", ".join(f"{count:,} {name.lower().replace('_', '-')}" for name, count in flags.items() if count)
+    return ", ".join(f"{count:,} {flag.lower().replace('_', '-')}" for flag, count in counts.items() if count)

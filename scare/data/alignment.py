@@ -23,8 +23,8 @@ from scare.words import duration, plural
 COARSER = 1.5  # a step at least this many times the other is the coarser one
 FINER = 0.75  # share of a model's time step: readings closer together are averaged to it
 COMPLETENESS = 0.75  # share of its expected values that a mean needs
-MANY_REPEATED = 0.2  # of the rows with a repeated time: more devices than one
-STEP_BLOCK = 8  # a shorter run of another step is a few gaps in a row, not a change of step
+MANY_REPEATED = 0.2  # share of rows with a repeated time, above which there are probably several devices
+STEP_BLOCK = 8  # rows: a shorter run of another step is a few gaps in a row, not a change of step
 SORTED_ROWS = 20_000_000  # most rows that are sorted in memory: a few gigabytes
 
 
@@ -56,13 +56,13 @@ def average(
     step_seconds: float,
     completeness: float = COMPLETENESS,
     phase_seconds: float = 0.0,
-    own_seconds: float | None = None,
+    sampling_seconds: float | None = None,
 ) -> Readings:
     """Average over (t - step, t], with t = phase + whole steps since 1970; the rows' flags are OR-ed.
 
     Values out of range and sentinels do not enter a mean. A mean of less than `completeness` of the expected
-    values is null; an interval without rows has no row. `own_seconds` is the step of the readings, by default the
-    median.
+    values is null; an interval without rows has no row. `sampling_seconds` is the time between two readings, by
+    default their median step.
 
     >>> from datetime import datetime
     >>> from scare.data.readings import Channel
@@ -71,7 +71,7 @@ def average(
     >>> average(Readings("box-1", frame, (Channel("no2", "ppb"),)), 120.0).frame["no2"].to_list()
     [1.5, 3.5, None]
     """
-    needed = completeness * expected_values(step_seconds, own_seconds or readings.step_seconds)
+    needed = completeness * expected_values(step_seconds, sampling_seconds or readings.step_seconds)
     names = [channel.name for channel in readings.channels] + ([REFERENCE] if readings.reference else [])
     means = [pl.when(pl.col(name).count() >= needed).then(pl.col(name).mean()).alias(name) for name in names]
     intervals = _without_unusable(readings).frame.group_by_dynamic(
@@ -84,13 +84,13 @@ def average(
     return replace(readings, frame=intervals.agg(*means, pl.col(FLAGS).bitwise_or()))
 
 
-def expected_values(step_seconds: float, own_seconds: float) -> int:
-    """Return how many values, one every `own_seconds`, an interval has at least; steps may be off by a little.
+def expected_values(step_seconds: float, sampling_seconds: float) -> int:
+    """Return how many values, one every `sampling_seconds`, an interval of one step has; 0.1 allows for inexact steps.
 
     >>> expected_values(60.0, 10.0), expected_values(60.0, 10.1), expected_values(60.0, 40.0)
     (6, 6, 1)
     """
-    return floor(step_seconds / own_seconds + 0.1)
+    return floor(step_seconds / sampling_seconds + 0.1)
 
 
 def shift(readings: Readings, seconds: float) -> Readings:
@@ -107,17 +107,18 @@ def check_step(readings: Readings) -> None:
     """
     if len(readings) <= STEP_BLOCK:
         return
-    usual, steps = readings.step_seconds, np.diff(readings.times)
-    sizes = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)  # in powers of 1.5; 0 is the usual step
-    others, counts = np.unique(sizes[sizes != 0], return_counts=True)
-    if not len(others):
+    usual, steps = readings.step_seconds, np.diff(readings.times)  # s; steps [rows - 1]
+    exponents = np.rint(np.log(steps / usual) / np.log(1.5)).astype(int)  # step ≈ usual step · 1.5^exponent
+    unusual, counts = np.unique(exponents[exponents != 0], return_counts=True)
+    if not len(unusual):
         return
-    is_other = sizes == others[counts.argmax()]  # the most frequent of the unusual steps
+    is_other = exponents == unusual[counts.argmax()]  # the most frequent of the unusual steps
     # Kadane's algorithm: the block that ends where the running sum is furthest above its lowest value so far.
     sums = np.concatenate([[0], np.cumsum(np.where(is_other, 1, -1))])
     lowest = np.minimum.accumulate(sums)
     end = int(np.argmax(sums - lowest))
-    start, surplus = int(np.argmin(sums[: end + 1])), int(sums[end] - lowest[end])
+    start = int(np.argmin(sums[: end + 1]))
+    surplus = int(sums[end] - sums[start])  # by how many the block's other steps outnumber the rest in it
     if surplus < max(STEP_BLOCK, len(steps) / 10):
         return
     other = float(np.median(steps[start:end][is_other[start:end]]))
@@ -176,20 +177,16 @@ def period(readings: Readings) -> str:
 
 @dataclass(frozen=True)
 class DeviceSpan:
-    """The rows of one device in a file.
-
-    How many there are, first and last time in seconds, median step in seconds (0 for a single time), how many have an
-    earlier time than the row before and by how many seconds at most, and how many have the time of an earlier row.
-    """
+    """When the rows of one device in a file were measured; all times and steps are in seconds."""
 
     device: str
-    rows: int
+    rows: int  # number of rows
     first: float
     last: float
-    step: float
-    backward: int = 0
-    furthest: float = 0.0
-    repeated: int = 0
+    step: float  # median; 0 for a single time
+    backward: int = 0  # rows that are earlier than the row before
+    furthest: float = 0.0  # by how much at most they are earlier
+    repeated: int = 0  # rows that have the time of an earlier row
 
     @property
     def in_order(self) -> bool:
@@ -203,49 +200,50 @@ class DeviceSpan:
     def refusal(self, step_seconds: float) -> str:
         """Return why a model of this time step cannot read the rows: a sentence without its subject, empty if it can.
 
-        A few rows are not judged: gaps may be all there is between them.
+        Few rows are not judged, because all steps between them may be gaps.
         """
         if self.rows <= STEP_BLOCK or self.step <= COARSER * step_seconds:
             return ""
-        own = duration(self.step)
+        step = duration(self.step)
         return (
-            f"has a reading every {own}, and the model was trained on one every {duration(step_seconds)}: give finer"
-            f" readings, or train on means of {own} (scare train --set data.step={self.step:g})"
+            f"has a reading every {step}, and the model was trained on one every {duration(step_seconds)}: give finer"
+            f" readings, or train on means of {step} (scare train --set data.step={self.step:g})"
         )
 
     def changes(self, step_seconds: float) -> list[str]:
         """Return what `iterate_at_step` does to the rows for a model of this time step, in sentences."""
-        own, wanted = duration(self.step), duration(step_seconds)
+        step, model_step = duration(self.step), duration(step_seconds)
         steps_back = "step back" if self.backward == 1 else "steps back"
         back = f"{self.backward:,} {steps_back}, of up to {duration(self.furthest)}"
         several = "; are several devices in it? name their column" if self.repeated > MANY_REPEATED * self.rows else ""
-        sentences = {
+        changes = {
             f"the rows are not in order of time ({back}); they are sorted": self.backward,
             f"{plural(self.repeated, 'row')} with a repeated time left out{several}": self.repeated,
-            f"a reading every {own} is averaged to {wanted}, as in training": self.is_finer(step_seconds),
+            f"a reading every {step} is averaged to {model_step}, as in training": self.is_finer(step_seconds),
         }
-        return [sentence for sentence, applies in sentences.items() if applies]
+        return [sentence for sentence, applies in changes.items() if applies]
 
 
 def find_device_spans(path: Path, labels: LabelColumns, device: str = "") -> list[DeviceSpan]:
-    """Find each device's rows in a file, sorted by name; in constant memory, if they are in order.
+    """Find when the rows of each device in a file were measured; sorted by device.
 
-    If `device` is given, all rows are its own. If rows are out of order, steps are exact only in a file of at most
-    `SORTED_ROWS` rows.
+    A file whose rows are in order takes constant memory. If `device` is given, all rows belong to it. If rows are out
+    of order, steps are exact only in a file of at most `SORTED_ROWS` rows.
     """
     spans = _summarise_times(_iterate_times(path, labels, device))
     if not spans:
         raise DataError(f"{path}: there are no rows")
     if all(span.in_order for span in spans) or sum(span.rows for span in spans) > SORTED_ROWS:
         return spans
-    exact = _summarise_times([pl.concat(list(_iterate_times(path, labels, device))).sort(TIME)])
+    sorted_rows = pl.concat(list(_iterate_times(path, labels, device))).sort(TIME)
     return [
-        replace(one, backward=span.backward, furthest=span.furthest) for one, span in zip(exact, spans, strict=True)
+        replace(of_sorted, backward=as_found.backward, furthest=as_found.furthest)
+        for of_sorted, as_found in zip(_summarise_times([sorted_rows]), spans, strict=True)
     ]
 
 
 def _iterate_times(path: Path, labels: LabelColumns, device: str) -> Iterator[pl.DataFrame]:
-    """Yield device and time (microseconds) of a file's rows."""
+    """Yield the device and the time (microseconds) of a file's rows, batch by batch."""
     table = open_table(path, labels)
     column = "" if device else labels.device_column
     columns = [*labels.time, *([column] if column else [])]
@@ -257,37 +255,38 @@ def _iterate_times(path: Path, labels: LabelColumns, device: str) -> Iterator[pl
 
 
 def _summarise_times(batches: Iterable[pl.DataFrame]) -> list[DeviceSpan]:
-    """Summarise the times of each device; the step is the median of the batches' medians."""
-    time, apart = pl.col(TIME), pl.col(TIME).diff()  # null in the first row
-    first, last, before = pl.col("first"), pl.col("last"), pl.col("last").shift()  # before: of the previous batch
-    parts = [
+    """Summarise the times (microseconds) of each device; the step is the median of the batches' medians."""
+    time, step = pl.col(TIME), pl.col(TIME).diff()  # the step before a row; null in the first row
+    per_batch = [
         batch.group_by(DEVICE).agg(
             rows=pl.len(),
             first=time.min(),
             last=time.max(),
-            step=apart.filter(apart > 0).median(),
-            backward=(apart < 0).sum(),
-            furthest=-apart.min().fill_null(0),
-            repeated=(apart == 0).sum(),
+            step=step.filter(step > 0).median(),
+            backward=(step < 0).sum(),
+            furthest=-step.min().fill_null(0),
+            repeated=(step == 0).sum(),
         )
         for batch in batches
     ]
-    if not parts:
+    if not per_batch:
         return []
-    summaries = (
-        pl.concat(parts)
+    first, last = pl.col("first"), pl.col("last")
+    last_before = last.shift()  # of the device's previous batch: the steps between batches count, too
+    per_device = (
+        pl.concat(per_batch)
         .group_by(DEVICE)
         .agg(
             rows=pl.col("rows").sum(),
             first=first.min() / 1e6,
             last=last.max() / 1e6,
             step=pl.col("step").median().fill_null(0.0) / 1e6,
-            backward=pl.col("backward").sum() + (first < before).sum(),
-            furthest=pl.max_horizontal(pl.col("furthest").max(), (before - first).max()) / 1e6,
-            repeated=pl.col("repeated").sum() + (first == before).sum(),
+            backward=pl.col("backward").sum() + (first < last_before).sum(),
+            furthest=pl.max_horizontal(pl.col("furthest").max(), (last_before - first).max()) / 1e6,
+            repeated=pl.col("repeated").sum() + (first == last_before).sum(),
         )
     )
-    return [DeviceSpan(**row) for row in summaries.sort(DEVICE).iter_rows(named=True)]
+    return [DeviceSpan(**row) for row in per_device.sort(DEVICE).iter_rows(named=True)]
 
 
 def iterate_at_step(
@@ -300,9 +299,9 @@ def iterate_at_step(
 ) -> Iterator[pl.DataFrame]:
     """Yield a file's rows as calibrators take them: in order of time, each time once, finer readings averaged.
 
-    `spans` are those of the file, `steps` the time steps (seconds) of the calibrators of the devices to read. `until`
-    are times (seconds) to which a device's readings have been averaged before. `device` is as for `iterate_tables`.
-    A file whose rows are not in order is read whole, others block by block.
+    `spans` are those of the file. `steps` has the time step (seconds) of the calibrator of each device to read.
+    `until` has, for a device that was read before, the time (seconds) up to which its readings are averaged already.
+    `device` is as for `iterate_tables`. A file whose rows are not in order is read whole, others block by block.
     """
     used = [span for span in spans if span.device in steps]
     chunks = iterate_tables(path, mapping, device=device, probed=True)
@@ -338,8 +337,8 @@ def _without_repeats(chunks: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     latest: dict[str, object] = {}
     for chunk in chunks:
         chunk = chunk.unique([DEVICE, TIME], keep="first", maintain_order=True)
-        before = pl.col(DEVICE).replace_strict(latest, default=None, return_dtype=chunk.schema[TIME])
-        yield chunk.filter((pl.col(TIME) > before).fill_null(True))
+        latest_before = pl.col(DEVICE).replace_strict(latest, default=None, return_dtype=chunk.schema[TIME])
+        yield chunk.filter((pl.col(TIME) > latest_before).fill_null(True))
         latest |= dict(chunk.group_by(DEVICE).agg(pl.col(TIME).max()).iter_rows())
 
 
@@ -353,36 +352,37 @@ def _averaged(chunks: Iterable[pl.DataFrame], averagers: Mapping[str, "Averager"
 
 
 class Averager:
-    """Averages the rows of one device, which are in order of time, block by block as `average` does at once.
+    """Averages the rows of one device, in order of time, block by block; the means are those of `average`.
 
-    Rows up to the end of the interval that has the time `until` (seconds) are left out.
+    Rows up to the end of the interval that contains the time `until` (seconds) are left out.
     """
 
     def __init__(self, mapping: ColumnMapping, span: DeviceSpan, step_seconds: float, until: float = -inf) -> None:
         self._mapping, self._span, self._step_seconds = mapping, span, step_seconds
         step = round(step_seconds * 1e6)  # in microseconds, as the times
-        self._ends = -(-pl.col(TIME).dt.epoch("us") // step) * step  # of the interval of each row
+        # The end of each row's interval: the time rounded up to a whole step, as -(-a // b) rounds a / b up.
+        self._interval_end = -(-pl.col(TIME).dt.epoch("us") // step) * step
         # Intervals up to this end were averaged before.
-        self._end = -inf if until == -inf else -(-round(until * 1e6) // step) * step
+        self._averaged_until = -inf if until == -inf else -(-round(until * 1e6) // step) * step
         self._open: pl.DataFrame | None = None  # rows of the interval that has not ended
 
     def push(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Take rows; returns the means of the intervals that have ended."""
         rows = rows if self._open is None else pl.concat([self._open, rows])
-        rows = rows.filter(self._ends > self._end)
-        in_last = self._ends == self._ends.last()
-        self._open = rows.filter(in_last)
-        return self._means(rows.filter(~in_last))
+        rows = rows.filter(self._interval_end > self._averaged_until)
+        is_in_last = self._interval_end == self._interval_end.last()
+        self._open = rows.filter(is_in_last)
+        return self._means(rows.filter(~is_in_last))
 
     def finish(self) -> pl.DataFrame:
-        """Return the mean of the last interval, of which no more rows will come."""
+        """Return the mean of the last interval, once all rows were pushed."""
         assert self._open is not None, "no rows were pushed"
         return self._means(self._open)
 
     def _means(self, rows: pl.DataFrame) -> pl.DataFrame:
         if rows.is_empty():
             return rows
-        name, reference = self._span.device, self._mapping.reference if REFERENCE in rows.columns else None
-        readings = Readings(name, rows.drop(DEVICE), self._mapping.channels, reference)
-        means = average(readings, self._step_seconds, own_seconds=self._span.step).frame
-        return means.select(pl.lit(name).alias(DEVICE), pl.exclude(FLAGS))
+        reference = self._mapping.reference if REFERENCE in rows.columns else None
+        readings = Readings(self._span.device, rows.drop(DEVICE), self._mapping.channels, reference)
+        means = average(readings, self._step_seconds, sampling_seconds=self._span.step).frame
+        return means.select(pl.lit(self._span.device).alias(DEVICE), pl.exclude(FLAGS))

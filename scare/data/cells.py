@@ -13,79 +13,31 @@ import polars as pl
 from scare.data.time_text import is_clock, shape_of
 
 Kind = Literal["number", "time", "text", "nothing"]
-TRIED = 10_000  # distinct texts of a column, before it is taken to hold no numbers
+TRIED = 10_000  # distinct texts of a column: if none of them is a number, the column is taken to hold none
 MISSING = (
-    *(
-        "",
-        "-",
-        "--",
-        "---",
-        "----",
-        "?",
-        ".",
-        "NA",
-        "N/A",
-        "n/a",
-        "na",
-        "N/D",
-        "n/d",
-        "nd",
-        "ND",
-        "#N/A",
-        "#NA",
-        "N.A.",
-        "n.a.",
-    ),
+    *("", "-", "--", "---", "----", "?", ".", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
+    *("N.A.", "n.a."),
     *("NaN", "nan", "NAN", "Nan", "-nan", "-NaN", "<NA>", "NaT", "null", "NULL", "Null", "None", "NONE", "none"),
     *("inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "(null)", "\\N"),
     *("unknown", "Unknown", "unavailable", "Unavailable", "NoData", "No Data", "no data", "Missing", "missing"),
 )
-# What stands in a column of numbers where there is none, besides MISSING: below the detection limit, faults.
+# Besides MISSING, what a column of numbers has instead of a value: "<LOD" (below the limit of detection), "error".
 NO_VALUE = re.compile(
     r"[<>≤≥] ?(?:[\d.,]+.*|(?:[lmi]?d[l]?|lo[dq]|bdl)\b.*)|bdl|err(?:or)?\b.*|fail.*|invalid|over(?:flow|range)", re.I
 )
 NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+# With thousands marks, such as 1,234.5.
 GROUPED = re.compile(r"[+-]?\d{1,3}(?:[,.'’ \u00a0\u202f]\d{3})+(?:[.,]\d+)?")
+# A number, perhaps after "T=", and a unit, such as "28.2 C".
 WITH_UNIT = re.compile(r"(?:[A-Za-z][\w.]*=)?([+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*([^\s\d].*)?")
+# Translates the letters of units to ASCII, and removes ^, blanks and _.
 SPELLINGS = str.maketrans(
     {"µ": "u", "μ": "u", "³": "3", "²": "2", "⁻": "-", "¹": "1", "*": "°", "º": "°", "˚": "°"} | dict.fromkeys("^ _")
 )
 UNITS = {
-    *(
-        "%",
-        "%rh",
-        "rh%",
-        "percent",
-        "ppm",
-        "ppb",
-        "pphm",
-        "ppt",
-        "ppmv",
-        "ppbv",
-        "ug/m3",
-        "mg/m3",
-        "ng/m3",
-        "g/m3",
-        "ugm-3",
-    ),
-    *(
-        "ug/m3lc",
-        "ug/m3(lc)",
-        "ug/m3sc",
-        "ug/m3(25c)",
-        "ug.m-3",
-        "mg.m-3",
-        "ng.m-3",
-        "ug-m3",
-        "mg-m3",
-        "ugm3",
-        "mgm-3",
-        "ngm-3",
-        "gm-3",
-        "#/cm3",
-        "1/cm3",
-        "cm-3",
-    ),
+    *("%", "%rh", "rh%", "percent", "ppm", "ppb", "pphm", "ppt", "ppmv", "ppbv", "ug/m3", "mg/m3", "ng/m3", "g/m3"),
+    *("ug/m3lc", "ug/m3(lc)", "ug/m3sc", "ug/m3(25c)", "ug.m-3", "mg.m-3", "ng.m-3", "ug-m3", "mg-m3", "ugm3"),
+    *("ugm-3", "mgm-3", "ngm-3", "gm-3", "#/cm3", "1/cm3", "cm-3"),
     *("microgrampercubicmeter", "microgramspercubicmeter", "micrograms/cubicmeter", "microgram/m3", "micrograms/m3"),
     *("micrograms/cubicmeter(lc)", "partsperbillion", "partspermillion", "#/cc", "p/cm3", "particles/cm3", "um/dl"),
     *("c", "degc", "°c", "celsius", "degreescelsius", "degreecelsius", "degreescentigrade", "deg.c", "gradc", "℃"),
@@ -98,7 +50,7 @@ UNITS = {
     *("hz", "khz", "ohm", "ohms", "kohm", "kohms", "ω", "kω", "mg/l", "ug/l", "us/cm", "ms/cm", "umol/mol", "mmol/mol"),
     *("umolmol-1", "mmolmol-1", "psu", "ntu", "fnu", "rfu", "millimoles/m2", "mm/h", "in/hr", "mm/hr", "cfm", "aqi"),
 }
-# Formats that stand under or above a header: dd-MM-yyyy, hh:mm:ss, the widths 5s and 14n of an RDB file.
+# Formats in a line above or below a header: dd-MM-yyyy, hh:mm:ss, the widths 5s and 14n of an RDB file.
 FORMATS = re.compile(r"[dmyhsap:./\-, ]*(?:y{2,4}|d{1,2}|h{1,2})[dmyhsap:./\-, ]*|\d{1,2}[sdn]", re.IGNORECASE)
 
 
@@ -148,10 +100,16 @@ def cell_unit(cell: str) -> str:
 
 
 def plain_numbers(column: pl.Series, decimal: str = ".") -> pl.Series | None:
-    """Convert text to Float64 if every cell is a number without thousands marks or a unit, otherwise None."""
-    plain = column if decimal == "." else column.str.replace_many([".", ","], ["_", "."])
-    numbers = plain.cast(pl.Float64, strict=False)
+    """Convert text to Float64 if every cell is a number without thousands marks or a unit, otherwise return None."""
+    numbers = _cast(column, decimal)
     return numbers if numbers.null_count() == column.null_count() and numbers.is_finite().all() else None
+
+
+def _cast(column: pl.Series, decimal: str) -> pl.Series:
+    """Convert text to Float64, with null where a text is more or less than a plain number."""
+    if decimal != ".":  # a point in "1.5" is then a thousands mark: it becomes _, which is not read as a number
+        column = column.str.replace_many([".", ","], ["_", "."])
+    return column.cast(pl.Float64, strict=False)
 
 
 def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
@@ -165,32 +123,28 @@ def to_numbers(column: pl.Series, decimal: str = ".") -> pl.Series:
     if column.dtype != pl.String:
         numbers = column.cast(pl.Float64, strict=False)
     else:
-        plain = column if decimal == "." else column.str.replace_many([".", ","], ["_", "."])
-        numbers = plain.cast(pl.Float64, strict=False)
+        numbers = _cast(column, decimal)
         unread = column.filter(numbers.is_null() & column.is_not_null()).unique()
-        if all(_number(text, decimal) is None for text in unread.head(TRIED)):
-            unread = unread.head(0)  # such as times, of which each is tried in vain
-        number_of_text = {text: value for text in unread if (value := _number(text, decimal)) is not None}
-        if number_of_text:
-            parsed = column.replace_strict(number_of_text, default=None, return_dtype=pl.Float64)
-            numbers = pl.select(pl.coalesce(numbers, parsed)).to_series()
+        if any(_parse_number(text, decimal) is not None for text in unread.head(TRIED)):
+            parsed = {text: number for text in unread if (number := _parse_number(text, decimal)) is not None}
+            parsed_column = column.replace_strict(parsed, default=None, return_dtype=pl.Float64)
+            numbers = pl.select(pl.coalesce(numbers, parsed_column)).to_series()
     return pl.select(pl.when(numbers.is_finite()).then(numbers).alias(column.name)).to_series()
 
 
-def _number(text: str, decimal: str) -> float | None:
-    """Return the number in a text that is not one as it stands, None if there is none."""
-    match = WITH_UNIT.fullmatch(text.strip(" \t'\""))
-    if not match or (match[2] and not is_unit(match[2])):
-        match = GROUPED.fullmatch(text.strip(" \t'\""))
-        if not match:
-            return None
-        digits = match[0]
-    else:
+def _parse_number(text: str, decimal: str) -> float | None:
+    """Parse a number with a unit after it, thousands marks or quotation marks; None if the text is none."""
+    text = text.strip(" \t'\"")
+    if (match := WITH_UNIT.fullmatch(text)) and (not match[2] or is_unit(match[2])):
         digits = match[1]
+    elif GROUPED.fullmatch(text):
+        digits = text
+    else:
+        return None
     thousands = "," if decimal == "." else "."
     if thousands in digits and not re.fullmatch(rf"[+-]?\d{{1,3}}(?:\{thousands}\d{{3}})+(?:\{decimal}\d*)?", digits):
         return None
-    digits = re.sub(r"['’\s]", "", digits.replace(thousands, "")).replace(decimal, ".")
+    digits = re.sub(r"['’\s]", "", digits.replace(thousands, "")).replace(decimal, ".")  # 1’000 and 1 000
     try:
         return float(digits)
     except ValueError:

@@ -15,26 +15,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scare.data.alignment import COARSER, only_channel, period
+from scare.data.alignment import COARSER, COMPLETENESS, only_channel, period
 from scare.data.flags import usable_values
 from scare.data.readings import Readings
 from scare.data.time_zones import zone_with_offsets
 from scare.errors import DataError
 from scare.words import duration
 
-FARTHEST = 14 * 3600.0  # s: no time zone is further from UTC
+FARTHEST = 14 * 3600.0  # s: the largest shift tried; no time zone is further from UTC
 FINE_STEPS = 12  # shifts tried within a step of the coarser series
 MAX_CELLS = 1 << 22  # most cells of the grid on which two series are compared
 MIN_PAIRS = 3  # fewest pairs of rows for a correlation
 MIN_VARIANCE = 1e-9  # relative to the whole series; less is rounding
 TIE = 0.02  # share of the unexplained variance: shifts that differ by less are equally good
 CLEAR_GAIN = 0.15  # share of the unexplained variance that a shift must remove before a clock is called wrong
-ROUNDING = 1e-9  # of a squared correlation: series that are equal have one of 1 with and without a shift
+ROUNDING = 1e-9  # rounding error of a squared correlation
 EVIDENT = 0.5  # share of the unexplained variance that may remain for a shift that is applied unasked
 WEAK = 0.3  # a lower correlation says nothing about clocks
-APART = 2 * 3600.0  # s between shifts that are told apart
+APART = 2 * 3600.0  # s: shifts closer together count as one
 LEAST_OVERLAP = 2 * 86400.0  # s: over less, slow air correlates with itself at any shift
-PART_SECONDS, MAX_PARTS = 4 * 86400.0, 16  # length and number of the parts in which a change of the clock is looked for
+# The period is divided into parts, each with a shift of its own, to find a clock that was reset or drifts.
+PART_SECONDS, MAX_PARTS = 4 * 86400.0, 16
 ROUND = (3600.0, 1800.0, 900.0)  # s: shifts that a time zone can explain
 
 
@@ -56,10 +57,10 @@ class ClockOffset:
 
 @dataclass(frozen=True)
 class CrossCorrelation:
-    """Pearson's r by the `seconds` the sensor is shifted, [lags] each; NaN for a lag with too few pairs."""
+    """Pearson's r of sensor and reference, for each shift of the sensor; NaN for a shift with too few pairs."""
 
-    seconds: np.ndarray
-    values: np.ndarray
+    seconds: np.ndarray  # shifts [lags]
+    values: np.ndarray  # correlations [lags]
 
     @cached_property
     def offset(self) -> ClockOffset:
@@ -73,11 +74,11 @@ class CrossCorrelation:
         worse = np.flatnonzero(~(_unexplained(strength) <= (1 + TIE) * _unexplained(strength[best])))
         first = worse[worse < best].max(initial=-1) + 1
         last = worse[worse > best].min(initial=len(strength)) - 1
-        top = self.seconds[first : last + 1]
-        multiples = (top[top % size == 0] for size in (np.inf, *ROUND))  # only 0 is a multiple of infinity
-        choices = next((shifts for shifts in multiples if len(shifts)), self.seconds[[best]])
-        roundest = choices[np.abs(choices - self.seconds[best]).argmin()]
-        chosen = int(np.flatnonzero(self.seconds == roundest)[0])
+        top = self.seconds[first : last + 1]  # the shifts around the best one that are as good
+        by_roundness = (top[top % size == 0] for size in (np.inf, *ROUND))  # only 0 is a multiple of infinity
+        roundest = next((shifts for shifts in by_roundness if len(shifts)), self.seconds[[best]])
+        shift = roundest[np.abs(roundest - self.seconds[best]).argmin()]  # the nearest to the best
+        chosen = int(np.flatnonzero(self.seconds == shift)[0])
         zero = int(np.argmin(np.abs(self.seconds)))
         return ClockOffset(float(self.seconds[chosen]), float(self.values[chosen]), float(self.values[zero]))
 
@@ -91,8 +92,9 @@ class CrossCorrelation:
     def as_good(self) -> tuple[float, ...]:
         """Other shifts, hours away, that correlate as well as the best: peaks of a daily cycle, in seconds."""
         strength = np.nan_to_num(np.abs(self.values))
-        limit = (1 + TIE) * _unexplained(self.offset.correlation) + TIE
-        is_peak = (strength >= np.append(0, strength[:-1])) & (strength >= np.append(strength[1:], 0))
+        limit = (1 + TIE) * _unexplained(self.offset.correlation) + TIE  # largest unexplained share that is as good
+        before, after = np.append(0, strength[:-1]), np.append(strength[1:], 0)  # of the neighbouring shifts
+        is_peak = (strength >= before) & (strength >= after)
         good = np.flatnonzero(is_peak & (_unexplained(strength) <= limit))
         strongest_first = good[np.argsort(-strength[good])]
         shifts = [self.offset.seconds]
@@ -112,19 +114,15 @@ class ClockChange(NamedTuple):
 
 @dataclass(frozen=True)
 class ClockCheck:
-    """The comparison of a sensor's clock with a reference's, including what remains in doubt.
-
-    `drift` is in seconds a day, zero for a steady clock. `moments` are pairs of a time (s) and the shift (s) at that
-    time: one for a steady clock, several for one that was reset or drifts. `overlap` and `reference_step` are in s.
-    """
+    """The comparison of a sensor's clock with a reference's, including what remains in doubt."""
 
     device: str
-    correlations: CrossCorrelation
-    change: ClockChange | None
-    drift: float
-    moments: tuple[tuple[float, float], ...]
-    reference_step: float
-    overlap: float
+    correlations: CrossCorrelation  # over the whole period
+    change: ClockChange | None  # if the clock was reset
+    drift: float  # seconds a day; 0 for a steady clock
+    shifts: tuple[tuple[float, float], ...]  # times (s) and the shift (s) at each; one for a steady clock
+    reference_step: float  # s
+    overlap: float  # s
 
     @property
     def offset(self) -> ClockOffset:
@@ -144,24 +142,24 @@ class ClockCheck:
 
     @property
     def is_evident(self) -> bool:
-        """Whether a shift explains so much, and no other one as much, that it can be applied unasked."""
-        left, before = _unexplained(self.offset.correlation), _unexplained(self.offset.correlation_at_zero)
-        unique = not self.correlations.as_good and not self.correlations.is_at_end and not self.drift
-        return self.is_off and unique and left < EVIDENT * before
+        """Whether the best shift improves the correlation so much, and no other as much, that it is applied unasked."""
+        with_shift, as_is = _unexplained(self.offset.correlation), _unexplained(self.offset.correlation_at_zero)
+        is_unique = not self.correlations.as_good and not self.correlations.is_at_end and not self.drift
+        return self.is_off and is_unique and with_shift < EVIDENT * as_is
 
     @property
     def sensor_zone(self) -> str:
         """The time zone that the sensor's times are probably in, if they were read as UTC; empty if none fits."""
-        return zone_with_offsets([(time, -seconds) for time, seconds in self.moments]) if self.is_off else ""
+        return zone_with_offsets([(time, -seconds) for time, seconds in self.shifts]) if self.is_off else ""
 
     @property
     def reference_zone(self) -> str:
         """Like `sensor_zone`, for a reference whose times were read as UTC."""
-        return zone_with_offsets(self.moments) if self.is_off else ""
+        return zone_with_offsets(self.shifts) if self.is_off else ""
 
     @property
     def is_stamped_at_beginning(self) -> bool:
-        """Whether a reference that stamps averages at the beginning of their interval would explain the shift."""
+        """Whether the shift is as if the reference stamped averages at the beginning of their interval."""
         return self.is_off and self.change is None and not self.drift and self.offset.seconds == -self.reference_step
 
     def describe(self) -> list[str]:
@@ -181,7 +179,7 @@ class ClockCheck:
                 " training"
             )
         elif self.drift:
-            first, last = self.moments[0][1], self.moments[-1][1]
+            first, last = self.shifts[0][1], self.shifts[-1][1]
             lines.append(
                 f"{self.device}: the sensor's clock drifts by {duration(self.drift, signed=True)} a day, from a"
                 f" shift of {_spell(first)} to {_spell(last)}; correct it before training"
@@ -204,7 +202,7 @@ class ClockCheck:
     def _explain(self) -> list[str]:
         """Name possible causes of a shift, and what is in doubt."""
         lines = []
-        start = f"{self.device}:"
+        start = f"{self.device}:"  # of each line
         if self.is_stamped_at_beginning:
             step = duration(self.reference_step)
             lines.append(f"{start} the reference may stamp its means of {step} at their beginning: --stamp begin")
@@ -213,9 +211,9 @@ class ClockCheck:
             f"reference times in {self.reference_zone} (--reference-timezone)": self.reference_zone,
         }
         possible = [text for text, zone in zones.items() if zone]
-        of_places = [text for text in possible if not zones[text].startswith("Etc/")]  # rather than Etc/GMT-1
+        named_after_places = [text for text in possible if not zones[text].startswith("Etc/")]  # not Etc/GMT-1
         if possible:
-            lines.append(f"{start} {' or '.join(of_places or possible)} would explain it")
+            lines.append(f"{start} {' or '.join(named_after_places or possible)} would explain it")
         if self.correlations.is_at_end:
             lines.append(f"{start} a larger shift may fit better still; compare the dates of the two files")
         if self.correlations.as_good:
@@ -248,14 +246,12 @@ def check_clock(sensor: Readings, reference: Readings, channel: str, max_seconds
     """
     pair = _pair(sensor, reference, channel, max_seconds)
     whole = pair.correlate()
-    middle = pair.time(len(pair.truth) // 2)
-    change = None
-    drift = 0.0
-    moments = [(middle, whole.offset.seconds)]
-    shifts = [(time, part.offset.seconds) for time, part in pair.parts() if _is_sure(part)]
-    if len(shifts) > 1:
-        change, drift, moments = _find_reset_or_drift(pair, shifts, whole)
-    return ClockCheck(sensor.device, whole, change, drift, tuple(moments), reference.step_seconds, pair.overlap_seconds)
+    change, drift = None, 0.0
+    shifts = [(pair.time(len(pair.truth) // 2), whole.offset.seconds)]
+    of_parts = [(time, part.offset.seconds) for time, part in pair.parts() if _is_sure(part)]
+    if len(of_parts) > 1:
+        change, drift, shifts = _find_reset_or_drift(pair, of_parts, whole)
+    return ClockCheck(sensor.device, whole, change, drift, tuple(shifts), reference.step_seconds, pair.overlap_seconds)
 
 
 def find_clock_offset(
@@ -267,13 +263,13 @@ def find_clock_offset(
 
 @dataclass(frozen=True)
 class _Pair:
-    """Sensor and reference on one grid of `step` seconds from `start`: [cells] each, NaN where there is no value."""
+    """Sensor and reference on one grid of times; NaN in cells where there is no value."""
 
-    sensor: np.ndarray
-    truth: np.ndarray
-    start: float
-    step: float
-    lags: int
+    sensor: np.ndarray  # [cells]
+    truth: np.ndarray  # the reference [cells]
+    start: float  # time of the first cell, in seconds since 1970
+    step: float  # seconds between cells
+    lags: int  # largest shift tried, in cells
 
     def correlate(self) -> CrossCorrelation:
         """Correlate sensor and reference at every shift."""
@@ -291,24 +287,25 @@ class _Pair:
         return float(known[-1] - known[0]) * self.step if len(known) else 0.0
 
     def parts(self) -> list[tuple[float, CrossCorrelation]]:
-        """Return the correlations of each part of the period, by the time of its middle."""
+        """Return the time of the middle of each part of the period, in seconds since 1970, and its correlations."""
         known = np.flatnonzero(np.isfinite(self.truth))
         count = int(np.clip(self.overlap_seconds // PART_SECONDS, 1, MAX_PARTS))
         parts = []
-        for first, last in pairwise(np.linspace(known[0], known[-1] + 1, count + 1).astype(int)):
-            before = max(0, first - self.lags)
-            truth = np.full(last + self.lags - before, np.nan)
-            truth[first - before : last - before] = self.truth[first:last]
-            part = replace(self, sensor=self.sensor[before : last + self.lags], truth=truth)
+        for first, end in pairwise(np.linspace(known[0], known[-1] + 1, count + 1).astype(int)):
+            # The reference of this part, with the sensor's values that a shift may bring to it.
+            start = max(0, first - self.lags)
+            truth = np.full(end + self.lags - start, np.nan)
+            truth[first - start : end - start] = self.truth[first:end]
+            part = replace(self, sensor=self.sensor[start : end + self.lags], truth=truth)
             correlations = part.correlate()
             if np.isfinite(correlations.values).any():
-                parts.append((self.time((first + last) // 2), correlations))
+                parts.append((self.time((first + end) // 2), correlations))
         return parts
 
     def errors(self, seconds: float) -> np.ndarray:
         """Return the absolute difference of the standardised series at a shift [cells]; NaN where one is missing."""
         lag = round(seconds / self.step)
-        cells = np.arange(len(self.truth)) - lag
+        cells = np.arange(len(self.truth)) - lag  # the sensor's cell that comes to each cell of the reference
         exists = (cells >= 0) & (cells < len(self.sensor))
         shifted = np.where(exists, self.sensor[np.clip(cells, 0, len(self.sensor) - 1)], np.nan)
         return np.abs(_standardise(shifted) - _standardise(self.truth))
@@ -329,7 +326,8 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
     truth = reference.rows(near)
     first = min(sensor.times[0], truth.times[0])
     span = max(sensor.times[-1], truth.times[-1]) - first
-    step = coarse / cells_per_step * max(1, int(np.ceil(span * cells_per_step / coarse / MAX_CELLS)))
+    step = coarse / cells_per_step
+    step *= max(1, int(np.ceil(span / step / MAX_CELLS)))  # wider cells for a period of more than `MAX_CELLS`
     # Cells end where the coarser series has its times.
     phase = (sensor if steps[0] > steps[1] else truth).times[0]
     start = phase - step * np.ceil((phase - first) / step + 1)
@@ -347,28 +345,30 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
 
 
 def _average_on_grid(readings: Readings, name: str, start: float, step: float, window: int) -> np.ndarray:
-    """Average a channel's usable values over cells of one step, or over the `window` cells up to each [cells].
+    """Average a channel's usable values on a grid of `step` seconds from `start` [cells]; NaN where there are none.
 
-    Without a window a cell is centred on its time, so that jitter does not matter.
+    With a `window` of 1, a value belongs to the cell whose time is nearest, so that jitter does not matter. With a
+    larger one, a cell ends at its time and has the mean of this and the `window` - 1 cells before.
     """
     names = [channel.name for channel in readings.channels]
     if name not in names:
         raise DataError(f"{readings.device}: no channel '{name}'; there are {', '.join(names)}")
     values = usable_values(readings.values, readings.channels)[0][:, names.index(name)]
     known = np.isfinite(values)
-    places = (readings.times[known] - start) / step
-    cells = (np.ceil(places - 1e-6) if window > 1 else np.rint(places)).astype(int)
+    positions = (readings.times[known] - start) / step  # in cells
+    # 1e-6: a time that is on the grid but for rounding stays in its cell.
+    cells = (np.ceil(positions - 1e-6) if window > 1 else np.rint(positions)).astype(int)
     counts = np.bincount(cells, minlength=window).astype(float)
     sums = np.bincount(cells, values[known], minlength=window)
     if window > 1:
-        filled = np.convolve(counts > 0, np.ones(window))[: len(counts)]
+        cells_with_values = np.convolve(counts > 0, np.ones(window))[: len(counts)]
         counts, sums = (np.convolve(totals, np.ones(window))[: len(totals)] for totals in (counts, sums))
-        counts[filled < 0.75 * window] = 0
+        counts[cells_with_values < COMPLETENESS * window] = 0
     return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 
 def _is_sure(part: CrossCorrelation) -> bool:
-    """Whether a part of the period is enough to tell its shift."""
+    """Whether a part of the period correlates well enough, at one shift only, to trust that shift."""
     return abs(part.offset.correlation) >= 2 * WEAK and not part.as_good and not part.is_at_end
 
 
@@ -377,45 +377,58 @@ def _find_reset_or_drift(
 ) -> tuple[ClockChange | None, float, list[tuple[float, float]]]:
     """Find a reset or a drift in the shifts of successive parts; otherwise the shift of the whole period holds.
 
-    Returns the reset, the drift in seconds a day, and the `moments` of a `ClockCheck`.
+    `shifts` has the time (s) and the shift (s) of each part. Returns the reset, the drift in seconds a day, and the
+    `shifts` of a `ClockCheck`. A drift fits a line to the shifts, a reset one constant before it and one after it;
+    whichever leaves the smaller sum of absolute errors is found, unless both leave more than the tolerance a part.
     """
-    times, seconds = np.array(shifts).T
+    times, seconds = np.array(shifts).T  # [parts] each
     tolerance = max(3 * pair.step, 300.0)  # s between shifts that count as equal
     steady = [(time, whole.offset.seconds) for time in times]
     if np.ptp(seconds) <= tolerance:
         return None, 0.0, steady
 
-    def spread(values: np.ndarray) -> float:
+    def deviations(values: np.ndarray) -> float:
         return float(np.abs(values - np.median(values)).sum())
 
-    splits = {at: spread(seconds[:at]) + spread(seconds[at:]) for at in range(1, len(seconds))}
-    at = min(splits, key=splits.__getitem__)
-    before, after = float(np.median(seconds[:at])), float(np.median(seconds[at:]))
+    # The sum of absolute errors of two constants, by the first part after the reset.
+    reset_errors = {part: deviations(seconds[:part]) + deviations(seconds[part:]) for part in range(1, len(seconds))}
+    part = min(reset_errors, key=reset_errors.__getitem__)
+    before, after = float(np.median(seconds[:part])), float(np.median(seconds[part:]))
     slope, level = np.polyfit(times - times.mean(), seconds, 1)
     line = level + slope * (times - times.mean())
-    off_line = float(np.abs(seconds - line).sum())
-    if len(seconds) >= 4 and off_line <= min(splits[at], len(seconds) * tolerance):
+    line_error = float(np.abs(seconds - line).sum())
+    if len(seconds) >= 4 and line_error <= min(reset_errors[part], len(seconds) * tolerance):
         return None, float(slope * 86400), [*zip(times.tolist(), line.tolist(), strict=True)]
-    is_jump = abs(after - before) > tolerance and splits[at] <= len(seconds) * tolerance
-    if not is_jump:
+    is_reset = abs(after - before) > tolerance and reset_errors[part] <= len(seconds) * tolerance
+    if not is_reset:
         return None, 0.0, steady
-    # The shift that is right leaves the smaller errors: their difference, summed up, turns where the clock was set.
-    excess = np.nan_to_num(pair.errors(before) - pair.errors(after))
-    when = datetime.fromtimestamp(pair.time(int(np.argmin(np.cumsum(excess)))), UTC)
-    moments = [(time, before if time < when.timestamp() else after) for time in times.tolist()]
-    return ClockChange(when, before, after), 0.0, moments
+    # Before the reset `before` leaves the smaller errors, so the sum of the differences falls; after it, it rises.
+    difference = np.nan_to_num(pair.errors(before) - pair.errors(after))
+    when = datetime.fromtimestamp(pair.time(int(np.argmin(np.cumsum(difference)))), UTC)
+    return (
+        ClockChange(when, before, after),
+        0.0,
+        [(time, before if time < when.timestamp() else after) for time in times.tolist()],
+    )
 
 
 def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
-    """Return Pearson's r of `sensor[i]` and `truth[i + lag]` for lags -`lags`..`lags`, NaN where pairs are too few."""
+    """Return Pearson's r of `sensor[i]` and `truth[i + lag]` for each lag from -`lags` to `lags` [2 · lags + 1].
+
+    It is NaN where pairs are too few.
+    """
     size = 1 << (max(len(sensor), len(truth)) + 2 * lags).bit_length()  # so that no lag wraps around
-    known_x, x, square_x = np.conj(np.fft.rfft(_moments(sensor), size))
-    known_y, y, square_y = np.fft.rfft(_moments(truth), size)
+    # Spectra of the sensor (x) and the reference (y): of 1 where there is a value, the value, its square.
+    known_x, x, square_x = np.conj(np.fft.rfft(_powers(sensor), size))
+    known_y, y, square_y = np.fft.rfft(_powers(truth), size)
 
     def sum_of_products(spectrum: np.ndarray) -> np.ndarray:
+        """Turn a product of spectra into the sum over i of x[i] · y[i + lag], for each lag."""
         return np.fft.irfft(spectrum, size)[np.arange(-lags, lags + 1)]
 
-    pairs = np.maximum(np.rint(sum_of_products(known_x * known_y)), 1)
+    pairs = np.maximum(
+        np.rint(sum_of_products(known_x * known_y)), 1
+    )  # pairs of values at each lag; 1 if there is none
     mean_x, mean_y = sum_of_products(x * known_y) / pairs, sum_of_products(known_x * y) / pairs
     variance_x = sum_of_products(square_x * known_y) / pairs - mean_x**2
     variance_y = sum_of_products(known_x * square_y) / pairs - mean_y**2
@@ -425,17 +438,17 @@ def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np
     return np.where(valid, covariance / np.sqrt(np.where(valid, variance_x * variance_y, 1.0)), np.nan)
 
 
-def _moments(values: np.ndarray) -> np.ndarray:
+def _powers(values: np.ndarray) -> np.ndarray:
     """Return 1 where there is a value, the standardised value and its square; all 0 where there is none [3, cells].
 
-    Cross-correlating them gives the number of pairs and the sums behind a correlation, gaps left out.
+    Their cross-correlations are the number of pairs and the sums behind Pearson's r, with gaps left out.
     """
     scaled = np.nan_to_num(_standardise(values))
     return np.stack([np.isfinite(values), scaled, scaled**2])
 
 
 def _standardise(values: np.ndarray) -> np.ndarray:
-    """Subtract the median, which leaves exactly zero if the value never changes, and divide by the deviation."""
+    """Subtract the median and divide by the standard deviation; a series that never changes becomes exactly 0."""
     known = np.isfinite(values)
     if not known.any():
         return values
@@ -444,7 +457,7 @@ def _standardise(values: np.ndarray) -> np.ndarray:
 
 
 def _unexplained(correlation: Any) -> Any:
-    """Return the share of the variance that a correlation leaves; all of it where there is none."""
+    """Return the share of the variance that a correlation leaves unexplained; 1 where the correlation is NaN."""
     return 1 - np.nan_to_num(correlation) ** 2
 
 
