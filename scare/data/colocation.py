@@ -79,14 +79,14 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
     # With a reference file, `data.reference` names a column of that file, not of these.
     columns = replace(data, reference=None) if data.reference_file else data
     reference: Readings | None = None  # of the reference file
-    first_channel = ""  # to calibrate, if its choice depends on the reference file
+    first_channel = ""  # the channel to calibrate, if its choice depends on the reference file
     if data.reference_file:
         inspected = inspect_reference(data)
         reference_column = None
         if not (data.time and data.channels and data.reference):
             sensors = inspect_table(files[0], data, data.time)
             first_channel, reference_column, reasons = choose_pair(sensors, inspected, data)
-            for line in (*(f"{data.reference_file}: {one}" for one in inspected.notes), *reasons):
+            for line in (*(f"{data.reference_file}: {note}" for note in inspected.notes), *reasons):
                 notify(line)
             if not data.reference:
                 notify(f"{data.reference_file}: guessed --reference {shlex.quote(reference_column.name)}")
@@ -123,18 +123,18 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
 def _evident_zones(
     file: Path, mapping: ColumnMapping, inspected: Inspection, readings: Sequence[Readings], reference: Readings
 ) -> tuple[str, str]:
-    """Return the time zone of the sensors' file or else of the reference file, if only one of them states none.
+    """Find the time zone of the file that states none, if the other one does: the sensors' file or the reference's.
 
-    Both are empty unless the curves leave no doubt about it.
+    Returns the zones of both files; one is always empty, and both unless the curves leave no doubt.
     """
     zone, reference_zone = find_zones(with_limits(readings, lambda _: None), reference)
     if not zone and not reference_zone:
         return "", ""
-    is_known = NO_ZONE not in find_time_format(open_table(file, mapping), mapping.time).notes
-    is_reference_known = NO_ZONE not in inspected.notes
-    if is_known == is_reference_known:
+    has_zone = NO_ZONE not in find_time_format(open_table(file, mapping), mapping.time).notes
+    reference_has_zone = NO_ZONE not in inspected.notes
+    if has_zone == reference_has_zone:
         return "", ""
-    return ("", reference_zone) if is_known else (zone, "")
+    return ("", reference_zone) if has_zone else (zone, "")
 
 
 def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[ColumnMapping, list[str]]:
@@ -142,17 +142,17 @@ def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[Col
 
     `sensor` is the channel to calibrate, if it was chosen by a reference in another file.
     """
-    given = {name: value for name in COLUMNS if (value := getattr(data, name))}
+    stated = {name: value for name in COLUMNS if (value := getattr(data, name))}
     if data.time and data.channels:
-        return ColumnMapping(**given), []
+        return ColumnMapping(**stated), []
     inspection = inspect_table(file, data, data.time)
     wanted = parse_quantity(data.quantity) if data.quantity else ""
     guess, reasons = inspection.propose(wanted, data.reference.name if data.reference else "", sensor)
     guesses = {column.name: column.channel for column in inspection.columns}
-    given["channels"] = tuple(_with_guess(channel, guesses) for channel in data.channels or guess.channels)
+    stated["channels"] = tuple(_with_guess(channel, guesses) for channel in data.channels or guess.channels)
     if data.reference:
-        given["reference"] = _with_guess(data.reference, guesses)
-    mapping = replace(guess, **given)
+        stated["reference"] = _with_guess(data.reference, guesses)
+    mapping = replace(guess, **stated)
     options = as_options(mapping, data)
     return mapping, [
         *inspection.notes,
@@ -162,13 +162,13 @@ def column_mapping(file: Path, data: DataSection, sensor: str = "") -> tuple[Col
 
 
 def _with_guess(channel: Channel, guesses: Mapping[str, Channel]) -> Channel:
-    """Return the channel, with the guessed unit and range if only its name was given."""
-    only_name = channel == Channel(channel.name)
-    return guesses.get(channel.name, channel) if only_name else channel
+    """Return the channel, with the guessed unit and range if only its name was stated."""
+    has_only_name = channel == Channel(channel.name)
+    return guesses.get(channel.name, channel) if has_only_name else channel
 
 
-def as_options(mapping: ColumnMapping, given: DataSection) -> str:
-    """Return the mapping as command-line options and config keys, except what `given` already states.
+def as_options(mapping: ColumnMapping, stated: DataSection) -> str:
+    """Return the mapping as command-line options and config keys, except what `stated` already has.
 
     >>> mapping = ColumnMapping(("date",), (Channel("NO2"), Channel("T")), Channel("Ref.NO2"), sort=True)
     >>> as_options(mapping, DataSection())
@@ -182,12 +182,12 @@ def as_options(mapping: ColumnMapping, given: DataSection) -> str:
         "reference": mapping.reference.name if mapping.reference else "",
         "device_column": mapping.device_column,
     }
-    new = {name: value for name, value in options.items() if value and not getattr(given, name)}
-    flags = " ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in new.items())
-    without_option = ("site_column", "sort")  # these can only be given in a --config file
-    unstated = [name for name in without_option if getattr(mapping, name) and not getattr(given, name)]
-    keys = [f"data.{name} = {json.dumps(getattr(mapping, name))}" for name in unstated]
-    return ", ".join([*([flags] if flags else []), *keys])
+    new = {name: value for name, value in options.items() if value and not getattr(stated, name)}
+    texts = [" ".join(f"--{name.replace('_', '-')} {shlex.quote(value)}" for name, value in new.items())]
+    for name in ("site_column", "sort"):  # these can only be stated in a --config file
+        if getattr(mapping, name) and not getattr(stated, name):
+            texts.append(f"data.{name} = {json.dumps(getattr(mapping, name))}")
+    return ", ".join(filter(None, texts))
 
 
 def prepare(readings: Readings, step: float | None, notify: Notify) -> Readings:
@@ -196,10 +196,10 @@ def prepare(readings: Readings, step: float | None, notify: Notify) -> Readings:
         readings = average(readings, step)
     check_step(readings)
     flagged = flag(drop_unusable_references(readings))
-    lost = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
-    if lost and readings.reference is not None:
-        stand = "stands for 'no reading' and counts" if lost == 1 else "stand for 'no reading' and count"
-        notify(f"{readings.device}: {plural(lost, 'value')} of {readings.reference.name} {stand} as missing")
+    dropped = int(np.isfinite(readings.targets).sum() - np.isfinite(flagged.targets).sum())
+    if dropped and readings.reference is not None:
+        stand = "stands for 'no reading' and counts" if dropped == 1 else "stand for 'no reading' and count"
+        notify(f"{readings.device}: {plural(dropped, 'value')} of {readings.reference.name} {stand} as missing")
     if flagged.flags.any():
         notify(f"{readings.device}: flagged rows: {spell_counts(count_flags(flagged.flags))}")
     return flagged
@@ -208,7 +208,7 @@ def prepare(readings: Readings, step: float | None, notify: Notify) -> Readings:
 def make_split(
     readings: Sequence[Readings], files: Sequence[Path], data: DataSection, split: SplitSection, window: int
 ) -> Split:
-    """Split readings as [split] says; `window` rows after a border are not scored."""
+    """Split readings as [split] says; the `window` rows after a border between parts are not scored."""
     if split.borders and (split.column or split.by is not SplitBy.TIME):
         raise UsageError("split.borders can only be used with a split by time")
     if split.column:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from math import inf, nan
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +46,15 @@ NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns 
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
 LABEL_WORDS = DEVICE_WORDS | SITE_WORDS | {"code"}  # columns in which numbers may tell rows of equal times apart
 SIZES = ("PM2.5", "PM10", "PM", "particle count")  # of particles, first what is calibrated most
-TENTHS = re.compile(r"pm[ _]?(100?)(?!\d)", re.IGNORECASE)
-SHOWN, SHOWN_UNUSED = 5, 12  # columns named in a message
-SNAPSHOT = 10  # rows of one time, which are no series
-FEW_LABELS = 50  # of the rows of one time
-SAME_SIGNAL = 0.98  # correlation of channels of which one is enough
-CORRELATED_ROWS = 20_000  # about as many rows tell a correlation
-EQUALLY_GOOD = 0.02  # difference between correlations of which the first column wins
+TENTHS = re.compile(r"pm[ _]?(100?)(?!\d)", re.IGNORECASE)  # a name with pm10 or pm100
+SHOWN, SHOWN_UNUSED = 5, 12  # most columns named in a message
+SNAPSHOT = 10  # so many rows, all of one time, are a snapshot of many devices and no series
+FEW_LABELS = 50  # most distinct labels in a column that may tell rows of equal times apart
+SAME_SIGNAL = 0.98  # correlation above which one of two channels is enough
+CORRELATED_ROWS = 20_000  # about as many rows are enough for a correlation
+EQUALLY_GOOD = 0.02  # columns whose correlations differ by less are equally good: the first is taken
 SAME_DEVICE = pl.col(DEVICE) == pl.col(DEVICE).shift()  # as the row before, in rows that are sorted by device
-WEAK_SENSOR, CLEAR_SENSOR = 0.5, 0.9  # correlations of a channel that is not the sensor, and of one that must be
+WEAK_SENSOR, CLEAR_SENSOR = 0.5, 0.9  # correlations below which a channel is not the sensor, and above which it is
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class Inspection:
     @property
     def why_left_out(self) -> str:
         """Why columns of numbers are no channels, in brackets; empty if there are none."""
-        why = ", ".join(f"{name} is {what}" for name, what in self.left_out[:SHOWN])
-        return f" ({why})" if why else ""
+        reasons = ", ".join(f"{name} is {reason}" for name, reason in self.left_out[:SHOWN])
+        return f" ({reasons})" if reasons else ""
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -136,7 +136,7 @@ class Inspection:
     @property
     def step_seconds(self) -> float:
         """Median time between two rows, NaN for a single row."""
-        return float(np.median(self._steps)) if len(self._steps) else float("nan")
+        return float(np.median(self._steps)) if len(self._steps) else nan
 
     @property
     def gaps_seconds(self) -> np.ndarray:
@@ -149,17 +149,17 @@ class Inspection:
         return self.propose()[0]
 
     def propose(self, quantity: str = "", reference: str = "", sensor: str = "") -> tuple[ColumnMapping, list[str]]:
-        """Choose a reference, the sensor to calibrate and the channels that help, with the reasons as sentences.
+        """Choose a reference, the sensor to calibrate and the channels that help; also returns the reasons.
 
-        Arguments that are not empty are taken as they are: the pollutant, the column of the reference, the column of
-        the sensor.
+        The arguments are what is known already: the pollutant, the column of the reference, the column of the sensor;
+        an empty one is chosen.
         """
         truth, notes = self._choose_reference(quantity, reference)
         channels = tuple(column for column in self.columns if truth is None or column.name != truth.name)
         channels = tuple(column for column in channels if not column.is_reference) or channels
-        if self.table.format:  # what it names comes first, in its order
-            named = [*self.table.format.columns, *(column.name for column in channels)]
-            channels = tuple(sorted(channels, key=lambda column: named.index(column.name)))
+        if self.table.format:  # the columns that a known format names come first, in its order
+            order = [*self.table.format.columns, *(column.name for column in channels)]
+            channels = tuple(sorted(channels, key=lambda column: order.index(column.name)))
         if not channels:
             raise DataError(
                 f"{self.table.path}: no column looks like a sensor's{self.why_left_out}; name them with --channels or"
@@ -187,9 +187,9 @@ class Inspection:
         return mapping, notes
 
     def _choose_reference(self, quantity: str, name: str) -> tuple[ColumnSummary | None, list[str]]:
-        """Choose the reference: the one named, or else the best of the quantity asked for, with a note on the others.
+        """Choose the reference: the one named, or else one of the quantity asked for; also returns notes on the others.
 
-        Without a quantity, a reference that some channel measures too comes first, and weather last.
+        Among several, one whose quantity a channel measures too comes first, and weather last.
         """
         if name:
             return next((column for column in self.columns if column.name == name), None), []
@@ -213,19 +213,26 @@ class Inspection:
 
         Candidates are channels of its family (but no particle counts), temperature and humidity, and channels of
         unknown quantity unless the sensor measures particles. If the sensor's quantity is unknown, every channel but
-        weather is a candidate. One that has almost the same signal as a chosen channel of its family (among weather:
-        of its quantity) is left out.
+        weather is a candidate. A candidate is left out if a chosen channel of its family (of weather: of its quantity)
+        has almost the same signal.
         """
+
+        def may_help(column: ColumnSummary) -> bool:
+            if column.quantity in ("T", "RH"):
+                return True
+            if not sensor.quantity and column.family != "weather":
+                return True
+            if not column.quantity and sensor.family != "particles":
+                return True
+            return column.family == sensor.family and column.quantity != "particle count"
+
         used = [sensor]
         for column in channels:
-            is_cell = column.family == sensor.family and column.quantity != "particle count"
-            is_cell |= not sensor.quantity and column.family != "weather"
-            is_unknown = not column.quantity and sensor.family != "particles"
-            if column is sensor or not (is_cell or is_unknown or column.quantity in ("T", "RH")):
+            if column is sensor or not may_help(column):
                 continue
             kind = "quantity" if column.family == "weather" else "family"
-            alike = (other.name for other in used if getattr(other, kind) == getattr(column, kind))
-            if all(self._correlate(name, column.name) < SAME_SIGNAL for name in alike):
+            same_kind = [other for other in used if getattr(other, kind) == getattr(column, kind)]
+            if all(self._correlate(other.name, column.name) < SAME_SIGNAL for other in same_kind):
                 used.append(column)
         return tuple(used)
 
@@ -234,17 +241,20 @@ class Inspection:
 
         Ranks make it robust against spikes; numbers that mean "no reading" are left out.
         """
-        usable = [
-            pl.when(~pl.col(one).is_in(self.column(one).sentinels)).then(pl.col(one)).alias(axis)
-            for axis, one in (("x", name), ("y", other))
-        ]
-        both = self.numbers.gather_every(1 + self.rows // CORRELATED_ROWS).select(usable).drop_nulls()
-        strength = both.select(pl.corr("x", "y", method="spearman")).item() if both.height > 2 else None
-        return abs(strength) if strength is not None and np.isfinite(strength) else 0.0
+
+        def usable(column: str) -> pl.Expr:
+            return pl.when(~pl.col(column).is_in(self.column(column).sentinels)).then(pl.col(column))
+
+        rows = self.numbers.gather_every(1 + self.rows // CORRELATED_ROWS)
+        complete = rows.select(x=usable(name), y=usable(other)).drop_nulls()
+        if complete.height <= 2:
+            return 0.0
+        correlation = complete.select(pl.corr("x", "y", method="spearman")).item()
+        return abs(correlation) if correlation is not None and np.isfinite(correlation) else 0.0
 
     def readings(self, names: Sequence[str]) -> list[Readings]:
         """Return the readings of each device in some of the columns, ordered by time; of equal times the first."""
-        channels = tuple(column.channel for name in names for column in self.columns if column.name == name)
+        channels = tuple(self.column(name).channel for name in names)
         frame = pl.concat([self.stamps, self.numbers.select(names)], how="horizontal")
         frame = frame.unique([DEVICE, TIME], keep="first", maintain_order=True)
         devices = frame.partition_by(DEVICE, maintain_order=True)
@@ -290,10 +300,10 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
             " time with --time, or take a file with a series in time"
         )
     repeats = _note_repeats(frame, times, device)
-    rest = frame.drop(filter(None, [device]))
-    rest, left_out, notes = _average_laser_pairs(rest)
+    rest, left_out, notes = _average_laser_pairs(frame.drop(filter(None, [device])))
     highest = highest_masses(rest)
-    parameter, columns = stated_quantity(rest, table.format.codes if table.format else {}, table.remarks), []
+    parameter = stated_quantity(rest, table.format.codes if table.format else {}, table.remarks)
+    columns: list[ColumnSummary] = []
     for column in rest:
         if not column.dtype.is_numeric() or not column.count():
             if find_quantity(column.name) and (column.dtype.is_numeric() or column.dtype == pl.String):
@@ -309,15 +319,15 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         columns.append(summary)
         notes += remarks
     if table.format and table.format.kind == "reference":
-        # Of a reference station's file: the pollutants, or, if it names none, the columns of unknown quantity.
-        sure = {column.name for column in columns if column.is_reference or column.family in ("particles", "gas")}
-        columns = [
-            replace(column, is_reference=column.name in sure if sure else not column.family) for column in columns
-        ]
-    notes += _doubts(columns)
-    as_text = pl.col(device).cast(pl.Int64 if device and _are_whole(frame[device]) else pl.String).cast(pl.String)
-    labels = as_text if device else pl.lit("")
-    stamps = frame.select(labels.alias(DEVICE), times)
+        # Of a station's file, pollutants are references, or, if it names none, the columns of unknown quantity.
+        names = {column.name for column in columns if column.is_reference or column.family in ("particles", "gas")}
+        names = names or {column.name for column in columns if not column.family}
+        columns = [replace(column, is_reference=column.name in names) for column in columns]
+    notes += _impossible_medians(columns)
+    devices = pl.col(device) if device else pl.lit("")
+    if device and _are_whole(frame[device]):
+        devices = devices.cast(pl.Int64)  # so that 7.0 becomes "7"
+    stamps = frame.select(devices.cast(pl.String).alias(DEVICE), times)
     numbers = rest.select(column.name for column in columns)
     texts = [name for name, dtype in rest.schema.items() if dtype == pl.String]
     site = next((name for name in texts if words(name) & SITE_WORDS), "")
@@ -338,10 +348,11 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
 def _read_rows(
     table: TableFile, form: TimeFormat, texts: Collection[str] = ()
 ) -> tuple[pl.DataFrame, pl.Series, Tally]:
-    """Read the rows that have a time: their lines and all columns but the time's; the times; and what was not read.
+    """Read the rows that have a time: all columns but the time's (with the line numbers), the times, what was not read.
 
-    Columns of plain numbers become numbers batch by batch, which takes half the memory of their text. A column that
-    turns out to hold other text further on is read again as text, with those in `texts`.
+    Columns of plain numbers become numbers batch by batch, which takes half the memory of their text. Columns in
+    `texts` stay text. If another column turns out to hold text in a later batch, the file is read again with it in
+    `texts`.
     """
     tally = Tally(table)
     parts = list[pl.DataFrame]()
@@ -364,9 +375,9 @@ def _read_rows(
 
 
 def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
-    """Read sizes in tenths of a micrometre: beside a column `pm100` (PM10), `pm10` is PM1.
+    """Return what `pm10` and `pm100` are in a table that has both: PM1 and PM10, in tenths of a micrometre.
 
-    >>> {name: one.quantity for name, one in _tenths(["pm10 env", "pm25 env", "pm100 env"]).items()}
+    >>> {name: column.quantity for name, column in _tenths(["pm10 env", "pm25 env", "pm100 env"]).items()}
     {'pm10 env': 'PM', 'pm100 env': 'PM10'}
     """
     sizes = {name: match[1] for name in names if (match := TENTHS.search(name))}
@@ -375,16 +386,17 @@ def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
     return {name: FormatColumn("PM10" if size == "100" else "PM") for name, size in sizes.items()}
 
 
-def _doubts(columns: Sequence[ColumnSummary]) -> list[str]:
-    """Say which columns have a median that their quantity cannot have, as when a table's columns are shifted.
+def _impossible_medians(columns: Sequence[ColumnSummary]) -> list[str]:
+    """Return a note on columns whose median their quantity cannot have, as when a table's columns are shifted.
 
     Only temperature and humidity are checked: other quantities have no range that holds everywhere.
     """
     beyond = []
     for column in columns:
-        low, high = quantities()[column.quantity].limits(column.unit) if column.quantity in ("T", "RH") else (-inf, inf)
-        if not low <= column.median <= (1 + MARGIN) * high:  # saturated air may read 101 %
-            beyond.append(column)
+        if column.quantity in ("T", "RH"):
+            low, high = quantities()[column.quantity].limits(column.unit)
+            if not low <= column.median <= (1 + MARGIN) * high:  # saturated air may read 101 %
+                beyond.append(column)
     if not beyond:
         return []
     values = ", ".join(f"{column.name} (median {column.median:g})" for column in beyond)
@@ -394,10 +406,10 @@ def _doubts(columns: Sequence[ColumnSummary]) -> list[str]:
 def choose_sensor(
     channels: Sequence[ColumnSummary], quantity: str, correlate: Callable[[str], float] | None = None
 ) -> tuple[ColumnSummary, list[str]]:
-    """Choose the channel to calibrate: of the quantity, or else the one that correlates best with the reference.
+    """Choose the channel to calibrate: one of the quantity, or else the one that correlates best with the reference.
 
-    `correlate` gives the correlation of a column with the reference; None if there is no reference. Also returns the
-    reasons as sentences.
+    `correlate` returns the correlation of a column with the reference; it is None if there is no reference. Also
+    returns the reasons as sentences.
     """
     of_quantity = [column for column in channels if quantity and column.measures(quantity)]
     pollutants = sorted(
@@ -409,14 +421,16 @@ def choose_sensor(
     if not correlate or len(of_quantity) == 1 or len(channels) == 1:
         return candidates[0], []
     strengths = {column.name: correlate(column.name) for column in (of_quantity or channels)}
-    enough = max(strengths[column.name] for column in candidates) - EQUALLY_GOOD
+    least_strength = max(strengths[column.name] for column in candidates) - EQUALLY_GOOD
     # Weather is a candidate only if the reference seems to measure it.
-    if not of_quantity and enough < WEAK_SENSOR and max(strengths.values()) > CLEAR_SENSOR:
+    if not of_quantity and least_strength < WEAK_SENSOR and max(strengths.values()) > CLEAR_SENSOR:
         candidates = list(channels)
-        enough = max(strengths.values())
-    chosen = next(column for column in candidates if strengths[column.name] >= enough)
-    unknown = f"no column is {quantity};" if quantity else "the reference's quantity is not known (--quantity);"
-    start = f"of {', '.join(strengths)}," if of_quantity else unknown
+        least_strength = max(strengths.values())
+    chosen = next(column for column in candidates if strengths[column.name] >= least_strength)
+    if of_quantity:
+        start = f"of {', '.join(strengths)},"
+    else:
+        start = f"no column is {quantity};" if quantity else "the reference's quantity is not known (--quantity);"
     return chosen, [f"{start} {chosen.name} correlates best with it ({strengths[chosen.name]:.2f})"]
 
 
@@ -436,7 +450,7 @@ def find_time_and_device(
 
 
 def _average_laser_pairs(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str], list[str]]:
-    """Replace the two laser counters of a box by their mean; returns why each is left out, and the counts."""
+    """Replace the two laser counters of a box by their mean; also returns why each is left out, and notes."""
     left_out, notes = dict[str, str](), []
     for name, pair in find_laser_pairs(frame.columns).items():
         if not all(frame.schema[counter].is_numeric() for counter in pair):
@@ -465,21 +479,20 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
         if not words(name.rpartition(".")[0]) & PARAMETER_WORDS and not words(name) & TIME_WORDS
     ]
     name_words = {name: words(name.rpartition(".")[2]) for name in candidates}  # such as end_device_ids.device_id
-    numbered = [
+    numbered = [  # columns in which devices may be numbers
         name
-        for name, own_words in name_words.items()
-        if name in stated or (own_words <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1 and Box2 have values
+        for name in candidates
+        if name in stated or (name_words[name] <= NUMBERED_WORDS and not name[-1].isdigit())  # Box1, Box2: readings
     ]
-    possible_labels = [
-        label
-        for label in frame.select(candidates)
-        if label.dtype == pl.String
-        or label.name in numbered
-        or (name_words[label.name] <= LABEL_WORDS and _are_whole(label))
-    ]
-    labels = [label for label in possible_labels if not label.null_count() and label.n_unique() <= len(label) / 2]
+
+    def may_be_label(column: pl.Series) -> bool:
+        is_whole_label = name_words[column.name] <= LABEL_WORDS and _are_whole(column)
+        has_labels = column.dtype == pl.String or column.name in numbered or is_whole_label
+        return has_labels and not column.null_count() and column.n_unique() <= len(column) / 2
+
+    labels = [column for column in frame.select(candidates) if may_be_label(column)]
     repeats = {label.name: _count_repeats(times, label) for label in labels}
-    named = [
+    named = [  # called like a device
         label.name
         for label in labels
         if name_words[label.name] <= DEVICE_WORDS and name_words[label.name] and label.name not in stated
@@ -496,7 +509,7 @@ def _are_whole(column: pl.Series) -> bool:
 
 
 def _note_repeats(frame: pl.DataFrame, times: pl.Series, device: str) -> list[str]:
-    """Describe rows that repeat a time of their device, and the column in which they differ, if there is one."""
+    """Return a note on rows that repeat a time of their device, and on the column in which they differ, if any does."""
     devices = [frame[device]] if device else []
     repeats = _count_repeats(times, *devices)
     if not repeats:
@@ -518,7 +531,7 @@ def _note_repeats(frame: pl.DataFrame, times: pl.Series, device: str) -> list[st
 
 def _count_repeats(times: pl.Series, *labels: pl.Series) -> int:
     """Return the number of rows whose time and labels equal those of an earlier row."""
-    codes = (one.cast(pl.String).cast(pl.Categorical).to_physical() for one in labels)
+    codes = (label.cast(pl.String).cast(pl.Categorical).to_physical() for label in labels)  # whole numbers
     # Sorted, as the hash table of `n_unique` takes several times the memory of a large file.
     rows = pl.DataFrame({str(number): column for number, column in enumerate((times, *codes))})
     rows = rows.sort(rows.columns)

@@ -38,63 +38,21 @@ PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "alt
 LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
 ROW_WORDS = {"row", "record", "unnamed", "entry"}
 STATE_WORDS = {
-    "rssi",
-    "dbm",
-    "uptime",
-    "uptimeminutes",
-    "heap",
-    "battery",
-    "batt",
-    "latency",
-    "memory",
-    "firmware",
-    "snr",
-    "satellites",
-    "vbat",
-    "vcc",
-    "bv",
-    "battv",
-    "vbatt",
+    *("rssi", "dbm", "uptime", "uptimeminutes", "heap", "battery", "batt", "latency", "memory", "firmware", "snr"),
+    *("satellites", "vbat", "vcc", "bv", "battv", "vbatt"),
 }
-INDEX_WORDS = {
-    "aqi",
-    "nowcast",
-    "iaqi",
-    "aqius",
-    "aqicn",
-    "caqi",
-    "iaq",
-    "index",
-    "indexes",
-    "score",
-    "wärmeindex",
-    "aqs",
+INDEX_WORDS = {  # computed from concentrations, not measured
+    *("aqi", "nowcast", "iaqi", "aqius", "aqicn", "caqi", "iaq", "index", "indexes", "score", "wärmeindex", "aqs"),
     "subaqi",
-}  # computed from concentrations, not measured
+}
 LEFT_OUT = {  # words of names that are never a channel or a reference, by what they are
     **{"a time": TIME_WORDS, "a place": PLACE_WORDS, "a code": LABEL_WORDS, "a row number": ROW_WORDS},
     **{"the state of the device": STATE_WORDS, "an index": INDEX_WORDS, "a deviation": {"std", "stdev", "sd"}},
 }
 # Parts of an instrument, whose names may begin with what it measures, such as "PM-2.5 TEOM frequency".
 PART_WORDS = {
-    "flow",
-    "frequency",
-    "noise",
-    "load",
-    "pump",
-    "tube",
-    "cooler",
-    "dryer",
-    "filter",
-    "laser",
-    "lamp",
-    "slope",
-    "offset",
-    "baseline",
-    "absorption",
-    "smpflw",
-    "smpprs",
-    "stabil",
+    *("flow", "frequency", "noise", "load", "pump", "tube", "cooler", "dryer", "filter", "laser", "lamp", "slope"),
+    *("offset", "baseline", "absorption", "smpflw", "smpprs", "stabil"),
 }
 NUMBER_OF = re.compile(r"\b(?:site|station|serial|sample|sr|sl|s|row|unit)[ ._]*no\b", re.IGNORECASE)
 # The quality of another column, such as "calidad_pm25" and "NO2 validity"; air quality is something else.
@@ -111,45 +69,32 @@ PARAMETER_WORDS = {
     *("parameter", "param", "pollutant", "polluant", "species", "component", "komponente", "analyte", "type", "stof"),
     *("contaminant", "contaminante", "magnitud", "inquinante", "phenomenon", "entity"),
 }
-VALUE_NAME = re.compile(
-    r"value|measure|conc|mean|result|reading|state|valeur|valore?|wert"
-)  # of a column whose quantity another one states
+# Names of a column of values whose quantity another column states.
+VALUE_NAME = re.compile(r"value|measure|conc|mean|result|reading|state|valeur|valore?|wert")
 # Such as "Ref.NO2", "CO(GT)" (ground truth), "FEM_PM2.5" (federal equivalent method), "pm25_station" and "fidas_pm10".
 REFERENCE_NAME = re.compile(
     r"^ref(erence)?(?![a-z])|[._ ](ref(erence)?|station)$|\(gt\)|\bmonitor\b"
     r"|(?<![a-z])(fem|frm|teom|fidas|dusttrak|grimm|e?bam|t640x?|picarro|fluke|airnow|ground.?truth)(?![a-z])"
 )
+# Numbers that often stand for "no reading".
 SENTINELS = (
-    -32768.0,
-    -9999.9,
-    -9999.0,
-    -999.99,
-    -999.9,
-    -999.0,
-    -200.0,
-    -99.99,
-    -99.0,
-    -1.0,
-    999.0,
-    9999.0,
-    32767.0,
-    65535.0,
-    99999.0,
+    *(-32768.0, -9999.9, -9999.0, -999.99, -999.9, -999.0, -200.0, -99.99, -99.0, -1.0),
+    *(999.0, 9999.0, 32767.0, 65535.0, 99999.0),
 )
-NEVER_READ = -999.0  # a usual code as low as this is one even if it occurs once
-FEW_ROWS = 10  # with fewer, a column that never changes proves nothing
-MANY_ROWS = 200  # in which a quantity must have changed
-FEW_VALUES = 10  # of whole numbers, in a column of at least ten times as many rows: a code
-COUNTER_SHARE = 0.9  # of equal steps up: a counter
-MARGIN = 0.1  # of a quantity's plausible range: a value further out is no reading
-BEYOND_SHARE = 0.01  # of readings beyond it: with more, the column is not what its name says, or in another unit
-MOST_CODES = 3  # different ones in a column; more are readings
-LEAST_REPEATS = 3  # of a code; in a long column, one row in a thousand
-IMPOSSIBLE = 1e3  # times the range of all other values: a number so far away is no reading even once
-MOMENTS = (1e9, 2e9)  # of this time in Unix seconds
-LONG = 300  # rows in which any sensor goes up and down
-FILLED = 60  # rows on a straight line that is no constant
-LEAST_DISTINCT = 20  # values, among which an isolated one can be a code and not a state
+NEVER_READ = -999.0  # a sentinel as low as this stands for "no reading" even if it occurs only once
+FEW_ROWS = 10  # in fewer rows, a column that never changes proves nothing
+MANY_ROWS = 200  # in so many rows, every quantity changes
+FEW_VALUES = 10  # so few distinct whole numbers, in at least ten times as many rows, are codes
+COUNTER_SHARE = 0.9  # share of equal steps up, from which on a column is a counter
+MARGIN = 0.1  # share of a quantity's plausible range: a value further outside is no reading
+BEYOND_SHARE = 0.01  # with a larger share of values beyond the range, the column has another quantity or unit
+MOST_CODES = 3  # distinct codes in a column; more are readings
+LEAST_REPEATS = 3  # rows with a code, or one row in a thousand of a long column
+IMPOSSIBLE = 1e3  # times the range of all other values: a number so far away is no reading even if it occurs once
+UNIX_SECONDS = (1e9, 2e9)  # times from 2001 to 2033, in seconds since 1970
+LONG = 300  # in so many rows, every sensor rises and falls
+FILLED = 60  # so many rows on a straight line that is not level are a filled gap
+LEAST_DISTINCT = 20  # among so many distinct values, an isolated one may be a code; of fewer, a state
 
 
 @dataclass(frozen=True)
@@ -222,18 +167,13 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
         kinds = {"flag": "a code", "ignore": "not a measurement", "index": "an index"}
         return kinds.get(stated.role, f"a {stated.role}")
     quantity, values = find_quantity(column.name), column.drop_nulls()
-    kind = next((kind for kind, names in LEFT_OUT.items() if words(column.name) & names), "")
-    kind = "a code" if QUALITY_OF.search(column.name) else kind
-    if quantity and quantity.family in ("particles", "gas"):
-        kind = "" if kind in ("a time", "a place") else kind  # such as "O3 one hour average" and "pm2.5_alt"
-        kind = "a code" if NUMBER_OF.search(column.name) else kind
-        kind = "the state of the device" if words(column.name) & PART_WORDS else kind
-    is_whole = (values == values.round()).all()
-    kind = "" if kind == "a time" and quantity and not is_whole else kind  # such as "Temp 1 hour [°C]"
-    if re.fullmatch(r"column_\d+", column.name) and is_whole and values.n_unique() == len(values):
-        kind = "a row number"
-    if kind or len(values) < FEW_ROWS:
+    is_whole = bool((values == values.round()).all())
+    if kind := _kind_by_name(column.name, quantity, is_whole):
         return kind
+    if re.fullmatch(r"column_\d+", column.name) and is_whole and values.n_unique() == len(values):
+        return "a row number"
+    if len(values) < FEW_ROWS:
+        return ""
     if values.n_unique() == 1 and (not quantity or len(values) >= MANY_ROWS):
         return "always the same"
     steps = values.diff().drop_nulls()
@@ -241,12 +181,29 @@ def why_no_channel(column: pl.Series, stated: FormatColumn) -> str:
     may_count = not quantity or NUMBER_COLUMN.fullmatch(column.name)  # a short file's temperature may rise evenly
     if may_count and usual_step > 0 and (steps == usual_step).sum() >= COUNTER_SHARE * len(steps):
         return "a counter"
-    if not quantity and is_whole and values.is_between(*MOMENTS).all():
+    if not quantity and is_whole and values.is_between(*UNIX_SECONDS).all():
         return "a time"
     is_value = column.name.lower() == "value"
     if not quantity and not is_value and is_whole and values.n_unique() <= min(FEW_VALUES, len(values) / 10):
         return "a code"
     return ""
+
+
+def _kind_by_name(name: str, quantity: Quantity | None, is_whole: bool) -> str:
+    """Return what a column is, if its name says that it is no measurement; `is_whole`: its values are whole numbers."""
+    kind = next((kind for kind, names in LEFT_OUT.items() if words(name) & names), "")
+    if QUALITY_OF.search(name):
+        kind = "a code"
+    if quantity and quantity.family in ("particles", "gas"):
+        if words(name) & PART_WORDS:
+            return "the state of the device"
+        if NUMBER_OF.search(name):
+            return "a code"
+        if kind in ("a time", "a place"):  # such as "O3 one hour average" and "pm2.5_alt"
+            return ""
+    if kind == "a time" and quantity and not is_whole:  # such as "Temp 1 hour [°C]"
+        return ""
+    return kind
 
 
 def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequence[str] = ()) -> str:
@@ -276,10 +233,10 @@ def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequ
 def summarise(
     column: pl.Series, stated: FormatColumn, unit_text: str = "", parameter: str = "", highest: float = 0.0
 ) -> tuple[ColumnSummary, list[str]]:
-    """Summarise a column; also returns sentences about what only its values show.
+    """Summarise a column; also returns sentences about what was guessed from its values.
 
     `unit_text` is the unit as the file writes it; `parameter` is the quantity of a column called `Value` or the like;
-    `highest` is that of the particle masses beside it (`highest_masses`), which have the same unit.
+    `highest` is the highest particle mass in the columns beside it (`highest_masses`), which have the same unit.
     """
     values, notes = column.drop_nulls().to_numpy(), []
     low, median, high = np.quantile(values, [0, 0.5, 1]).tolist()
@@ -297,25 +254,30 @@ def summarise(
         top = max(top, highest) if "mg/m3" in quantity.usual else top
         unit = (quantity.usual_unit(top) if top else "") or quantity.unit
         if unit != quantity.unit:
-            usual = display_unit(quantity.unit)
-            shown = display_unit(unit)
-            why = f"are not in {usual}; " if usual else ""
-            notes.append(f"{column.name}: values up to {top:.3g} {why}taken as {shown}")
+            why = f"are not in {display_unit(quantity.unit)}; " if quantity.unit else ""
+            notes.append(f"{column.name}: values up to {top:.3g} {why}taken as {display_unit(unit)}")
     limits = find_limits(values, Channel(column.name, unit), quantity)
-    codes = tuple(sorted({*codes, *_repeated_codes(values[(values < limits[0]) | (values > limits[1])], len(values))}))
+    beyond = values[(values < limits[0]) | (values > limits[1])]
     notes += describe_limits(values, Channel(column.name, unit, *limits))
-    is_reference = stated.role == "reference" or is_reference_name(column.name)
-    quantity_name = quantity.name if quantity else ""
-    missing = column.null_count() / len(column)
-    return ColumnSummary(
-        column.name, missing, low, median, high, codes, quantity_name, unit, is_reference, limits
-    ), notes
+    summary = ColumnSummary(
+        column.name,
+        missing=column.null_count() / len(column),
+        low=low,
+        median=median,
+        high=high,
+        sentinels=tuple(sorted({*codes, *_repeated_values(beyond, len(values))})),
+        quantity=quantity.name if quantity else "",
+        unit=unit,
+        is_reference=stated.role == "reference" or is_reference_name(column.name),
+        limits=limits,
+    )
+    return summary, notes
 
 
 def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | None:
-    """Correct the quantity that a column's name tells by its unit: a wind chill in degrees is no wind.
+    """Correct the quantity that a column's name suggests by the column's unit: a wind chill in degrees is no wind.
 
-    Returns None if the unit in the name is not known, but certainly not one of the quantity.
+    Returns None if the name has a unit that we do not know, such as g/kg, but that cannot be one of the quantity.
     """
     of_unit = quantity_of_unit(unit)
     if of_unit and (quantity is None or (conversion(quantity.unit, unit) is None and of_unit.name != "pressure")):
@@ -324,7 +286,7 @@ def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | 
 
 
 def highest_masses(frame: pl.DataFrame) -> dict[bool, float]:
-    """Return the largest 95th percentile among columns of particle mass, by whether they are a reference's."""
+    """Return the largest 95th percentile among the reference's columns of particle mass (True), and among others."""
     tops = {True: 0.0, False: 0.0}
     for column in frame.select(cs.numeric()):
         quantity = find_quantity(column.name)
@@ -346,8 +308,8 @@ def is_reference_name(name: str) -> bool:
 def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None = None) -> tuple[float, float]:
     """Return the limits beyond which a channel's number is no reading; infinite on a side where none is known.
 
-    They are the limits of its quantity (told by the channel's name, unless given) with a margin, if nearly all values
-    lie within. They also separate codes such as 4095 from the readings.
+    They are the limits of its quantity (by default the one that its name suggests) with a margin, if nearly all values
+    lie within them. They also separate codes such as 4095 from the readings.
 
     >>> readings = np.linspace(3.0, 30.0, 200)
     >>> find_limits(readings, Channel("pm25", "ug/m3"))
@@ -368,14 +330,15 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     margin = MARGIN * (high - low)
     limits = (low - margin, high + margin) if np.isfinite(margin) else (-inf, inf)
     beyond = rest[(rest < limits[0]) | (rest > limits[1])]
-    repeated = _repeated_codes(beyond, len(values))
-    # Values beyond the limits that are not codes.
-    single = len(beyond) - (np.isin(beyond, repeated).sum() if len(repeated) <= MOST_CODES else 0)
-    if single > BEYOND_SHARE * len(rest):
-        limits = (-inf, inf)
-    below, above = [one for one in codes if one < rest.min()], [one for one in codes if one > rest.max()]
-    lowest = max(limits[0], 0.5 * (max(below) + float(rest.min())) if below else -inf)
-    highest = min(limits[1], 0.5 * (min(above) + float(rest.max())) if above else inf)
+    repeated = _repeated_values(beyond, len(values))
+    if len(repeated) <= MOST_CODES:  # they are codes
+        beyond = beyond[~np.isin(beyond, repeated)]
+    lowest, highest = limits if len(beyond) <= BEYOND_SHARE * len(rest) else (-inf, inf)
+    # A limit also lies half-way between the readings and the nearest code below or above them.
+    if codes_below := [code for code in codes if code < rest.min()]:
+        lowest = max(lowest, 0.5 * (max(codes_below) + float(rest.min())))
+    if codes_above := [code for code in codes if code > rest.max()]:
+        highest = min(highest, 0.5 * (min(codes_above) + float(rest.max())))
     return round(lowest, 6), round(highest, 6)
 
 
@@ -390,15 +353,15 @@ def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
     ['t: 60 values outside -50 to 100 K count as missing']
     """
     beyond = values[(values < channel.low) | (values > channel.high)]
-    repeated = _repeated_codes(beyond, len(values))
-    codes = sorted(
-        {*(repeated if len(repeated) <= MOST_CODES else ()), *(one for one in SENTINELS if np.any(beyond == one))}
-    )
+    repeated = _repeated_values(beyond, len(values))
+    codes = {sentinel for sentinel in SENTINELS if np.any(beyond == sentinel)}
+    if len(repeated) <= MOST_CODES:
+        codes |= {*repeated}
     lines = []
     if codes:
-        each = ", ".join(f"{one:g} ({plural(int(np.sum(beyond == one)), 'time')})" for one in codes)
-        lines = [f"{channel.name}: {each} means 'no reading' and counts as missing"]
-    if others := len(beyond) - int(np.isin(beyond, codes).sum()):
+        counts = ", ".join(f"{code:g} ({plural(int(np.sum(beyond == code)), 'time')})" for code in sorted(codes))
+        lines = [f"{channel.name}: {counts} means 'no reading' and counts as missing"]
+    if others := len(beyond) - int(np.isin(beyond, list(codes)).sum()):
         unit = f" {channel.unit}" if channel.unit else ""
         verb = "counts" if others == 1 else "count"
         limits = f"outside {channel.low:g} to {channel.high:g}"
@@ -411,22 +374,23 @@ def describe_limits(values: np.ndarray, channel: Channel) -> list[str]:
 
 
 def describe_sorted(name: str, values: np.ndarray) -> str:
-    """Say that values only rise or only fall, as those of a column do that was sorted by itself; empty if they do not.
+    """Return a message if values only rise or only fall, as in a column that was sorted by itself; empty otherwise.
 
-    A few hours are not judged: a night may only get colder.
+    Fewer than `LONG` values are not judged: a night may only get colder.
 
     >>> describe_sorted("pm25", np.arange(500.0))
     'pm25 never falls from the first row to the last: was the column sorted by itself?'
     """
     steps = np.diff(values)
-    if len(values) < LONG or len(np.unique(values)) < LEAST_DISTINCT or ((steps < 0).any() and (steps > 0).any()):
+    rises, falls = (steps > 0).any(), (steps < 0).any()
+    if len(values) < LONG or len(np.unique(values)) < LEAST_DISTINCT or (rises and falls):
         return ""
-    way = "rises" if (steps < 0).any() else "falls"
-    return f"{name} never {way} from the first row to the last: was the column sorted by itself?"
+    missing = "rises" if falls else "falls"
+    return f"{name} never {missing} from the first row to the last: was the column sorted by itself?"
 
 
 def describe_filled(name: str, values: np.ndarray) -> str:
-    """Say that many successive values lie on one slope, as in a gap that was filled; empty if they do not.
+    """Return a message if many successive values lie on one slope, as in a gap that was filled; empty otherwise.
 
     >>> describe_filled("pm25", np.interp(np.arange(300), [0, 100, 200, 299], [3, 3, 9, 9]))
     'pm25 lies on a straight line for 101 rows: was a gap filled?'
@@ -435,37 +399,40 @@ def describe_filled(name: str, values: np.ndarray) -> str:
         return ""
     steps = np.diff(values)
     # At each row but the first and the last: whether the line goes on with the same slope, and is not level.
-    straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0)
-    borders = np.flatnonzero(np.concatenate([[True], ~straight, [True]]))
-    longest = int(np.diff(borders).max()) + 1  # n straight places are n + 2 rows, and their borders are n + 1 apart
+    is_straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0)
+    breaks = np.flatnonzero(np.concatenate([[True], ~is_straight, [True]]))
+    longest = (
+        int(np.diff(breaks).max()) + 1
+    )  # n straight rows between two breaks, n + 1 apart, are a line of n + 2 rows
     return f"{name} lies on a straight line for {longest:,} rows: was a gap filled?" if longest >= FILLED else ""
 
 
 def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -> list[Readings]:
     """Set the limits of channels and references that have none: a number beyond them is no reading.
 
-    This must be done before anything is averaged: one 9999 in an hour would spoil its mean.
+    This must be done before anything is averaged: one 9999 in an hour would spoil its mean. `notify` is called with
+    sentences about the numbers that count as missing.
     """
 
-    def limited(channel: Channel, column: str) -> Channel:
+    def with_own_limits(channel: Channel, column: str) -> Channel:
         if (channel.low, channel.high) != (-inf, inf):
             return channel
-        values = np.concatenate([device.frame[column].drop_nulls().to_numpy() for device in readings])
+        values = np.concatenate([box.frame[column].drop_nulls().to_numpy() for box in readings])
         low, high = find_limits(values, channel)
-        limited_channel = replace(channel, low=low, high=high)
-        for line in describe_limits(values, limited_channel):
+        limited = replace(channel, low=low, high=high)
+        for line in describe_limits(values, limited):
             notify(line)
-        return limited_channel
+        return limited
 
     if not readings:
         return []
-    channels = tuple(limited(channel, channel.name) for channel in readings[0].channels)
+    channels = tuple(with_own_limits(channel, channel.name) for channel in readings[0].channels)
     truth = readings[0].reference
-    reference = limited(truth, REFERENCE) if truth else None
-    return [replace(device, channels=channels, reference=reference) for device in readings]
+    reference = with_own_limits(truth, REFERENCE) if truth else None
+    return [replace(box, channels=channels, reference=reference) for box in readings]
 
 
-def _repeated_codes(values: np.ndarray, rows: int) -> list[float]:
+def _repeated_values(values: np.ndarray, rows: int) -> list[float]:
     """Find the values that are repeated often enough to be codes, in a column with this many rows."""
     distinct, counts = np.unique(values, return_counts=True)
     return distinct[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
@@ -474,52 +441,46 @@ def _repeated_codes(values: np.ndarray, rows: int) -> list[float]:
 def find_codes(values: np.ndarray) -> tuple[float, ...]:
     """Find numbers that stand for "no reading", by their values alone.
 
-    These are the usual ones (`SENTINELS`) that are frequent and beyond which no other value lies, and isolated ones.
+    These are frequent sentinels (`SENTINELS`) beyond which no other value lies, and isolated numbers.
 
     >>> find_codes(np.array([3.0, -200, 4, -200, 5, -200, -1]))
     (-200.0,)
     >>> find_codes(np.append(np.linspace(2.0, 40.0, 100), [4321.0] * 3))
     (4321.0,)
     """
-    return tuple(
-        sorted(
-            {
-                *_certain_codes(values),
-                *(one for one in _outermost_codes(values) if one in _repeated_codes(values, len(values))),
-            }
-        )
-    )
+    frequent = {*_outermost_sentinels(values)} & {*_repeated_values(values, len(values))}
+    return tuple(sorted(frequent | {*_certain_codes(values)}))
 
 
-def _outermost_codes(values: np.ndarray) -> list[float]:
-    """List the usual codes among the values beyond which no other value lies."""
+def _outermost_sentinels(values: np.ndarray) -> list[float]:
+    """Find the sentinels among the values beyond which no other value lies."""
     others = values[~np.isin(values, SENTINELS)]
     # A quotient of 1 or more: the value has the sentinel's sign and lies at or beyond it.
-    return [one for one in SENTINELS if np.any(values == one) and not np.any(others / one >= 1)]
+    return [code for code in SENTINELS if np.any(values == code) and not np.any(others / code >= 1)]
 
 
 def _certain_codes(values: np.ndarray) -> tuple[float, ...]:
-    """Find the codes that are no reading whatever the quantity: isolated ones, and the usual ones from -999 down."""
-    return tuple(sorted({*_isolated_codes(values), *(one for one in _outermost_codes(values) if one <= NEVER_READ)}))
+    """Find the codes that are no reading whatever the quantity: isolated numbers, and sentinels from -999 down."""
+    lowest = {sentinel for sentinel in _outermost_sentinels(values) if sentinel <= NEVER_READ}
+    return tuple(sorted(lowest | {*_isolated_values(values)}))
 
 
-def _isolated_codes(values: np.ndarray) -> tuple[float, ...]:
+def _isolated_values(values: np.ndarray) -> list[float]:
     """Find minima and maxima that are farther from the next value than all other values are apart.
 
-    They are repeated, or so far away that no sensor can reach them. One that is found is removed, and the next is
-    looked for.
+    They are repeated, or so far away that no sensor can reach them. Each is removed before the next is looked for.
     """
-    distinct, counts = np.unique(values, return_counts=True)
-    least_count, codes = max(LEAST_REPEATS, len(values) / 1000), []
+    distinct, counts = np.unique(values, return_counts=True)  # in ascending order
+    least_count, isolated = max(LEAST_REPEATS, len(values) / 1000), []
     while len(distinct) > LEAST_DISTINCT:
-        for end, gap, others in (
+        for end, gap, others_range in (
             (0, distinct[1] - distinct[0], distinct[-1] - distinct[1]),
             (-1, distinct[-1] - distinct[-2], distinct[-2] - distinct[0]),
         ):
-            if gap > (1 if counts[end] >= least_count else IMPOSSIBLE) * others:
+            if gap > (1 if counts[end] >= least_count else IMPOSSIBLE) * others_range:
+                isolated.append(float(distinct[end]))
+                distinct, counts = np.delete(distinct, end), np.delete(counts, end)
                 break
         else:  # neither end is isolated
             break
-        codes.append(float(distinct[end]))
-        distinct, counts = np.delete(distinct, end), np.delete(counts, end)
-    return tuple(codes)
+    return isolated

@@ -90,9 +90,9 @@ class ColumnMapping(TableOptions):
 
     @property
     def quantities(self) -> dict[str, str]:
-        """Our name of each numeric column (a channel's name, or `reference`) and the file's name for it."""
-        named = {channel.name: channel.name for channel in self.channels}
-        return {**named, REFERENCE: self.reference.name} if self.reference else named
+        """The file's name of each numeric column, by our name of it: a channel's own name, or `reference`."""
+        names = {channel.name: channel.name for channel in self.channels}
+        return {**names, REFERENCE: self.reference.name} if self.reference else names
 
     def to_toml(self) -> str:
         """Return the mapping as the text of a `--config` file, without defaults."""
@@ -112,7 +112,7 @@ class ReferenceTable(TableOptions):
 
 @dataclass(frozen=True)
 class DataSection(TableOptions):
-    """The section [data] of a `--config` file: columns, as far as they are given, and how rows are prepared."""
+    """The section [data] of a `--config` file: columns, as far as they are stated, and how rows are prepared."""
 
     time: tuple[str, ...] = ()
     channels: tuple[Channel, ...] = ()
@@ -153,8 +153,11 @@ def tidy_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _non_defaults(record: ColumnMapping | Channel) -> dict[str, Any]:
     """Return the fields that differ from their defaults, so that the TOML states no more than it must."""
-    pairs = [(field, getattr(record, field.name)) for field in fields(record)]
-    return {field.name: value for field, value in pairs if value != field.default}
+    return {
+        field.name: getattr(record, field.name)
+        for field in fields(record)
+        if getattr(record, field.name) != field.default
+    }
 
 
 def iterate_tables(
@@ -176,6 +179,7 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     """Read the file in batches: line, site, device and time of each row, and the mapped columns under our names."""
     labels = filter(None, [mapping.device_column, mapping.site_column])
     pairs = find_laser_pairs(table.columns)
+    # The columns of the file behind each mapped one: two laser counters, or the column itself.
     sources = {column: pairs.get(column, (column,)) for column in mapping.quantities.values()}
     columns = [*mapping.time, *chain.from_iterable(sources.values()), *labels]
     table.require(columns)

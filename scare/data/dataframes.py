@@ -20,7 +20,7 @@ from scare.errors import DataError, UsageError
 
 ROW = " row"  # no name in a header begins with a space
 ONLY_DEVICE = "device"  # the name of the device in a table that names none
-NAME = Path("the table")  # in messages, where a file has its name
+NAME = Path("the table")  # what messages call it in the place of a file's name
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TableInMemory(TableFile):
 
 @dataclass(frozen=True)
 class DeviceRows:
-    """The readings of one device, and for each of them the number of its row in the table [rows]."""
+    """The readings of one device, and the index in the table of each of them [rows]."""
 
     readings: Readings
     numbers: np.ndarray
@@ -60,17 +60,18 @@ def read_frame(
     if not channels:
         labels = {time, device_column, *RESERVED} | ({target.name} if target else set())
         channels = [name for name in cs.expand_selector(frame, cs.numeric()) if name not in labels]
-    named = tuple(Channel(channel) if isinstance(channel, str) else channel for channel in channels)
-    if not named:
+    inputs = tuple(Channel(channel) if isinstance(channel, str) else channel for channel in channels)
+    if not inputs:
         raise UsageError(f"the table has no column of numbers besides {', '.join(frame.columns)}; name the channels")
-    source = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=_temporal(frame), rows=frame)
-    source.require(
-        [time, *(channel.name for channel in named), *([target.name] if target else []), *filter(None, [device_column])]
-    )
-    mapping = ColumnMapping((time,), (*named, Channel(ROW)), target, device_column)
+    temporal = cs.expand_selector(frame, cs.date() | cs.datetime())
+    source = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=temporal, rows=frame)
+    names = [time, *(channel.name for channel in inputs), target.name if target else "", device_column]
+    source.require([name for name in names if name])
+    # The index of a row is read like a channel, so that it stays with the row.
+    mapping = ColumnMapping((time,), (*inputs, Channel(ROW)), target, device_column)
     numbered = replace(source, columns=(*source.columns, ROW), rows=frame.with_row_index(ROW))
     rows = pl.concat(list(iterate_tables(numbered, mapping, device=device)))
-    return [_device_rows(part, named, target) for part in rows.partition_by(DEVICE, maintain_order=True)]
+    return [_device_rows(part, inputs, target) for part in rows.partition_by(DEVICE, maintain_order=True)]
 
 
 def _device_rows(rows: pl.DataFrame, channels: tuple[Channel, ...], reference: Channel | None) -> DeviceRows:
@@ -122,7 +123,7 @@ def as_polars(table: Any, time: str = TIME) -> pl.DataFrame:
 
 
 def is_pandas(table: Any) -> bool:
-    """Whether this is a table of pandas, which is imported already if it is."""
+    """Whether this is a table of pandas; found by its type's module, so that pandas is never imported here."""
     return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
 
 
@@ -134,12 +135,15 @@ def with_columns(table: Any, columns: Sequence[pl.Series], time: str = TIME) -> 
 
 
 def _from_pandas(column: Any) -> pl.Series:
-    """Return a column of pandas without its libraries for text, which Polars would ask for; missing values are null."""
+    """Convert a column of pandas, with null for missing values.
+
+    `pl.Series` would need pyarrow for text columns of pandas, so the values are converted one by one.
+    """
     kind = column.dtype.kind
-    if kind == "M":  # in UTC, if there is a zone
+    if kind == "M":  # datetimes; NumPy has them in UTC, if there is a zone
         times = pl.Series(np.asarray(column, "datetime64[us]"))
         return times if getattr(column.dtype, "tz", None) is None else times.dt.replace_time_zone("UTC")
-    if kind in "iufb":
+    if kind in "iufb":  # numbers and truth values
         return pl.Series(column.to_numpy(float, na_value=np.nan)).fill_nan(None)
     return pl.Series(column.astype(object).where(column.notna(), None).tolist(), strict=False)
 
@@ -149,7 +153,3 @@ def _as_series(values: Any) -> pl.Series:
         return values
     array = np.asarray(values)
     return pl.Series(array.tolist() if array.dtype == object else array, strict=False)
-
-
-def _temporal(frame: pl.DataFrame) -> tuple[str, ...]:
-    return cs.expand_selector(frame, cs.date() | cs.datetime())

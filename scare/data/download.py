@@ -20,7 +20,7 @@ from scare.errors import DataError, UnreachableError, UsageError
 ZENODO = "https://zenodo.org/api/records"
 TIMEOUT_SECONDS = 30
 CHUNK_BYTES = 1 << 18
-PARTIAL_CONTENT, NOT_FOUND, NO_SUCH_RANGE = 206, 404, 416
+PARTIAL_CONTENT, NOT_FOUND, NO_SUCH_RANGE = 206, 404, 416  # status codes of HTTP
 
 Progress = Callable[[int, int, str], None]  # bytes so far, bytes in total, file name
 
@@ -33,7 +33,7 @@ class MissingError(UnreachableError):
 class RecordFile:
     """A file on the web: its name, size in bytes, checksum as `algorithm:digest`, and address.
 
-    Where size and checksum are unknown (0 and ""), it is complete when all announced bytes have arrived.
+    If size and checksum are unknown (0 and ""), the file is complete when all announced bytes have arrived.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "empty.csv"
@@ -112,33 +112,33 @@ def read_url(url: str, headers: Mapping[str, str] | None = None) -> bytes:
 
 def _fetch(file: RecordFile, part: Path, progress: Progress | None) -> None:
     """Download the rest of the file and append it to `part`, which may hold its beginning."""
-    done = part.stat().st_size if part.exists() else 0
-    with _open(file.url, start=done) as response:
-        # A server that ignores the range sends the file from its beginning.
+    received = part.stat().st_size if part.exists() else 0  # bytes
+    with _open(file.url, start=received) as response:
         resumed = response.status == PARTIAL_CONTENT
-        done = done if resumed else 0
+        if not resumed:  # the server ignores the range and sends the file from its beginning
+            received = 0
         announced = int(response.headers.get("Content-Length") or 0)
-        size = file.size or (announced and done + announced)  # 0: unknown, so read to the end
+        size = file.size or (received + announced if announced else 0)  # 0: unknown, so read to the end
         with part.open("ab" if resumed else "wb") as handle:
-            while done < size or not size:
-                chunk = _read(response, file.url, min(CHUNK_BYTES, size - done) if size else CHUNK_BYTES)
+            while received < size or not size:
+                chunk = _read(response, file.url, min(CHUNK_BYTES, size - received) if size else CHUNK_BYTES)
                 if not chunk and not size:
                     return
                 if not chunk:
-                    raise _unreachable(file.url, f"the connection ended after {done:,} of {size:,} bytes")
+                    raise _unreachable(file.url, f"the connection ended after {received:,} of {size:,} bytes")
                 handle.write(chunk)
-                done += len(chunk)
+                received += len(chunk)
                 if progress:
-                    progress(done, size or done, file.name)
+                    progress(received, size or received, file.name)
 
 
 def _open(url: str, start: int = 0, headers: Mapping[str, str] = MappingProxyType({})) -> HTTPResponse:
     """Request a file from byte `start` on; every failure becomes an `UnreachableError`."""
     if not url.startswith(("http://", "https://")):
         raise DataError(f"'{url}' is not a web address")
-    sent = {"User-Agent": "scare", **headers} | ({"Range": f"bytes={start}-"} if start else {})
+    all_headers = {"User-Agent": "scare", **headers} | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        return urlopen(Request(url, headers=sent), timeout=TIMEOUT_SECONDS)
+        return urlopen(Request(url, headers=all_headers), timeout=TIMEOUT_SECONDS)
     except HTTPError as error:
         error.close()
         if error.code == NO_SUCH_RANGE and start:  # a file of unknown size is already complete: start again
@@ -159,5 +159,5 @@ def _read(response: HTTPResponse, url: str, size: int | None = None) -> bytes:
 
 
 def _unreachable(url: str, reason: object) -> UnreachableError:
-    why = getattr(reason, "strerror", None) or reason
+    why = getattr(reason, "strerror", None) or reason  # of an OSError, without its number
     return UnreachableError(f"could not reach {url} ({why}); run the same command again to resume")

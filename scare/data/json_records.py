@@ -12,13 +12,13 @@ from scare.data.packed_files import MESSAGE, Source
 from scare.data.time_text import shape_of
 from scare.errors import DataError
 
-SERIES = 5  # records in a record, on average; fewer are the parts of a message
+SERIES = 5  # so many records within a record, on average, are a series; fewer are the parts of a message
 
 
 def read_records(source: Source) -> tuple[str, list[list[str]], dict[str, str]]:
-    """Return the longest list of records in a JSON text: its name, header and rows, and what stands beside it.
+    """Return the longest list of records in a JSON text: its name, its header and rows, and the values outside it.
 
-    Nested keys are joined. Beside it may stand units, as in `hourly_units.pm10`, and a time zone.
+    Nested keys are joined with dots. Values outside the list may be units, as in `hourly_units.pm10`, or a time zone.
     """
     text = "\n".join(source.text())
     try:
@@ -36,19 +36,19 @@ def read_records(source: Source) -> tuple[str, list[list[str]], dict[str, str]]:
         )
     records = [dict(flat(record, "")) for record in lists[name]]
     header = list(dict.fromkeys(key for record in records for key in record))
-    beside = dict(flat(value, "")) if isinstance(value, dict) else {}
-    return name, [header, *([record.get(key, "") for key in header] for record in records)], beside
+    outside = dict(flat(value, "")) if isinstance(value, dict) else {}
+    return name, [header, *([record.get(key, "") for key in header] for record in records)], outside
 
 
 def _message(line: str) -> dict[str, Any] | None:
-    """Return the JSON object in a line of a log, None without one; a time before it is added as `logged at`."""
+    """Return the JSON object in a line of a log, None if there is none; a time before it is added as `logged at`."""
     match = MESSAGE.match(line)
     if match is None:
         return None
     record = json.loads(match[1])
     words = line[: match.start(1)].split()
-    texts = [*words[:1], " ".join(words[:2])]
-    time = next((text for text in texts if (shape := shape_of(text)) and shape.has_clock), "")
+    may_be_times = [*words[:1], " ".join(words[:2])]  # such as 2026-01-31T12:00 or 2026-01-31 12:00
+    time = next((text for text in may_be_times if (shape := shape_of(text)) and shape.has_clock), "")
     return {"logged at": time, **record} if time else record
 
 
@@ -62,62 +62,72 @@ def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, A
         inner: dict[str, list[dict[str, Any]]] = {}  # the lists within the records, joined, by their keys
         for record in value:
             plain = {key: item for key, item in record.items() if not isinstance(item, dict | list)}
-            for key, records in _record_lists({key: item for key, item in record.items() if key not in plain}, name):
+            not_plain = {key: item for key, item in record.items() if key not in plain}
+            for key, records in _record_lists(not_plain, name):
                 inner.setdefault(key, []).extend({**plain, **nested} for nested in records)
         yield from ((key, records) for key, records in inner.items() if len(records) >= SERIES * len(value))
     elif isinstance(value, dict):
-        if records := _columns(value) or _keyed(value):
+        if records := _records_of_columns(value) or _records_by_key(value):
             yield name, records
         for key, item in value.items():
             yield from _record_lists(item, f"{name}.{key}".strip("."))
 
 
-def _keyed(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of an object whose keys are times, numbers or a database's keys, with these; [] for another.
+def _records_by_key(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of an object that has one under each key; the key, such as a time or a number, joins them.
 
-    >>> _keyed({f"155103372{i}": {"P1": 8.5 + i} for i in range(5)})[0]
+    Returns [] for an object whose values are not records of the same fields.
+
+    >>> _records_by_key({f"155103372{i}": {"P1": 8.5 + i} for i in range(5)})[0]
     {'time': '1551033720', 'P1': 8.5}
     """
     records = [*value.values()]
-    if len(records) < SERIES or not all(isinstance(one, dict) and one and [*one] == [*records[0]] for one in records):
+    if len(records) < SERIES or not all(isinstance(record, dict) for record in records):
         return []
-    moments = all(re.fullmatch(r"1\d{9}(\d{3})?", key) or shape_of(key) for key in value)
-    key_name = "time" if moments and "time" not in records[0] else "key"
-    return [{key_name: key, **one} for key, one in value.items()]
+    if not records[0] or any([*record] != [*records[0]] for record in records):
+        return []
+    are_times = all(re.fullmatch(r"1\d{9}(\d{3})?", key) or shape_of(key) for key in value)  # seconds, milliseconds
+    key_name = "time" if are_times and "time" not in records[0] else "key"
+    return [{key_name: key, **record} for key, record in value.items()]
 
 
-def _columns(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of a table written by columns, as rows without names, or as objects by row number.
+def _records_of_columns(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of a table that is written as columns, or as rows with the names of columns beside them.
 
-    Returns [] for an object that is no such table.
+    A column is a list, or an object with row numbers as keys. Returns [] for an object that is no such table.
 
-    >>> _columns({"time": [1, 2, 3], "pm25": [4, 5, 6]})[0], _columns({"fields": ["a", "b"], "data": [[1, 2]]})
-    ({'time': 1, 'pm25': 4}, [{'a': 1, 'b': 2}])
+    >>> _records_of_columns({"time": [1, 2, 3], "pm25": [4, 5, 6]})[0]
+    {'time': 1, 'pm25': 4}
+    >>> _records_of_columns({"fields": ["a", "b"], "data": [[1, 2]]})
+    [{'a': 1, 'b': 2}]
     """
     lists = {key: item for key, item in value.items() if isinstance(item, list)}
     rows = next((items for items in lists.values() if items and all(isinstance(row, list) for row in items)), [])
     for names in lists.values():
         if rows and all(isinstance(cell, str) for cell in names) and {*map(len, rows)} == {len(names)}:
             return [dict(zip(names, row, strict=True)) for row in rows]
-    # Columns that are objects with the same row numbers as keys.
     objects = [item for item in value.values() if isinstance(item, dict)]
     if len(objects) > 1 and len(objects) == len(value) and all([*item] == [*objects[0]] for item in objects):
-        lists = {key: [*item.values()] for key, item in value.items()} if all(map(str.isdigit, objects[0])) else {}
-    plain = {key: cells for key, cells in lists.items() if not any(isinstance(cell, dict | list) for cell in cells)}
-    lengths = {len(cells) for cells in plain.values()}
-    if len(plain) < 2 or len(lengths) != 1:
+        has_row_numbers = all(map(str.isdigit, objects[0]))
+        lists = {key: [*item.values()] for key, item in value.items()} if has_row_numbers else {}
+    columns = {key: cells for key, cells in lists.items() if not any(isinstance(cell, dict | list) for cell in cells)}
+    lengths = {len(cells) for cells in columns.values()}
+    if len(columns) < 2 or len(lengths) != 1:
         return []
-    return [dict(zip(plain, cells, strict=True)) for cells in zip(*plain.values(), strict=True)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def flat(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the plain values within a JSON record as text, by name; of lists, only those of objects with a "value"."""
+    """Yield the name and the text of each plain value within a JSON record; a name joins the keys that lead to it.
+
+    Of lists, only those of objects with a "value" are read, such as `[{"name": "P1", "value": 8.5}]`.
+    """
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from flat(one, f"{name}.{key}".strip("."))
-    elif isinstance(value, list) and all(isinstance(one, dict) and "value" in one for one in value):
-        for one in value:
-            label = next((str(one[key]) for key in ("name", "value_type", "parameter", "type") if key in one), "")
-            yield from flat(one["value"], f"{name}.{label}") if label else ()
+        for key, item in value.items():
+            yield from flat(item, f"{name}.{key}".strip("."))
+    elif isinstance(value, list) and all(isinstance(item, dict) and "value" in item for item in value):
+        for item in value:
+            label = next((str(item[key]) for key in ("name", "value_type", "parameter", "type") if key in item), "")
+            yield from flat(item["value"], f"{name}.{label}") if label else ()
     elif not isinstance(value, list):
         yield name, "" if value is None else str(value)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from scare.schema import convert, load_toml, with_names
 
-SPOKEN = ("HOBO", "DEFRA", "SINCA")  # said as words
+SPOKEN = ("HOBO", "DEFRA", "SINCA")  # acronyms that are said as words
 TABLE = Path(__file__).with_name("known_formats.toml")
 Kind = Literal["", "sensor", "reference", "weather"]
 Role = Literal["", "channel", "reference", "weather", "time", "device", "site", "unit", "flag", "index", "ignore"]
@@ -55,10 +55,10 @@ class TableFormat:
 
     @property
     def sentence(self) -> str:
-        """What `scare inspect` says of a file of this format."""
+        """What `scare inspect` prints of a file of this format."""
         first = self.title.split()[0]
-        spelled = first.isupper() and first not in SPOKEN  # letter by letter, as in "an SDFS file", "a UBA file"
-        vowels = "AEFHILMNORSX" if spelled else "AEIO"
+        is_spelled_out = first.isupper() and first not in SPOKEN  # as in "an SDFS file", "a UBA file"
+        vowels = "AEFHILMNORSX" if is_spelled_out else "AEIO"  # letters that sound as if they began with a vowel
         return f"This looks like {'an' if first[0].upper() in vowels else 'a'} {self.title}."
 
 
@@ -73,7 +73,7 @@ def formats() -> Mapping[str, TableFormat]:
 
 
 def recognise(columns: Sequence[str], remarks: Sequence[str] = ()) -> TableFormat | None:
-    """Return the first known format whose columns are all there, or whose preamble is."""
+    """Return the first known format whose columns are all in the header and whose preamble is in the lines above it."""
     names = {name.lower() for name in columns}
     text = "\n".join(remarks)
     for candidate in formats().values():

@@ -1,4 +1,4 @@
-"""Two laser counters in one box: their mean where they agree, nothing where they do not.
+"""Two laser counters in one box: their mean where they agree, no value where they do not.
 
 A PurpleAir has two Plantower counters, A and B; when one is clogged or blind, they disagree. Used by `column_mapping`
 and `column_guess`, for tables that have both.
@@ -14,7 +14,7 @@ from scare.data.quantities import conversion, display_unit, find_quantity
 # They agree if they differ by at most this many ug/m3, or by this share of their mean: the rule of the US EPA for
 # PurpleAir on the AirNow Fire and Smoke Map (Barkjohn et al. 2022, doi:10.3390/s22249669).
 LIMIT, SHARE = 5.0, 0.7
-LETTER = re.compile(r"(?:[ _.-]([abc])(?=[ _.-]|$)|(?<=\d)([abc])$)", re.IGNORECASE)
+LETTER = re.compile(r"(?:[ _.-]([abc])(?=[ _.-]|$)|(?<=\d)([abc])$)", re.IGNORECASE)  # of a counter, as in pm25_a
 
 
 def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -27,18 +27,20 @@ def find_laser_pairs(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
     >>> find_laser_pairs(["pm25_a", "pm25_b", "pm25_c"])
     {}
     """
-    lasers: dict[str, dict[str, str]] = {}
+    columns_by_letter: dict[str, dict[str, str]] = {}  # by the name without the letter
     for column in columns:
         quantity = find_quantity(column)
         if quantity is None or quantity.name not in ("PM2.5", "PM10", "PM"):
             continue
         letters = LETTER.findall(column)
         letter = "".join(letters[0]).lower() if len(letters) == 1 else ""
-        lasers.setdefault(LETTER.sub("", column) if letter else column, {})[letter] = column
-    # With a third letter they are three boxes, not the counters of one; the first counter may have no letter.
-    boxes = {name: counters for name, counters in lasers.items() if "c" not in counters}
-    pairs = {name: (counters.get("a", counters.get("")), counters.get("b")) for name, counters in boxes.items()}
-    return {name: (first, second) for name, (first, second) in pairs.items() if first and second}
+        columns_by_letter.setdefault(LETTER.sub("", column) if letter else column, {})[letter] = column
+    pairs = {}
+    for name, counters in columns_by_letter.items():
+        first, second = counters.get("a", counters.get("")), counters.get("b")  # the first may have no letter
+        if first and second and "c" not in counters:  # with a third letter they are boxes, not counters of one box
+            pairs[name] = (first, second)
+    return pairs
 
 
 def mean_of_lasers(first: pl.Series, second: pl.Series, unit: str) -> pl.Series:
@@ -56,7 +58,7 @@ def mean_of_lasers(first: pl.Series, second: pl.Series, unit: str) -> pl.Series:
 
 
 def describe_pair(name: str, pair: tuple[str, str], first: pl.Series, second: pl.Series, mean: pl.Series) -> str:
-    """Return what a channel is made of, and in how many rows the two counters disagree."""
+    """Return a note: a channel is the mean of two counters, and in so many rows they disagree."""
     both = int((first.is_not_null() & second.is_not_null()).sum())
     return (
         f"{name} is the mean of {' and '.join(pair)}; it is missing in {both - mean.count():,} of {both:,} rows, where"
