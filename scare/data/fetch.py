@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import groupby
-from math import asin, cos, radians, sin, sqrt
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -27,6 +26,7 @@ import polars as pl
 
 from scare.data.download import MissingError, Progress, RecordFile, download_file, read_url
 from scare.data.readings import DEVICE, TIME
+from scare.data.sites import Place
 from scare.data.tables import open_table, read_table, stem
 from scare.errors import DataError, UsageError
 from scare.files import replacing
@@ -35,7 +35,7 @@ from scare.schema import read_toml
 SOURCES = Path(__file__).with_name("fetch_sources.toml")
 DOWNLOADED, SIDECAR = ".downloaded", "_source.json"
 LATITUDE, LONGITUDE = "latitude", "longitude"
-EARTH_KM = 6371.0
+
 Read = Callable[[Path], pl.DataFrame]
 
 OPENAQ_KEY = "OPENAQ_API_KEY"
@@ -48,7 +48,7 @@ PURPLEAIR_TIMES = ("time_stamp", "created_at")  # time columns of the new and of
 
 @dataclass(frozen=True)
 class Column:
-    """What a source's column is called here; its numbers become (number + plus) · times, in `unit`."""
+    """What we call a source's column; its numbers are converted to `unit` by (number + plus) · times."""
 
     name: str
     unit: str = ""
@@ -58,13 +58,13 @@ class Column:
 
 @dataclass(frozen=True)
 class FetchSource:
-    """Addresses, licence and columns of a source; a row's interval ends `ends` seconds after its time."""
+    """Addresses, licence and columns of a source."""
 
     about: str
     licence: str
-    columns: Mapping[str, Column]
-    ends: float = 0.0
-    hosts: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Column]  # by the source's name of the column
+    ends: float = 0.0  # seconds from the time of a row to the end of the interval that it describes
+    hosts: Mapping[str, str] = field(default_factory=dict)  # addresses by what is found there
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,13 @@ class SearchArea:
     kilometres: float
 
     def contains(self, latitude: float, longitude: float) -> bool:
-        """Whether a point lies within, by the haversine formula.
+        """Whether a point lies within the radius.
 
         >>> SearchArea(48.78, 9.18, 200.0).contains(50.11, 8.68), SearchArea(48.78, 9.18, 100.0).contains(50.11, 8.68)
         (True, False)
         """
-        north, east = radians(latitude - self.latitude), radians(longitude - self.longitude)
-        cosines = cos(radians(latitude)) * cos(radians(self.latitude))
-        haversine = sin(north / 2) ** 2 + cosines * sin(east / 2) ** 2
-        return 2 * EARTH_KM * asin(sqrt(haversine)) <= self.kilometres
+        metres = Place(self.latitude, self.longitude).metres_to(Place(latitude, longitude))
+        return metres <= 1000 * self.kilometres
 
 
 @dataclass(frozen=True)
@@ -119,10 +117,14 @@ def read_source(name: str, path: Path = SOURCES) -> FetchSource:
 def fetch(
     files: Iterable[tuple[str, RecordFile]], read: Read, out: Path, progress: Progress | None = None
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Download (month, file) pairs and yield (month, rows); a file that the server does not have is skipped."""
-    for month, group in groupby(sorted(files, key=lambda pair: pair[0]), key=lambda pair: pair[0]):
+    """Download the files of each month and yield the month and its rows; a file that the server lacks is skipped."""
+
+    def month_of(pair: tuple[str, RecordFile]) -> str:
+        return pair[0]
+
+    for month, pairs in groupby(sorted(files, key=month_of), key=month_of):
         frames = []
-        for _, file in group:
+        for _, file in pairs:
             try:
                 path = download_file(file, out / DOWNLOADED, progress)
             except MissingError:
@@ -139,8 +141,8 @@ def write_months(
 
     Rows outside the days of `request` are dropped.
     """
-    rows: dict[str, int] = {}
-    places: dict[str, dict[str, float]] = {}
+    rows: dict[str, int] = {}  # number of rows, by device
+    places: dict[str, dict[str, float]] = {}  # degrees, by device
     for month, frame in months:
         if request is not None:  # a row at midnight belongs to the day before
             day = pl.col(TIME).dt.offset_by("-1us").dt.date()
@@ -226,7 +228,7 @@ def read_openaq(path: Path, source: FetchSource) -> pl.DataFrame:
     times = pl.col("datetime").str.replace(" ", "T").str.to_datetime("%+", time_unit="us", time_zone="UTC")
     name = pl.col("parameter").replace({theirs: column.name for theirs, column in source.columns.items()})
     unit = pl.col("units").str.replace("µg/m³", "ugm3").str.replace("/", "")
-    without_unit = [theirs for theirs, column in source.columns.items() if not column.unit]
+    without_unit = [theirs for theirs, column in source.columns.items() if not column.unit]  # gases
     long = known.select(
         pl.col("location_id").cast(pl.Int64).cast(pl.String).alias(DEVICE),
         times.alias(TIME),
@@ -272,7 +274,7 @@ def read_sensor_community(path: Path, source: FetchSource) -> pl.DataFrame:
 
 
 def _converted_columns(source: FetchSource, present: Iterable[str]) -> list[pl.Expr]:
-    """Return the source's columns that are present, by our names and in our units."""
+    """Return the source's columns that are in `present`, converted to our names and units."""
     return [
         ((pl.col(theirs).cast(pl.Float64, strict=False) + column.plus) * column.times).alias(column.name)
         for theirs, column in source.columns.items()
@@ -285,7 +287,7 @@ def airnow_files(
 ) -> Iterator[tuple[str, RecordFile]]:
     """Yield (month, file) for each hour of AirNow, whose files hold all stations.
 
-    With AQS parameter codes: (year, file) for each code and year of EPA's Air Quality System instead.
+    With `parameters` (codes of EPA's Air Quality System, AQS), yield (year, file) for each code and year of AQS.
     """
     if parameters:
         for year in dict.fromkeys(day.year for day in request.days()):
@@ -303,12 +305,16 @@ def find_airnow_stations(request: FetchRequest, source: FetchSource) -> dict[str
     """Return the latitude and longitude of the stations in the request's area, by nine-digit number."""
     if request.area is None:
         return {}
-    lines = read_url(source.hosts["near"]).decode("utf-8", "replace").splitlines()
-    fields = AIRNOW_SITE_FIELDS
-    rows = ([line.split("|")[field] for field in fields] for line in lines if line.count("|") > max(fields))
-    # Some numbers have the country before the nine digits.
-    stations = {name[-9:]: (float(latitude), float(longitude)) for name, latitude, longitude in rows}
-    return {name: where for name, where in stations.items() if request.area.contains(*where)}
+    stations = {}
+    for line in read_url(source.hosts["near"]).decode("utf-8", "replace").splitlines():
+        if line.count("|") > max(AIRNOW_SITE_FIELDS):
+            number, latitude, longitude = (line.split("|")[position] for position in AIRNOW_SITE_FIELDS)
+            if request.area.contains(float(latitude), float(longitude)):
+                stations[number[-9:]] = (
+                    float(latitude),
+                    float(longitude),
+                )  # some have the country before the nine digits
+    return stations
 
 
 def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl.DataFrame:
@@ -338,8 +344,8 @@ def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl
 
 def _read_aqs(path: Path, stations: frozenset[str]) -> pl.DataFrame:
     """Read the lines of these stations from a zipped yearly file, which is too large to hold in memory."""
-    # A line starts with the station's number, divided as in `AQS_STATION`.
-    starts = tuple(f'"{name[:2]}","{name[2:5]}","{name[5:]}"'.encode() for name in stations)
+    # A line starts with the station's number, divided into state, county and site as in `AQS_STATION`.
+    starts = tuple(f'"{number[:2]}","{number[2:5]}","{number[5:]}"'.encode() for number in stations)
     try:
         with ZipFile(path) as archive, archive.open(archive.namelist()[0]) as handle:
             header = next(handle)

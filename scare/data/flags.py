@@ -24,8 +24,9 @@ from scare.errors import DataError, UsageError
 from scare.schema import Amount
 
 LARGEST = 1e30  # a larger number is no reading, and would overflow in float32
-SPIKE_MEDIAN_ROWS, SPIKE_USUAL_ROWS = 5, 30  # rows of the median a value is compared with, and of its usual distance
-SPIKE_FLOOR = 0.001  # of the channel's range, so that one step of a coarse A/D converter is not a spike
+SPIKE_MEDIAN_ROWS = 5  # a value is compared with the median of so many rows before it
+SPIKE_USUAL_ROWS = 30  # its usual distance to that median is the median of so many distances before it
+SPIKE_FLOOR = 0.001  # least usual distance, a share of the range: one step of a coarse A/D converter is no spike
 RESTART_SECONDS = 3600.0  # a longer gap counts as a new start
 WARM_UP_ROWS = 1800  # most rows that count as warm-up: half an hour of one-second rows
 TRAINING = "training"  # name of the part whose dead devices are dropped from all parts
@@ -102,14 +103,14 @@ DEFAULT_SETTINGS = QualitySettings()
 
 @dataclass(frozen=True)
 class FlagState:
-    """What the rules remember of earlier rows, for many devices at once."""
+    """What the rules remember of earlier rows, for many devices at once; times are in seconds."""
 
-    time: np.ndarray  # of the last row, NaN if there is none [devices]
-    started: np.ndarray  # when the box last started, in seconds [devices]
-    since: np.ndarray  # rows since that start [devices]
-    run: np.ndarray  # rows for which the value has been the same [devices, channels]
-    values: np.ndarray  # the last ones, newest last [devices, channels, SPIKE_MEDIAN_ROWS]
-    distances: np.ndarray  # of each value to the median before it, newest last [devices, channels, SPIKE_USUAL_ROWS]
+    time: np.ndarray  # time of the last row; NaN if there is none [devices]
+    started: np.ndarray  # when the box last started [devices]
+    since: np.ndarray  # number of rows since that start [devices]
+    run: np.ndarray  # number of rows for which the value has been the same [devices, channels]
+    values: np.ndarray  # the last values, newest last [devices, channels, SPIKE_MEDIAN_ROWS]
+    distances: np.ndarray  # the last values' distances to the median before each [devices, channels, SPIKE_USUAL_ROWS]
 
     @staticmethod
     def empty(devices: int, channels: int) -> "FlagState":
@@ -127,11 +128,11 @@ class FlagState:
 
 @dataclass(frozen=True)
 class RuleInput:
-    """`values` [rows, devices, channels] at `times` (seconds) [rows, devices], and the state before them."""
+    """The rows that quality rules judge, and what is known of the rows before them."""
 
-    values: np.ndarray
+    values: np.ndarray  # [rows, devices, channels]
     channels: tuple[Channel, ...]
-    times: np.ndarray
+    times: np.ndarray  # seconds [rows, devices]
     step_seconds: float
     past: FlagState
 
@@ -168,25 +169,33 @@ class RuleInput:
     @cached_property
     def last_start(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows since the box last started, and the time of that start in seconds; [rows, devices] each."""
-        started = self.waits > RESTART_SECONDS
-        started[0] |= np.isnan(self.past.time)
-        rows = _rows_since(started, self.past.since + 1)
-        first = np.arange(len(rows))[:, None] - rows  # row of the start; negative if it was before these rows
-        start_times = np.take_along_axis(self.times, np.maximum(first, 0), axis=0)
-        return rows, np.where(first >= 0, start_times, self.past.started)
+        has_started = self.waits > RESTART_SECONDS
+        has_started[0] |= np.isnan(self.past.time)
+        rows = _rows_since(has_started, self.past.since + 1)
+        start = np.arange(len(rows))[:, None] - rows  # index of the row of the start; negative if it was before these
+        start_times = np.take_along_axis(self.times, np.maximum(start, 0), axis=0)
+        return rows, np.where(start >= 0, start_times, self.past.started)
 
     @property
     def next_state(self) -> FlagState:
         """The state after these rows."""
-        rows, when = self.last_start
-        values = _newest(self.past.values, self.values)
-        distances = _newest(self.past.distances, self.distances)
-        return FlagState(self.times[-1], when[-1], rows[-1], self.runs[-1], values, distances)
+        rows, start_times = self.last_start
+        return FlagState(
+            time=self.times[-1],
+            started=start_times[-1],
+            since=rows[-1],
+            run=self.runs[-1],
+            values=_newest(self.past.values, self.values),
+            distances=_newest(self.past.distances, self.distances),
+        )
 
 
 @dataclass(frozen=True)
 class QualityRule:
-    """A rule with its permanent id; `marks` returns bool [rows, devices, channels], or [..., 1] for whole rows."""
+    """A rule with its permanent id.
+
+    `marks` returns which values the rule flags, bool [rows, devices, channels]; a rule for whole rows has one channel.
+    """
 
     id: str
     name: str
@@ -364,9 +373,9 @@ def count_flags(flags: np.ndarray) -> dict[str, int]:
 
 
 def find_dead_channels(readings: Readings) -> tuple[str, ...]:
-    """Return the channels because of which no row is complete; none if a row is complete.
+    """Return the channels because of which a device has no complete row; empty if it has one.
 
-    These are the channels without a usable value, or all if each has values but never in the same row.
+    These are the channels without a usable value, or all channels if each has values, but never in the same row.
     """
     known = np.isfinite(usable_values(readings.values, readings.channels)[0])
     if known.all(axis=1).any() or not len(readings):
@@ -409,29 +418,32 @@ def _dead_reason(dead: Sequence[str], channels: Sequence[str], where: str) -> st
     """Return which channel has no value and what to do; the first channel, the one to calibrate, cannot be left out."""
     if len(dead) == len(channels) > 1:  # each may have values, but never in the same row
         return f"no row has a usable value in every channel{where}; check it with 'scare inspect'"
-    rest = shlex.quote(",".join(name for name in channels if name not in dead))
-    remedy = "check it with 'scare inspect'" if channels[0] in dead else f"use --channels {rest} to leave it out"
+    alive = shlex.quote(",".join(name for name in channels if name not in dead))
+    remedy = "check it with 'scare inspect'" if channels[0] in dead else f"use --channels {alive} to leave it out"
     return f"{', '.join(dead)} has no usable value{where}; {remedy}"
 
 
 def _rows_since(marked: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Return the rows since the last mark, 0 in a marked row; until the first mark, `before` plus the row's index."""
-    index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))
-    last = np.maximum.accumulate(np.where(marked, index, -1), axis=0)
-    return np.where(last >= 0, index - last, before + index)
+    """Return the number of rows since the last mark, 0 in a marked row; axis 0 of `marked` is rows.
+
+    `before` is that number for the first row if nothing is marked in these rows.
+    """
+    index = np.arange(len(marked)).reshape(-1, *[1] * (marked.ndim - 1))  # [rows, 1, …]
+    last_mark = np.maximum.accumulate(np.where(marked, index, -1), axis=0)  # -1: not marked yet
+    return np.where(last_mark >= 0, index - last_mark, before + index)
 
 
 def _newest(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Append `new` [rows, devices, channels] to `past` [devices, channels, kept] and return the last `kept` values."""
+    """Append `new` [rows, devices, channels] to `past` [devices, channels, size]; return the last `size` values."""
     return np.concatenate([past, np.moveaxis(new, 0, -1)], axis=-1)[..., -past.shape[-1] :]
 
 
 def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return the `kept` values before each row of `new`, where `past` holds those before the first.
+    """Return the values before each row of `new` [rows, devices, channels]: [rows, devices, channels, size].
 
-    Shapes as in `_newest`; returns [rows, devices, channels, kept].
+    `past` [devices, channels, size] has the values before the first row.
     """
-    if len(new) == 1:  # nearly every live reading
+    if len(new) == 1:  # nearly every live reading: much faster
         return past[None]
     series = np.concatenate([past, np.moveaxis(new[:-1], 0, -1)], axis=-1)
     windows = np.lib.stride_tricks.sliding_window_view(series, past.shape[-1], axis=-1)
@@ -439,15 +451,15 @@ def _preceding(past: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    """Return the median along the last axis, NaN where fewer than half have a value."""
+    """Return the median of the known values along the last axis; NaN where fewer than half of them are known."""
     size, known = values.shape[-1], np.isfinite(values)
     ordered = np.sort(values, axis=-1)  # NaN comes last
-    if np.count_nonzero(known) == known.size:  # nearly every live reading, and several times as fast
+    if np.count_nonzero(known) == known.size:  # nearly every live reading: several times as fast
         low, high = ordered[..., (size - 1) // 2], ordered[..., size // 2]
         return low + 0.5 * (high - low)
     count = np.count_nonzero(known, axis=-1)
-    low, high = (
-        np.take_along_axis(ordered, middle[..., None], axis=-1)[..., 0]
-        for middle in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1))
-    )
+    # The two middle values of the known ones, the same one if their number is odd.
+    lower, upper = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, size - 1)
+    low = np.take_along_axis(ordered, lower[..., None], axis=-1)[..., 0]
+    high = np.take_along_axis(ordered, upper[..., None], axis=-1)[..., 0]
     return np.where(count >= (size + 1) // 2, low + 0.5 * (high - low), np.nan)

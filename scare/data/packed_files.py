@@ -22,23 +22,14 @@ from scare.limits import check_table, table_limit
 from scare.words import suggestion
 
 Content = Literal["parquet", "sheet", "json", "page", "text"]
-HEAD_BYTES = 1 << 18
+HEAD_BYTES = 1 << 18  # bytes at the beginning of a file by which its content and encoding are told
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-NAMES = {
-    "utf-8-sig": "UTF-8",
-    "utf-16": "UTF-16",
-    "utf-16-le": "UTF-16",
-    "utf-16-be": "UTF-16",
-    "cp1252": "Windows-1252",
-    **{
-        "cp949": "Korean (cp949)",
-        "gb18030": "Chinese (GB 18030)",
-        "big5": "Chinese (Big5)",
-        "cp932": "Japanese (cp932)",
-    },
-    "cp1251": "Windows-1251",
+NAMES = {  # of encodings in messages
+    **{"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"},
+    **{"cp949": "Korean (cp949)", "gb18030": "Chinese (GB 18030)", "big5": "Chinese (Big5)"},
+    **{"cp932": "Japanese (cp932)", "cp1251": "Windows-1251", "cp1252": "Windows-1252"},
 }
-# Encodings that state nothing of themselves: words of headers that only the right one shows.
+# Encodings that a file does not state, with words of headers that only the right encoding shows.
 HEADER_WORDS = {
     "cp949": ("측정", "일시", "시간", "날짜", "지역", "온도", "습도", "농도", "지점"),
     "gb18030": ("时间", "日期", "浓度", "温度", "湿度", "监测", "站点"),
@@ -46,32 +37,28 @@ HEADER_WORDS = {
     "cp932": ("日時", "時刻", "年月日", "測定", "温度", "湿度", "日付"),
     "cp1251": ("Дата", "дата", "Время", "время", "Температура"),
 }
-OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # the first bytes of an .xls file
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls", ".ods", ".parquet", ".json")  # in an archive
-
-
-# Characters that stand for others: digits of other scripts, spaces that do not break, the minus sign of mathematics;
-# zero bytes stand for nothing.
+# Characters that are replaced: zero bytes by nothing, no-break spaces, the minus sign, digits of other scripts.
 PLAIN = {
     **{0: None, 0xA0: " ", 0x202F: " ", 0x2212: "-"},
     **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
 }
+# A line with quotes around all of it, although it has several cells.
 WHOLE_LINE = re.compile(r'"((?:[^",;\t]|"")+[,;\t](?:[^"]|"")*)"')
 MESSAGE = re.compile(r"^[^{]*?(\{.*\})\s*$")  # of a broker's or a device's log: a JSON object after its topic
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file, the kind of its content, and the encoding of its text; `member` is the file within a zip.
-
-    `odd` says that lines end as on an old Macintosh, that characters stand for others (`PLAIN`), or that whole lines
-    are quoted (`WHOLE_LINE`), as after a program took each for one cell.
-    """
+    """A file, the kind of its content, and how its text is written."""
 
     path: Path
     content: Content
-    encoding: str = ""
-    member: str = ""
+    encoding: str = ""  # of a text
+    member: str = ""  # the file within a zip
+    # Whether lines end as on an old Macintosh, characters are to be replaced (`PLAIN`), or whole lines are quoted
+    # (`WHOLE_LINE`), as by a program that took each for one cell.
     odd: bool = False
 
     def open(self) -> IO[bytes]:
@@ -92,10 +79,10 @@ class Source:
                     yield line
                 return
             with io.TextIOWrapper(handle, self.encoding, errors="replace") as text:
-                for written in iter(partial(text.readline, longest), ""):
-                    if len(written) == longest:
+                for decoded in iter(partial(text.readline, longest), ""):
+                    if len(decoded) == longest:
                         check_table(self.path, **{limit: longest})
-                    yield (_plain(written) if self.odd else written).encode()
+                    yield (_plain(decoded) if self.odd else decoded).encode()
 
     def text(self, lines: int | None = None) -> list[str]:
         """Return the first lines of a text, all by default, without their ends."""
@@ -112,7 +99,7 @@ class Source:
 
 
 def find_source(path: Path, encoding: str = "") -> Source:
-    """Find what a file holds by its first bytes, whatever its name."""
+    """Find what a file holds by its first bytes, whatever its name; `encoding` is the one that a user states."""
     member = _member(path)
     with _open(path, member) as handle:
         head = handle.read(HEAD_BYTES)
@@ -126,28 +113,29 @@ def find_source(path: Path, encoding: str = "") -> Source:
     used_encoding = _find_encoding(head, encoding, path)
     text = head.decode(used_encoding, "ignore")
     lines = [line for line in text.splitlines()[:20] if line.strip()]
-    logged = 2 * sum(map(bool, map(MESSAGE.match, lines))) > len(lines)
-    if logged or re.match(rb'\{\s*["}]|\[\s*\{', start):
+    are_messages = sum(1 for line in lines if MESSAGE.match(line)) > len(lines) / 2
+    if are_messages or re.match(rb'\{\s*["}]|\[\s*\{', start):
         return Source(path, "json", used_encoding, member)
-    old_ends = "\r" in text and "\n" not in text
-    quoted = bool(lines) and 2 * sum(map(bool, map(WHOLE_LINE.fullmatch, lines))) > len(lines)
-    return Source(
-        path, "text", used_encoding, member, odd=old_ends or quoted or any(chr(byte) in text for byte in PLAIN)
-    )
+    has_old_ends = "\r" in text and "\n" not in text
+    are_quoted = sum(1 for line in lines if WHOLE_LINE.fullmatch(line)) > len(lines) / 2
+    has_other_characters = any(chr(code) in text for code in PLAIN)
+    return Source(path, "text", used_encoding, member, odd=has_old_ends or are_quoted or has_other_characters)
 
 
 def _plain(line: str) -> str:
-    """Return a line without the quotes around all of it, and with plain characters.
+    """Return a line without quotes around all of it, and with plain characters.
 
     >>> _plain('"2026-01-31 12:00,""Roof"",5.2"')
     '2026-01-31 12:00,"Roof",5.2'
     """
-    match = WHOLE_LINE.fullmatch(line.rstrip("\r\n"))
-    return (match[1].replace('""', '"') + line[match.end() :] if match else line).translate(PLAIN)
+    if match := WHOLE_LINE.fullmatch(line.rstrip("\r\n")):
+        end_of_line = line[match.end() :]
+        line = match[1].replace('""', '"') + end_of_line
+    return line.translate(PLAIN)
 
 
 def _member(path: Path) -> str:
-    """Return the only table in a zip, "" for a file that is no zip or is a spreadsheet."""
+    """Return the name of the only table in a zip; "" for a file that is no zip, or a spreadsheet (a zip, too)."""
     with path.open("rb") as handle:
         if handle.read(4) != b"PK\x03\x04":
             return ""
@@ -172,8 +160,8 @@ def _open(path: Path, member: str) -> IO[bytes]:
         check_table(path, table=archive.getinfo(member).file_size)  # no more than this is ever unpacked
         return cast(IO[bytes], io.BytesIO(archive.read(member)))
     with path.open("rb") as handle:
-        zipped = handle.read(2) == b"\x1f\x8b"
-    return cast(IO[bytes], io.BufferedReader(_Unpacked(path))) if zipped else path.open("rb")
+        is_gzip = handle.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], io.BufferedReader(_Unpacked(path))) if is_gzip else path.open("rb")
 
 
 class _Unpacked(io.RawIOBase):
@@ -198,7 +186,11 @@ class _Unpacked(io.RawIOBase):
 
 
 def _find_encoding(head: bytes, stated: str, path: Path) -> str:
-    """Return the encoding of a text: as stated, by byte order mark, zero bytes, UTF-8 if valid, by words, or cp1252."""
+    """Return the encoding of a text of which `head` is the beginning.
+
+    It is the stated one, or is found by a byte order mark, by zero bytes (UTF-16), by being valid UTF-8, or by words
+    that usual headers have (`HEADER_WORDS`); otherwise it is cp1252.
+    """
     if stated:
         try:
             return codecs.lookup(stated).name
@@ -224,7 +216,7 @@ def _find_encoding(head: bytes, stated: str, path: Path) -> str:
 
 
 def _decoded(head: bytes, encoding: str) -> str | None:
-    """Return the text of a file's first bytes, None if they are not of this encoding; the last character may be cut."""
+    """Decode a file's first bytes, whose last character may be incomplete; None if they are not of this encoding."""
     try:
         return codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:

@@ -20,8 +20,8 @@ from scare.data.spreadsheets import load_sheets
 from scare.errors import DataError
 from scare.limits import check_table, table_bytes, table_limit
 
-ROWS = 200_000  # in a block
-CELL_BYTES = 64  # that the text of a spreadsheet's cell takes
+ROWS = 200_000  # rows read at once
+CELL_BYTES = 64  # estimated bytes of the text of a spreadsheet's cell
 PROBE_BYTES, PROBE_BYTES_PER_BYTE = 1 << 30, 16  # memory a probe may use: the larger of this and 16 times the file
 PROBE_SECONDS, PROBE_BYTES_PER_SECOND = 20.0, 4 << 20  # time a probe may take: this, plus the file at this speed
 STATM = Path("/proc/self/statm")  # Linux: its first number is the address space in use, in pages
@@ -61,7 +61,9 @@ class ReadingProbe:
                 timer.cancel()
             if not answer:
                 self.end()
-            return tuple(json.loads(answer)) if answer else ("reading it crashed, used too much memory or timed out", 0)
+                return "reading it crashed, used too much memory or timed out", 0
+            problem, size = json.loads(answer)
+            return problem, size
 
     def end(self) -> None:
         """Stop the child process."""
@@ -99,11 +101,11 @@ def _try_reading(path: str, largest: int) -> tuple[str, int]:
     if sys.platform != "win32":  # Windows has no memory limit for a process
         import resource
 
-        # Address space in use; on systems other than Linux, a generous guess.
+        # Address space in use, in bytes; on systems other than Linux, a generous guess.
         used = int(STATM.read_text().split()[0]) * resource.getpagesize() if STATM.exists() else 4 << 30
-        more = max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size)
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (used + more, hard))
+        allowed = max(PROBE_BYTES, PROBE_BYTES_PER_BYTE * Path(path).stat().st_size)
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + allowed, hard_limit))
     try:
         if Path(path).suffix.lower() != ".parquet" and (source := find_source(Path(path))).content == "sheet":
             return "", sum(CELL_BYTES * sheet.height * sheet.width for sheet in load_sheets(source, "").values())
@@ -113,7 +115,7 @@ def _try_reading(path: str, largest: int) -> tuple[str, int]:
         for start in range(0, rows if size <= largest else 0, ROWS):
             table.slice(start, ROWS).collect()
     except (Exception, pl.exceptions.PanicException) as error:
-        return " ".join(str(error).split())[:80] or type(error).__name__, size
+        return " ".join(str(error).split())[:80] or type(error).__name__, size  # the beginning, in one line
     return "", size
 
 

@@ -76,18 +76,18 @@ class Quantity:
         to_unit = conversion(self.unit, unit) if self.unit else None
         return (to_unit.apply(self.low), to_unit.apply(self.high)) if to_unit else (-inf, inf)
 
-    def usual_unit(self, readings_below: float) -> str:
-        """Guess the unit from the value that 95 % of readings are below; empty if none fits.
+    def usual_unit(self, percentile_95: float) -> str:
+        """Guess the unit by the 95th percentile of the readings; empty if no unit has it in its usual range.
 
         >>> quantity("T").usual_unit(31.0), quantity("T").usual_unit(96.0), quantity("pressure").usual_unit(30.1)
         ('degC', 'degF', 'inHg')
         """
-        return next((unit for unit, (low, high) in self.usual.items() if low <= readings_below < high), "")
+        return next((unit for unit, (low, high) in self.usual.items() if low <= percentile_95 < high), "")
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """From one unit to another: `gain` times the value plus `offset`."""
+    """How a value converts from one unit to another: `gain` times the value plus `offset`."""
 
     gain: float
     offset: float = 0.0
@@ -245,13 +245,14 @@ def conversion(
     source, target = by_spelling.get(spell_unit(unit)), by_spelling.get(spell_unit(other))
     if source is None or target is None:
         return Conversion(1.0) if spell_unit(unit) == spell_unit(other) else None
-    density = 1.0
+    factor = 1.0  # from the first unit of the source's dimension to that of the target's
     if {source.dimension, target.dimension} == {MIXING_RATIO, CONCENTRATION} and molar_mass:
-        density = molar_mass / (GAS_CONSTANT * (standard_temperature - ABSOLUTE_ZERO) / STANDARD_PRESSURE)
-        density = density if target.dimension == CONCENTRATION else 1 / density
+        litres_per_mole = GAS_CONSTANT * (standard_temperature - ABSOLUTE_ZERO) / STANDARD_PRESSURE
+        density = molar_mass / litres_per_mole
+        factor = density if target.dimension == CONCENTRATION else 1 / density
     elif source is not target and (not source.dimension or source.dimension != target.dimension):
         return None
-    gain = source.factor * density / target.factor
+    gain = source.factor * factor / target.factor
     return Conversion(gain, target.zero - gain * source.zero)
 
 

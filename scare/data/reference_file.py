@@ -20,7 +20,7 @@ from scare.errors import DataError
 from scare.words import duration
 
 Notify = Callable[[str], object]
-SHOWN = 5  # names in a message
+SHOWN = 5  # most names in a message
 
 
 def inspect_reference(data: DataSection) -> Inspection:
@@ -40,7 +40,10 @@ def inspect_reference(data: DataSection) -> Inspection:
 
 
 def choose_pair(sensors: Inspection, stations: Inspection, data: DataSection) -> tuple[str, ColumnSummary, list[str]]:
-    """Choose the channel to calibrate and the reference's column, as far as they are not given, with the reasons."""
+    """Choose the channel to calibrate and the reference's column, unless `data` states them.
+
+    Also returns the reasons as sentences.
+    """
     wanted = parse_quantity(data.quantity) if data.quantity else ""
     if data.channels:
         channels = [column for column in sensors.columns if column.name == data.channels[0].name]
@@ -74,29 +77,34 @@ def _choose_reference(
     correlate: Callable[[str, str], float],
     stations: Inspection,
 ) -> tuple[ColumnSummary, list[str]]:
-    """Choose the reference's column and say why: the candidate that correlates best with the sensor.
+    """Choose the reference's column, the candidate that correlates best with the sensor; also returns why.
 
-    Candidates are the columns of the wanted quantity; or else pollutants that a channel measures too; or else any
-    pollutant. Weather comes last.
+    Candidates are the columns of the wanted quantity, or else of unknown quantity; or else pollutants that a channel
+    measures too; or else any pollutant. Weather comes last.
     """
     if not columns:
         raise DataError(
             f"{stations.table.path}: no column looks like a reference{stations.why_left_out}; name it with --reference"
         )
-    of_quantity = [one for one in columns if wanted and one.quantity == wanted]
-    unknown = [one for one in columns if not one.quantity]
-    shared = [one for one in columns if one.quantity and any(channel.measures(one.quantity) for channel in channels)]
-    shared_pollutants, pollutants = ([one for one in group if one.family != "weather"] for group in (shared, columns))
-    of_wanted = of_quantity or unknown if wanted else []
+    # The channels that measure the quantity of each column.
+    same_quantity = {
+        column.name: [channel for channel in channels if column.quantity and channel.measures(column.quantity)]
+        for column in columns
+    }
+    pollutants = [column for column in columns if column.family != "weather"]
+    of_wanted = [column for column in columns if wanted and column.quantity == wanted]
+    of_wanted = of_wanted or [column for column in columns if wanted and not column.quantity]
+    shared = [column for column in columns if same_quantity[column.name]]
+    shared_pollutants = [column for column in shared if column in pollutants]
     candidates = of_wanted or shared_pollutants or pollutants or shared or list(columns)
     if len(candidates) == 1:
         return candidates[0], []
-    strengths = {}
-    for column in candidates:
-        same = [channel for channel in channels if column.quantity and channel.measures(column.quantity)]
-        strengths[column.name] = max(correlate(channel.name, column.name) for channel in same or channels)
-    enough = max(strengths.values()) - EQUALLY_GOOD
-    chosen = next(column for column in candidates if strengths[column.name] >= enough)
+    strengths = {
+        column.name: max(correlate(channel.name, column.name) for channel in same_quantity[column.name] or channels)
+        for column in candidates
+    }
+    least_strength = max(strengths.values()) - EQUALLY_GOOD
+    chosen = next(column for column in candidates if strengths[column.name] >= least_strength)
     others = [name for name in strengths if name != chosen.name][:SHOWN]
     return chosen, [
         f"{stations.table.path}: {chosen.name} correlates best with the sensor ({strengths[chosen.name]:.2f}); there"
@@ -148,10 +156,11 @@ def _rename(station: Readings, name: str) -> Readings:
 def find_zones(readings: Sequence[Readings], station: Readings) -> tuple[str, str]:
     """Find the time zone of the sensors, if the reference is in UTC, and that of the reference, if the sensors are.
 
-    Both are empty unless the curves leave no doubt.
+    Both are empty unless the curves leave no doubt. A zone that is not named after a place, such as Etc/GMT-1, does
+    not count.
     """
-    alive = [box for box in readings if not find_dead_channels(box)]
-    clock = check_clock(alive[0], station, alive[0].channels[0].name) if alive else None
+    box = next((box for box in readings if not find_dead_channels(box)), None)
+    clock = check_clock(box, station, box.channels[0].name) if box else None
     if clock is None or not clock.is_evident:
         return "", ""
     sensor_zone, reference_zone = (
@@ -198,7 +207,7 @@ def correct_clock(readings: Readings, clock: ClockCheck) -> Readings:
 
 
 def _compare_units(sensor: Channel, truth: Channel, data: DataSection, notify: Notify) -> None:
-    """Describe how the sensor's unit converts to the reference's, if they differ."""
+    """Notify how the sensor's unit converts to the reference's, if they differ."""
     quantity = find_quantity(sensor.name) or find_quantity(truth.name)
     to_reference = conversion(
         sensor.unit, truth.unit, quantity.molar_mass if quantity else None, data.standard_temperature

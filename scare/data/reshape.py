@@ -48,12 +48,12 @@ HOUR_COLUMN = re.compile(
 )
 HOUR_WORDS = {"mid": 0, "midnight": 0, "noon": 12}
 FLAG_COLUMN = re.compile(r"v_?(\d{1,2})", re.IGNORECASE)
-TENTHS, SIGNED = r"^([+-]?\d{4,5}),[0-9A-Z]$", r"^[+-]\d{4,5},[0-9A-Z]$"
+TENTHS, SIGNED_TENTHS = r"^([+-]?\d{4,5}),[0-9A-Z]$", r"^[+-]\d{4,5},[0-9A-Z]$"  # such as +0213,1
 VALUE_WORD = re.compile(r"value|conc|sample measurement|wert|valor|valeur", re.IGNORECASE)
-BAD_FLAGS = ("N", "0", "-1", "0.0")
+BAD_FLAGS = ("N", "0", "-1", "0.0")  # cells of a flag's column that call the value invalid
 MONITOR = "monitor"  # the column that tells monitors of one file apart
 SITE_PARTS = ("state code", "county code", "site num", "site id", "poc")  # of an instrument in the files of the US EPA
-PARTS = {  # of a time in columns without names, and what their numbers may be
+TIME_PARTS = {  # parts of a time in neighbouring columns without names, and the range of the numbers in each
     ("year", "day of year", "month", "day", "hour", "minute"): (
         *((1970, 2100), (1, 366), (1, 12), (1, 31), (0, 24), (0, 59)),
     ),
@@ -62,6 +62,7 @@ PARTS = {  # of a time in columns without names, and what their numbers may be
     ("date", "hhmm"): ((19_700_101, 21_001_231), (0, 2400)),
 }
 SERIES = 200  # most quantities that a long table has
+SAMPLE = 20  # cells of a column by which its kind is told
 
 
 @dataclass(frozen=True)
@@ -80,27 +81,15 @@ def reshape(
 
     `codes` maps the file's codes of quantities and units to their names.
     """
-    done: Reshaped | None = None
-    frame = _without_headers(frame)
+    result = Reshaped(_without_headers(frame), ())
     for step in (
-        _join_blocks,
-        _open_messages,
-        _name_parts,
-        _name_pairs,
-        _scale_tenths,
-        _fill_dates,
-        _date_clocks,
-        _stack_hours,
-        _name_monitors,
-        _stack_stations,
-        _share_units,
-        _spread_names,
+        *(_join_blocks, _open_messages, _name_parts, _name_pairs, _scale_tenths, _fill_dates, _date_clocks),
+        *(_stack_hours, _name_monitors, _stack_stations, _share_units, _spread_names),
     ):
-        changed = step(done.frame if done else frame, remarks, codes or {})
+        changed = step(result.frame, remarks, codes or {})
         if changed is not None:
-            notes = (*(done.notes if done else ()), *changed.notes)
-            done = Reshaped(changed.frame, notes, {**(done.units if done else {}), **changed.units})
-    return done
+            result = Reshaped(changed.frame, result.notes + changed.notes, {**result.units, **changed.units})
+    return result if result.notes else None  # every change has a note
 
 
 def _without_headers(frame: pl.DataFrame) -> pl.DataFrame:
@@ -118,12 +107,14 @@ def _without_headers(frame: pl.DataFrame) -> pl.DataFrame:
 def has_blocks(frame: pl.DataFrame) -> bool:
     """Whether some row is the header of another table: it repeats the first column's name, but not all others."""
     first, *others = (name for name in frame.columns if name != LINE)
-    again = frame.filter(pl.col(first) == first) if frame.schema[first] == pl.String else frame.clear()
-    return any(row[name] and row[name] != name for row in again.head(SERIES).rows(named=True) for name in others)
+    if frame.schema[first] != pl.String:
+        return False
+    headers = frame.filter(pl.col(first) == first).head(SERIES).rows(named=True)
+    return any(row[name] and row[name] != name for row in headers for name in others)
 
 
 def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Join tables that stand one below the other, each with a header, by the columns that all of them have.
+    """Join tables that stand one below the other, each with a header, by the columns that keep their place.
 
     Rows of a table that has only columns of the first, in another order, are appended.
     """
@@ -134,12 +125,12 @@ def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     top, *below = frame.with_columns(block.alias(" block")).partition_by(
         " block", maintain_order=True, include_key=False
     )
-    for part in below:
-        header = part.drop(LINE).row(0, named=True)
-        keys = [name for name, again in header.items() if again == name]
-        named = {name: again for name, again in header.items() if again and again != name}
-        rows = part.slice(1).select(LINE, *keys, *named).rename(named)
-        if {*named.values()} <= {*top.columns}:
+    for table in below:
+        header = table.drop(LINE).row(0, named=True)  # its names, by those of the first table in the same place
+        keys = [name for name, own_name in header.items() if own_name == name]
+        new_names = {name: own_name for name, own_name in header.items() if own_name and own_name != name}
+        rows = table.slice(1).select(LINE, *keys, *new_names).rename(new_names)
+        if {*new_names.values()} <= {*top.columns}:
             top = pl.concat([top, rows], how="diagonal")
             continue
         rows = rows.drop(LINE).unique(keys, keep="first", maintain_order=True)
@@ -149,19 +140,25 @@ def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
 
 
 def _open_messages(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Add the values of a column whose cells are JSON messages as columns; a damaged message has none."""
-    cells = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
-    name = next((one for one, sample in cells.items() if sample and all(map(_values, sample))), "")
+    """Replace a column whose cells are JSON messages by a column for each of their values; a damaged message has none.
+
+    A value with the name of another column gets the name of its column of messages in front.
+    """
+    name = next((name for name, cells in _samples(frame).items() if cells and all(map(_values, cells))), "")
     if not name:
         return None
     messages = [_values(cell) for cell in frame[name]]
-    keys = dict.fromkeys(key for message in messages for key in message)
-    columns = [
-        pl.Series(key if key not in frame.columns else f"{name}.{key}", [one.get(key) for one in messages], pl.String)
-        for key in keys
-    ]
+    columns = []
+    for key in dict.fromkeys(key for message in messages for key in message):
+        unique_name = key if key not in frame.columns else f"{name}.{key}"
+        columns.append(pl.Series(unique_name, [message.get(key) for message in messages], pl.String))
     note = f"The messages in '{name}' are read as {plural(len(columns), 'column')}."
     return Reshaped(frame.drop(name).with_columns(columns), (note,))
+
+
+def _samples(frame: pl.DataFrame) -> dict[str, list[str]]:
+    """Return the first cells of each column that are not empty."""
+    return {name: frame[name].drop_nulls().head(SAMPLE).to_list() for name in frame.columns if name != LINE}
 
 
 def _values(cell: str | None) -> dict[str, str]:
@@ -179,47 +176,49 @@ def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
     names = [name for name in frame.columns if name != LINE]
     if not all(name.startswith("column_") for name in names):
         return None
-    renamed: dict[str, str] = {}
-    keys = []
+    new_names: dict[str, str] = {}
+    columns_of_words = []
     for name, following in zip(names, [*names[1:], ""], strict=True):
-        words = frame[name].drop_nulls().unique().to_list()
-        keyed = {word.partition("=")[0] for word in words if "=" in word}
-        if len(keyed) == 1 and len(words) and all("=" in word for word in words):
-            renamed[name] = keyed.pop()
-        elif len(words) == 1 and kind(words[0]) == "text" and following and _are_numbers(frame[following]):
-            renamed[following] = words[0]
-            keys.append(name)
-    if not renamed or len({*renamed.values()}) < len(renamed):
+        cells = frame[name].drop_nulls().unique().to_list()
+        before_equals = {cell.partition("=")[0] for cell in cells}
+        if len(before_equals) == 1 and all("=" in cell for cell in cells):
+            new_names[name] = before_equals.pop()
+        elif len(cells) == 1 and kind(cells[0]) == "text" and following and _are_numbers(frame[following]):
+            new_names[following] = cells[0]
+            columns_of_words.append(name)
+    if not new_names or len({*new_names.values()}) < len(new_names):
         return None
-    return Reshaped(
-        frame.drop(keys).rename(renamed), (f"Columns are named by their cells: {', '.join(renamed.values())}.",)
-    )
+    note = f"Columns are named by their cells: {', '.join(new_names.values())}."
+    return Reshaped(frame.drop(columns_of_words).rename(new_names), (note,))
 
 
 def _name_parts(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Name columns of a table without a header that hold the year, then month, day and hour or the day of the year."""
+    """Name columns of a table without a header that hold the parts of a time, such as year, month, day and hour.
+
+    The parts are looked for in any neighbouring columns among the first eight.
+    """
     names = [name for name in frame.columns if name != LINE]
     if not all(name.startswith("column_") for name in names):
         return None
     numbers = [frame[name].cast(pl.Int64, strict=False) for name in names[:8]]
-    for parts, limits in PARTS.items():
-        for i in range(len(numbers) - len(parts) + 1):
-            if parts[0] == "date" and not all(map(shape_of, frame[names[i]].drop_nulls().unique())):
+    for parts, ranges in TIME_PARTS.items():
+        for start in range(len(numbers) - len(parts) + 1):
+            end = start + len(parts)
+            if parts[0] == "date" and not all(map(shape_of, frame[names[start]].drop_nulls().unique())):
                 continue
-            within = [column.is_between(*allowed) for column, allowed in zip(numbers[i:], limits, strict=False)]
-            all_within = all(not part.null_count() and part.all() for part in within)
-            are_clocks = parts[-1] != "hhmm" or _are_hours_and_minutes(numbers[i + len(parts) - 1])
-            distinct = pl.DataFrame(numbers[i : i + len(parts)]).n_unique()
-            # Times differ from row to row, unlike codes that happen to lie within the limits.
-            if all_within and are_clocks and 2 * distinct > frame.height:
-                renamed = dict(zip(names[i:], parts, strict=False))
-                note = f"The columns {i + 1} to {i + len(parts)} are read as {', '.join(parts)}."
-                return Reshaped(frame.rename(renamed), (note,))
+            in_range = [column.is_between(*limits) for column, limits in zip(numbers[start:end], ranges, strict=True)]
+            all_in_range = all(not column.null_count() and column.all() for column in in_range)
+            are_clocks = parts[-1] != "hhmm" or _are_hours_and_minutes(numbers[end - 1])
+            distinct_rows = pl.DataFrame(numbers[start:end]).n_unique()
+            # Times differ from row to row, unlike codes that happen to lie in the ranges.
+            if all_in_range and are_clocks and distinct_rows > frame.height / 2:
+                note = f"The columns {start + 1} to {end} are read as {', '.join(parts)}."
+                return Reshaped(frame.rename(dict(zip(names[start:end], parts, strict=True))), (note,))
     return None
 
 
 def _are_hours_and_minutes(numbers: pl.Series) -> bool:
-    """Whether numbers such as 5, 100 and 1530 are clocks, and not hours or minutes of the day alone."""
+    """Whether numbers are clocks written as hhmm, such as 5, 100 and 1530, and not hours or minutes of the day."""
     return bool((numbers % 100 < 60).all()) and bool((numbers > 60).any())
 
 
@@ -230,9 +229,9 @@ def _are_numbers(column: pl.Series) -> bool:
 
 def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Read cells such as +0213,1 of NOAA's hourly files: tenths, then a quality code; 3 and 7 are errors."""
-    cells = {name: frame[name].drop_nulls().head(50) for name in frame.columns if name != LINE}
-    tenths = [name for name, sample in cells.items() if len(sample) and sample.str.contains(TENTHS).all()]
-    if not any(cells[name].str.contains(SIGNED).all() for name in tenths):
+    samples = {name: frame[name].drop_nulls().head(50) for name in frame.columns if name != LINE}
+    tenths = [name for name, cells in samples.items() if len(cells) and cells.str.contains(TENTHS).all()]
+    if not any(samples[name].str.contains(SIGNED_TENTHS).all() for name in tenths):
         return None
     numbers = pl.col(tenths).str.extract(TENTHS, 1).cast(pl.Float64)
     is_missing = pl.col(tenths).str.contains(r"^\+?9{4,5},|,[37]$")
@@ -242,65 +241,64 @@ def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
 
 
 def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Give clocks without a date that of the row above, as where a date stands only in the first row of its day."""
-    columns = [frame[name] for name in frame.columns if name != LINE]
-    clocks = [one for one in columns if len(sample := one.drop_nulls().head(20)) and all(map(is_clock, sample))]
-    dates = [
-        one for one in columns if one.null_count() and _are_times(one) and one.name not in {c.name for c in clocks}
-    ]
-    holes = [one for one in dates if one[0] is not None]
+    """Fill in the date of the row above where a row has none, as in tables with a date in the first row of each day.
+
+    The table also has a column of clocks.
+    """
+    clocks = [frame[name] for name, cells in _samples(frame).items() if cells and all(map(is_clock, cells))]
+    clock_names = [column.name for column in clocks]
+    others = [frame[name] for name in frame.columns if name not in (LINE, *clock_names)]
+    dates = [column for column in others if column.null_count() and column[0] is not None and _are_times(column)]
     # A few rows without a date have lost theirs; if it is left out on purpose, most rows have none.
-    if not clocks or len(holes) != 1 or holes[0].null_count() - clocks[0].null_count() < frame.height / 5:
+    if not clocks or len(dates) != 1 or dates[0].null_count() - clocks[0].null_count() < frame.height / 5:
         return None
-    name = holes[0].name
-    note = f"Rows without a date in '{name}' have that of the row above."
-    return Reshaped(frame.with_columns(pl.col(name).forward_fill()), (note,))
+    note = f"Rows without a date in '{dates[0].name}' have that of the row above."
+    return Reshaped(frame.with_columns(dates[0].forward_fill()), (note,))
 
 
 def _share_units(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Convert values to the most frequent unit of their quantity, where a column of units names several of one kind."""
     columns = [name for name in frame.columns if name != LINE]
-    unit = next((name for name in columns if UNIT_COLUMN.fullmatch(name)), "")
+    unit_column = next((name for name in columns if UNIT_COLUMN.fullmatch(name)), "")
     values = [name for name in columns if VALUE_WORD.search(name) and _are_numbers(frame[name])]
-    if not unit or not values:
+    if not unit_column or not values:
         return None
-    name = next((one for one in columns if NAME_COLUMN.fullmatch(one) and one != unit), unit)
-    names_and_units = frame.select(pl.lit("") if name == unit else pl.col(name), pl.col(unit)).drop_nulls()
-    names_and_units.columns = ["name", "unit"]
-    usual: dict[str, str] = {}
-    conversions: dict[tuple[str, str], Conversion] = {}
-    for quantity, text in (
-        names_and_units.group_by("name", "unit").len().sort("len", descending=True).select("name", "unit").rows()
-    ):
-        target = usual.setdefault(quantity, text)
-        step = conversion(find_unit(text), find_unit(target)) if text != target else None
-        if step and find_unit(text) != find_unit(target):
-            conversions[quantity, text] = step
+    name_column = next((name for name in columns if NAME_COLUMN.fullmatch(name) and name != unit_column), "")
+    quantity_of_row = pl.col(name_column) if name_column else pl.lit("")
+    pairs = frame.select(name=quantity_of_row, unit=pl.col(unit_column)).drop_nulls()
+    by_frequency = pairs.group_by("name", "unit").len().sort("len", descending=True)
+    targets: dict[str, str] = {}  # the most frequent unit of each quantity
+    conversions: dict[tuple[str, str], Conversion] = {}  # by quantity and unit
+    for quantity, unit in by_frequency.select("name", "unit").iter_rows():
+        target = targets.setdefault(quantity, unit)
+        to_target = conversion(find_unit(unit), find_unit(target))
+        if to_target and find_unit(unit) != find_unit(target):
+            conversions[quantity, unit] = to_target
     if not conversions:
         return None
     converted = frame
-    for (quantity, text), step in conversions.items():
-        is_in_unit = (pl.col(unit) == text) & ((pl.col(name) == quantity) if name != unit else True)
-        in_target = [
-            (pl.col(one).cast(pl.Float64, strict=False) * step.gain + step.offset).cast(pl.String).alias(one)
-            for one in values
-        ]
-        changed = converted.filter(is_in_unit).with_columns(*in_target, pl.lit(usual[quantity]).alias(unit))
-        converted = pl.concat([converted.filter(~is_in_unit.fill_null(False)), changed])
-    texts = listed([f"{text} to {usual[quantity]}" for quantity, text in conversions])
+    for (quantity, unit), to_target in conversions.items():
+        is_in_unit = ((pl.col(unit_column) == unit) & (quantity_of_row == quantity)).fill_null(False)
+        numbers = pl.col(values).cast(pl.Float64, strict=False) * to_target.gain + to_target.offset
+        changed = converted.filter(is_in_unit).with_columns(
+            numbers.cast(pl.String), pl.lit(targets[quantity]).alias(unit_column)
+        )
+        converted = pl.concat([converted.filter(~is_in_unit), changed])
+    texts = listed([f"{unit} to {targets[quantity]}" for quantity, unit in conversions])
     return Reshaped(converted.sort(LINE, maintain_order=True), (f"Values are converted from {texts}.",))
 
 
 def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Add dates to times of day, if no column has them: the date stated before the table, a day later each midnight."""
-    samples = {name: frame[name].drop_nulls().head(20).to_list() for name in frame.columns if name != LINE}
+    samples = _samples(frame)
     clocks = [name for name, cells in samples.items() if cells and all(map(is_clock, cells))]
-    dated = any(cells and sum(1 for cell in cells if shape_of(cell)) > len(cells) / 2 for cells in samples.values())
+    has_dates = any(cells and sum(1 for cell in cells if shape_of(cell)) > len(cells) / 2 for cells in samples.values())
     whole_times = [
         name for name in samples if re.fullmatch(r"year|jahr|a[nñ]o|epoch.*|unix.*|.*timestamp.*", name, re.IGNORECASE)
     ]
-    if not clocks or dated or whole_times:
+    if not clocks or has_dates or whole_times:
         return None
+    # Lines that speak of a date come first.
     lines = sorted(remarks, key=lambda line: not re.search(r"start.*date|date|datum|fecha", line, re.IGNORECASE))
     texts = (word for line in lines for word in re.findall(r"[^\s,;\t\"]+", line))
     text = next((word for word in texts if (shape := shape_of(word)) and not shape.has_clock), None)
@@ -312,7 +310,7 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     date = day_first or month_first
     if date is None:
         return None
-    # Any date serves to find where a clock goes back by half a day: a new day begins there.
+    # With any date, the clocks show where a new day begins: they go back by more than half a day.
     clock = parse("2000-01-01 " + frame[clocks[0]].fill_null("0:00"), shape_of("2000-01-01 00:00") or shape)["time"]
     days = (clock.diff().dt.total_seconds() < -43_200).fill_null(False).cum_sum()
     dates = pl.select((pl.lit(date) + pl.duration(days=pl.lit(days))).dt.to_string("%Y-%m-%d").alias("start date"))
@@ -327,56 +325,50 @@ def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     Labels stand before the hours; numbers after them are the day's maximum, mean and the like, and are left out.
     """
     names = [name for name in frame.columns if name != LINE]
-    hours = _find_hours(names)
-    flags = {int(match[1]): name for name in names if (match := FLAG_COLUMN.fullmatch(name))}
-    # Without a header: a date and 24 hours, or 24 pairs of a value and its flag.
-    headless = all(name.startswith("column_") for name in names) and len(names) in (25, 49)
-    if headless and shape_of(str(frame[names[0]].drop_nulls().first())):
-        step = (len(names) - 1) // 24
-        hours = {names[1 + step * i]: i + 1 for i in range(24)}
-        flags = {i + 1: names[2 + step * i] for i in range(24)} if step == 2 else {}
+    hours = _find_hours(names)  # by column
+    flags = {int(match[1]): name for name in names if (match := FLAG_COLUMN.fullmatch(name))}  # columns by hour
+    # Without a header, the columns are a date and 24 hours, or a date and 24 pairs of a value and its flag.
+    is_headless = all(name.startswith("column_") for name in names)
+    if is_headless and len(names) in (25, 49) and shape_of(str(frame[names[0]].drop_nulls().first())):
+        columns_per_hour = (len(names) - 1) // 24
+        hours = {name: hour for hour, name in enumerate(names[1::columns_per_hour], start=1)}
+        flags = dict(enumerate(names[2::2], start=1)) if columns_per_hour == 2 else {}
     if {*hours.values()} not in ({*range(24)}, {*range(1, 25)}) or len(hours) != 24:
         return None
-    last = frame.columns.index([*hours][-1])
-    label_columns = [name for name in frame.columns if name not in hours and name not in flags.values()]
-    label_columns = [
-        name for name in label_columns if frame.columns.index(name) < last or not _are_numbers(frame[name])
+    last_hour = names.index([*hours][-1])
+    labels = [
+        # A spreadsheet gives a date the clock 00:00:00.
+        pl.col(name).str.replace(r"[T ]00:00(:00)?$", "")
+        for position, name in enumerate(names)
+        if name not in hours and name not in flags.values()
+        if position < last_hour or not _are_numbers(frame[name])
     ]
-    # A spreadsheet gives a date the clock 00:00:00.
-    others = [
-        pl.col(name).str.replace(r"[T ]00:00(:00)?$", "") if name != LINE else pl.col(LINE) for name in label_columns
-    ]
-    parts = []
+    frames_by_hour = []
     for name, hour in hours.items():
         value = pl.col(name)
         if flag := flags.get(hour):
             value = pl.when(~pl.col(flag).is_in(BAD_FLAGS)).then(value)
-        parts.append(frame.select(*others, pl.lit(f"{hour:02}:00").alias("hour"), value.alias("value")))
-    stacked = pl.concat(parts).sort(LINE, "hour", maintain_order=True)
+        frames_by_hour.append(frame.select(LINE, *labels, hour=pl.lit(f"{hour:02}:00"), value=value))
+    stacked = pl.concat(frames_by_hour).sort(LINE, "hour", maintain_order=True)
     note = "The 24 columns of a day are read as hours"
-    return Reshaped(stacked, (f"{note}{'; values with a bad flag are missing' if flags else ''}.",))
+    return Reshaped(stacked, (f"{note}; values with a bad flag are missing." if flags else f"{note}.",))
 
 
 def _find_hours(names: Sequence[str]) -> dict[str, int]:
-    """Find the columns that are hours, with their hours; twelve hours may come twice: Mid, 1:00, …, Noon, 1:00, ….
+    """Find the columns that are hours of the day, and which; hours may be counted to twelve: Mid, 1:00, …, Noon, 1:00.
 
     >>> _find_hours(["Date", "Mid", "1:00", "H07//H07", "11 PM"])
     {'Mid': 0, '1:00': 1, 'H07//H07': 7, '11 PM': 23}
     """
     hours = {name: hour for name in names if (hour := _hour(name)) is not None}
-    in_order = [*hours.values()]
-    if (
-        len(in_order) == 24
-        and in_order[0] in (0, 12)
-        and in_order[12] in (0, 12)
-        and in_order[1:12] == in_order[13:] == [*range(1, 12)]
-    ):
+    before_noon, after_noon = [*hours.values()][:12], [*hours.values()][12:]
+    if all(half[:1] in ([0], [12]) and half[1:] == [*range(1, 12)] for half in (before_noon, after_noon)):
         return dict(zip(hours, range(24), strict=True))
     return hours
 
 
 def _hour(name: str) -> int | None:
-    """Parse a column name that is an hour, from 0 to 24; the second of two equal names ends in _2."""
+    """Parse the name of a column as an hour from 0 to 24, else None; the second of two equal names ends in _2."""
     word = re.sub(r"_2$", "", name.partition("//")[0].strip())
     if word.lower() in HOUR_WORDS:
         return HOUR_WORDS[word.lower()]
@@ -404,14 +396,14 @@ def _name_monitors(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[s
 
 def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Turn a column per station, in rows of one quantity each, into `station` and `value`."""
-    columns = {name: frame[name] for name in frame.columns if name != LINE}
-    name = next((column for column in columns if NAME_COLUMN.fullmatch(column)), "")
-    cells = columns[name].drop_nulls().unique().to_list() if name else []
-    stations = [column for column in columns if re.fullmatch(STATION, column)]
-    known = sum(bool(find_quantity(cell)) for cell in cells)
-    if len(stations) < 2 or 2 * known <= len(cells) or any(map(VALUE_COLUMN.fullmatch, columns)):
+    columns = [name for name in frame.columns if name != LINE]
+    name_column = next((name for name in columns if NAME_COLUMN.fullmatch(name)), "")
+    names = frame[name_column].drop_nulls().unique().to_list() if name_column else []
+    stations = [name for name in columns if re.fullmatch(STATION, name)]
+    quantities = [name for name in names if find_quantity(name)]
+    if len(stations) < 2 or len(quantities) <= len(names) / 2 or any(map(VALUE_COLUMN.fullmatch, columns)):
         return None
-    index = [column for column in columns if column not in stations]
+    index = [name for name in columns if name not in stations]
     stacked = frame.unpivot(stations, index=[LINE, *index], variable_name="station", value_name="value")
     stacked = stacked.with_columns(pl.format("station {}", "station").alias("station"))  # 1001A is no current
     return Reshaped(stacked.sort(LINE, maintain_order=True), (f"{len(stations)} columns are read as stations.",))
@@ -420,69 +412,67 @@ def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[
 def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept."""
     columns = {name: frame[name] for name in frame.columns if name != LINE}
-    named = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
+    may_name = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
     value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
-    if named and not value and "column_1" in columns:  # without a header: the numbers after the names
-        after = (name for before, name in pairwise(columns) if before == named[0])
+    if may_name and not value and "column_1" in columns:  # without a header: the numbers after the names
+        after = (name for before, name in pairwise(columns) if before == may_name[0])
         value = next((name for name in after if _are_numbers(columns[name])), "")
     # A code, or a quantity of many stations, says what the value is, even if it is the only one.
-    least = 1 if codes or "station" in columns else 2
-    name = next(
-        (candidate for candidate in named if candidate != value and least <= columns[candidate].n_unique() <= SERIES),
-        "",
-    )
-    if not name or not value:
+    fewest = 1 if codes or "station" in columns else 2
+    series = next((name for name in may_name if name != value and fewest <= columns[name].n_unique() <= SERIES), "")
+    if not series or not value:
         return None
-    times = [one for one, column in columns.items() if _are_times(column)]
-    labels = [one for one, column in columns.items() if one not in times and LABEL_COLUMN.search(one)]
-    labels = [one for one in labels if columns[one].n_unique() < frame.height]  # not the number of the row
-    index = [*times, *_distinguishing(frame, name, times, [one for one in labels if one not in (name, value)])]
-    unit = next((one for one in columns if UNIT_COLUMN.fullmatch(one) and one not in index), "")
+    times = [name for name, column in columns.items() if _are_times(column)]
+    labels = [name for name in columns if LABEL_COLUMN.search(name) and name not in (*times, series, value)]
+    labels = [name for name in labels if columns[name].n_unique() < frame.height]  # not the number of the row
+    index = [*times, *_distinguishing(frame, series, times, labels)]
     if not index:
         return None
-    rows = frame.filter(pl.col(name).is_not_null()).with_columns(pl.col(name).replace(dict(codes)))
-    wide = rows.pivot(name, index=index, values=value, aggregate_function="first", maintain_order=True)
+    rows = frame.filter(pl.col(series).is_not_null()).with_columns(pl.col(series).replace(dict(codes)))
+    wide = rows.pivot(series, index=index, values=value, aggregate_function="first", maintain_order=True)
     lines = rows.group_by(index, maintain_order=True).agg(pl.col(LINE).min())
-    spread = [column for column in wide.columns if column not in index]
-    units = {}
-    if unit:
-        pairs = rows.select(name, pl.col(unit).replace(dict(codes))).drop_nulls().unique(name).rows()
-        units = {series: text for series, text in pairs if is_unit(text)}
     joined = lines.select(LINE).hstack(wide) if lines.height == wide.height else wide.with_row_index(LINE, 1)
-    note = f"One value a row: '{value}' is read as {plural(len(spread), 'column')} by '{name}'."
-    repeats = rows.height - rows.select(*index, name).n_unique()
-    dropped = (f"{repeats:,} values repeat a time of their '{name}'; the first counts.",) if repeats else ()
-    return Reshaped(joined, (note, *dropped), units)
+    units = {}
+    if unit_column := next((name for name in columns if UNIT_COLUMN.fullmatch(name) and name not in index), ""):
+        pairs = rows.select(series, pl.col(unit_column).replace(dict(codes))).drop_nulls().unique(series).rows()
+        units = {quantity: unit for quantity, unit in pairs if is_unit(unit)}
+    notes = [f"One value a row: '{value}' is read as {plural(wide.width - len(index), 'column')} by '{series}'."]
+    if repeats := rows.height - rows.select(*index, series).n_unique():
+        notes.append(f"{repeats:,} values repeat a time of their '{series}'; the first counts.")
+    return Reshaped(joined, tuple(notes), units)
 
 
 def _names_quantities(column: pl.Series) -> bool:
     """Whether the cells are names of quantities, whatever the column is called, such as `sensor`."""
     names = column.drop_nulls().unique().to_list()
     known = {quantity.name for name in names if kind(name) == "text" and (quantity := find_quantity(name))}
-    return 1 < len(names) <= SERIES and 2 * len(known) > len(names)
+    return 1 < len(names) <= SERIES and len(known) > len(names) / 2
 
 
-def _distinguishing(frame: pl.DataFrame, name: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Return the labels that tell rows of equal times apart.
+def _distinguishing(frame: pl.DataFrame, series: str, times: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Return the columns of `labels` that tell rows of equal times apart; `series` names each row's quantity.
 
     The label of a sensor is left out if each sensor measures one quantity only and the other labels, such as the
     station's, tell as many rows apart.
     """
-    most_names = {one: frame.group_by(one).agg(pl.col(name).n_unique())[name].max() for one in labels}  # of one label
-    rest = [one for one in labels if most_names[one] != 1 or not SENSOR_LABEL.search(one)]
-    rows, of_rest = (frame.select(*times, name, *label_names).n_unique() for label_names in (labels, rest))
-    return rest if rest and of_rest == rows else [*labels]
+
+    def has_one_quantity_each(label: str) -> bool:
+        return bool(frame.group_by(label).agg(pl.col(series).n_unique())[series].max() == 1)
+
+    others = [label for label in labels if not (SENSOR_LABEL.search(label) and has_one_quantity_each(label))]
+    rows, rows_by_others = (frame.select(*times, series, *names).n_unique() for names in (labels, others))
+    return others if others and rows_by_others == rows else [*labels]
 
 
 def _are_times(column: pl.Series) -> bool:
-    """Whether most cells are times; digits alone, such as 20260131, are only in a column that is called like one."""
-    cells = column.drop_nulls().head(20).to_list()
-    is_called_so = re.search(r"date|time|datum|fecha|日期", column.name, re.IGNORECASE) is not None
-    if is_called_so and all(re.fullmatch(r"1\d{9}(\d{3}){0,3}", cell) for cell in cells):
+    """Whether most cells are times; digits alone, such as 20260131, are times only in a column that is called so."""
+    cells = column.drop_nulls().head(SAMPLE).to_list()
+    is_called_time = re.search(r"date|time|datum|fecha|日期", column.name, re.IGNORECASE) is not None
+    if is_called_time and all(re.fullmatch(r"1\d{9}(\d{3}){0,3}", cell) for cell in cells):
         return bool(cells)  # Unix times, in seconds to nanoseconds
 
     def is_time(cell: str) -> bool:
         shape = shape_of(cell)
-        return is_clock(cell) or (shape is not None and (is_called_so or shape.name != "digits"))
+        return is_clock(cell) or (shape is not None and (is_called_time or shape.name != "digits"))
 
     return bool(cells) and sum(map(is_time, cells)) > len(cells) / 2

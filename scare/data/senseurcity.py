@@ -199,19 +199,19 @@ def read_senseurcity(
     for sensor, member in _find_members(path, city).items():
         table = _parse(_read_member(path, member), PurePath(member).name, [channel.name, truth.name])
         rows = table.drop_nulls(DATE).unique(DATE, keep="first", maintain_order=True).sort(DATE)
-        stays = rows.with_columns(pl.col(LOCATION).rle_id().alias("stay"))  # a new number whenever the box moves
-        at_reference = stays.filter(pl.col(LOCATION).str.contains(REFERENCE_SITE, literal=True))
-        stay = at_reference.filter(pl.col("stay") == pl.col("stay").first())
-        if stay.is_empty():
+        numbered = rows.with_columns(pl.col(LOCATION).rle_id().alias("stay"))  # a new number whenever the box moves
+        at_reference = numbered.filter(pl.col(LOCATION).str.contains(REFERENCE_SITE, literal=True))
+        first_stay = at_reference.filter(pl.col("stay") == pl.col("stay").first())
+        if first_stay.is_empty():
             logger.warning("%s is left out: the box was never at a reference site", PurePath(member).name)
             continue
-        frame = stay.rename({DATE: TIME, truth.name: REFERENCE})
-        colocations.append(Readings(sensor, frame, (channel,), truth, site=stay[LOCATION][0]))
+        frame = first_stay.rename({DATE: TIME, truth.name: REFERENCE})
+        colocations.append(Readings(sensor, frame, (channel,), truth, site=first_stay[LOCATION][0]))
     return colocations
 
 
 def _parse(content: bytes, name: str, numbers: list[str]) -> pl.DataFrame:
-    """Parse a CSV file's date (as UTC), location and these number columns; `name` is for messages."""
+    """Parse a CSV file's date (as UTC), its location and the columns `numbers`; `name` is the file's, for messages."""
     columns = [DATE, LOCATION, *numbers]
     types = {DATE: pl.String, LOCATION: pl.String} | dict.fromkeys(numbers, pl.Float64)
     try:
@@ -226,7 +226,7 @@ def _parse(content: bytes, name: str, numbers: list[str]) -> pl.DataFrame:
 
 
 def _find_members(path: Path, city: City) -> dict[str, str]:
-    """Return the file of each listed sensor, as a path inside the zip or folder, in list order."""
+    """Find the file of each of the city's `SENSORS`, as a path inside the zip or folder, in the order of that list."""
     try:
         if path.is_dir():
             members = [str(file.relative_to(path)) for file in path.rglob("*.csv")]

@@ -235,10 +235,10 @@ class StateSpace:
 
 def linear_system(step_seconds: float) -> StateSpace:
     """Return the state space of `LinearAir` at this step; a state is (truth, lagged truth), both without their mean."""
-    truth_kept, lag_kept = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)
-    transition = np.array([[truth_kept, 0.0], [(1 - lag_kept) * truth_kept, lag_kept]])
-    shock = np.array([[1.0], [1 - lag_kept]])  # what the sensor follows is already the new truth
-    process = SPREAD_UGM3**2 * (1 - truth_kept**2) * shock @ shock.T
+    truth_decay, lag_decay = np.exp(-step_seconds / MEMORY_SECONDS), np.exp(-step_seconds / LAG_SECONDS)  # per step
+    transition = np.array([[truth_decay, 0.0], [(1 - lag_decay) * truth_decay, lag_decay]])
+    shock = np.array([[1.0], [1 - lag_decay]])  # the sensor follows the truth of the same step, so a shock reaches both
+    process = SPREAD_UGM3**2 * (1 - truth_decay**2) * shock @ shock.T
     return StateSpace(transition, process, np.array([[0.0, GAIN]]), np.array([[NOISE_UGM3**2]]))
 
 
@@ -268,7 +268,10 @@ def _draw_air(simulation: Simulation) -> Air:
 
 
 def _read_box(simulation: Simulation, air: Air, index: int) -> SimulatedBox:
-    """Simulate what box `index` reads in this air; its flaws and its place are drawn from separate random streams."""
+    """Simulate what box `index` reads in this air.
+
+    Its flaws are drawn from the stream (seed, 1 + index), the air at its place from (seed, 1 + index, 1).
+    """
     if simulation.place_spread:
         air = air.elsewhere(np.random.default_rng([simulation.seed, 1 + index, 1]), simulation.place_spread)
     wear = Wear.from_drifts([drift for drift in simulation.drifts if drift.box == index], air.clock.days)

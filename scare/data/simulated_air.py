@@ -28,11 +28,11 @@ COARSE_SEEN = 0.3  # share of the coarse mass that the laser sees
 COUNTS_PER_UGM3_SECOND = 0.5
 PM_RAW_MAXIMUM_UGM3 = 1000.0
 O3_SEEN_BY_NO2_CELL = 0.2
-DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0
+DROPOUT_SHARE, DROPOUT_SECONDS = 0.01, 900.0  # share of rows in which a box is silent; mean duration of a silence
 SPIKES_PER_DAY = 0.5
-DYING_SECONDS, DYING_RESPONSE = 6 * HOUR, 0.1  # lag and gain with which a dead cell still follows
-HUMIDITY_ZERO_NA = 5.0  # shift of a cell's zero from dry to wet, by a drift of humidity
-PLACE_SECONDS = 6 * HOUR  # memory of the difference between two places
+DYING_SECONDS, DYING_RESPONSE = 6 * HOUR, 0.1  # lag and gain with which a dead cell still follows the air
+HUMIDITY_ZERO_NA = 5.0  # shift of a cell's zero from dry to wet air, for a drift of humidity of size 1
+PLACE_SECONDS = 6 * HOUR  # time constant of the difference between two places
 TEMPERATURE, HUMIDITY = quantity("T").channel("temperature"), quantity("RH").channel("humidity")
 
 
@@ -95,8 +95,12 @@ class Wear:
         courses = {kind: np.zeros(len(days)) for kind in DriftKind}
         for drift in drifts:
             courses[drift.kind] = courses[drift.kind] + drift.course(days)
-        gain, offset, humidity, dead = (courses[kind] for kind in DriftKind)  # in the order of the enum
-        return Wear(1 + gain, offset, humidity, np.minimum(dead, 1.0))
+        return Wear(
+            gain=1 + courses[DriftKind.GAIN],
+            offset=courses[DriftKind.OFFSET],
+            humidity=courses[DriftKind.HUMIDITY],
+            dead=np.minimum(courses[DriftKind.DYING], 1.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
 
 
 def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
-    """Return what a first-order lag makes of values [rows]; it has settled at the first row."""
+    """Return the response of a first-order lag to values [rows]; it starts settled at the first value."""
     share_kept = clock.kept(lag_seconds)
     inputs = (1 - share_kept) * values
     inputs[0] = values[0]
@@ -147,7 +151,7 @@ def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
 
 
 def ornstein_uhlenbeck(rng: Generator, clock: Clock, memory_seconds: float, spread: float) -> np.ndarray:
-    """Draw a stationary Ornstein–Uhlenbeck process around zero with this memory and standard deviation."""
+    """Draw a stationary Ornstein–Uhlenbeck process [rows] around 0 with this time constant and standard deviation."""
     share_kept = clock.kept(memory_seconds)
     inputs = spread * np.sqrt(1 - share_kept**2) * rng.standard_normal(clock.rows)
     inputs[0] = spread * rng.standard_normal()
@@ -155,7 +159,7 @@ def ornstein_uhlenbeck(rng: Generator, clock: Clock, memory_seconds: float, spre
 
 
 def log_random_walk(rng: Generator, clock: Clock, spread_per_root_day: float) -> np.ndarray:
-    """Draw a factor that starts near one and whose logarithm is a random walk [rows]."""
+    """Draw a factor [rows] that starts near 1 and whose logarithm walks randomly, with this deviation after a day."""
     spread = spread_per_root_day * np.sqrt(clock.step_seconds / DAY)
     return np.exp(np.cumsum(spread * rng.standard_normal(clock.rows)))
 
@@ -167,9 +171,9 @@ def plumes(rng: Generator, clock: Clock, per_day: float, height: float, memory_s
 
 
 def daily_bump(clock: Clock, hour: float, width_hours: float) -> np.ndarray:
-    """Return a smooth bump of height one that returns every day at this hour (a von Mises curve) [rows]."""
-    angle = 2 * np.pi / 24
-    return np.exp((np.cos(angle * (clock.hours - hour)) - 1) / (angle * width_hours) ** 2)
+    """Return a smooth bump of height 1 around this hour of every day, a von Mises curve [rows]."""
+    radians_per_hour = 2 * np.pi / 24
+    return np.exp((np.cos(radians_per_hour * (clock.hours - hour)) - 1) / (radians_per_hour * width_hours) ** 2)
 
 
 def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
@@ -188,13 +192,13 @@ def lognormal_constant(rng: Generator, usual: float, spread: float) -> float:
 
 
 def dropouts(rng: Generator, clock: Clock) -> np.ndarray:
-    """Draw where a box is silent: bursts that together take about `DROPOUT_SHARE` of the rows (bool [rows])."""
+    """Draw in which rows a box is silent, bool [rows]: dropouts that together take about `DROPOUT_SHARE` of them."""
     count = rng.poisson(DROPOUT_SHARE * clock.rows * clock.step_seconds / DROPOUT_SECONDS)
-    first = rng.integers(0, clock.rows, count)
+    start = rng.integers(0, clock.rows, count)
     length = np.rint(rng.exponential(DROPOUT_SECONDS / clock.step_seconds, count)).astype(int)
-    changes = np.zeros(clock.rows + 1, int)
-    np.add.at(changes, first, 1)
-    np.add.at(changes, np.minimum(first + length, clock.rows), -1)
+    changes = np.zeros(clock.rows + 1, int)  # of the number of dropouts that a row is in; they may overlap
+    np.add.at(changes, start, 1)
+    np.add.at(changes, np.minimum(start + length, clock.rows), -1)
     return np.cumsum(changes)[:-1] > 0
 
 
@@ -207,11 +211,11 @@ class Weather:
 
     @classmethod
     def draw(cls, rng: Generator, clock: Clock) -> Self:
-        """Draw weather with warm, dry afternoons and fronts that last days."""
+        """Draw weather around 12 degC with warm, dry afternoons and fronts that last days."""
         daily = 5 * np.cos(2 * np.pi / 24 * (clock.hours - 15))
         anomaly = daily + ornstein_uhlenbeck(rng, clock, 3 * DAY, 4.0)
         dryness = 0.15 * anomaly + ornstein_uhlenbeck(rng, clock, DAY, 0.45) - 0.4
-        return cls(12 + anomaly, 15 + 85 / (1 + np.exp(dryness)))
+        return cls(12 + anomaly, 15 + 85 / (1 + np.exp(dryness)))  # a humidity between 15 and 100 %
 
     def read(self, rng: Generator) -> np.ndarray:
         """Return a box's temperature and humidity, with offsets and noise of its own, at 0.1 resolution [rows, 2]."""

@@ -76,51 +76,55 @@ def deploy(
     begin = (start or datetime(2026, 1, 1, tzinfo=UTC)).timestamp()
     names = [f"box-{k + 1:02d}" for k in range(boxes)]
     kinds = (BACKGROUND, BACKGROUND, TRAFFIC) if journey is Journey.CITY else ("",)
-    streets = {f"street-{k + 1:02d}": _draw_place(rng, kinds[k % len(kinds)]) for k in range(boxes)}
-
-    def stay(site: str, device: str, first: float, last: float) -> Stay:
-        return Stay(site, device, begin + first * DAY, begin + last * DAY)
-
+    streets = [f"street-{k + 1:02d}" for k in range(boxes)]  # of each box
+    street_places = {street: _draw_place(rng, kinds[k % len(kinds)]) for k, street in enumerate(streets)}
     stations = [f"station-{letter}" for letter in ("abc" if journey is Journey.CITY else "a")]
-    places = {name: _draw_place(rng, BACKGROUND) for name in stations} | streets
-    stays = [stay(name, name, 0, days) for name in stations]
+    places = {name: _draw_place(rng, BACKGROUND) for name in stations} | street_places
+    stays: list[Stay] = []
+
+    def stay(site: str, device: str, first_day: float, last_day: float) -> None:
+        if last_day > first_day:  # not so for some stays in a short network
+            stays.append(Stay(site, device, begin + first_day * DAY, begin + last_day * DAY))
+
+    for station in stations:
+        stay(station, station, 0, days)
     if journey is Journey.STATION:
         places["depot"] = _draw_place(rng, "depot")
         depot_days, comparison_end = min(10.0, days / 6), min(31.0, days / 2)
-        for k, name in enumerate(names):
-            stays.append(stay("depot", name, 0, depot_days))
-            if not k:  # stays beside the station
-                stays.append(stay("station-a", name, depot_days, days))
-            elif k < max(2, boxes // 10):
-                stays.append(stay("station-a", name, depot_days, comparison_end))
-                stays.append(stay(f"street-{k + 1:02d}", name, comparison_end, days))
+        for k, (name, street) in enumerate(zip(names, streets, strict=True)):
+            stay("depot", name, 0, depot_days)
+            if k == 0:  # one box remains beside the station
+                stay("station-a", name, depot_days, days)
+            elif k < max(2, boxes // 10):  # a tenth of the boxes stands there for some weeks
+                stay("station-a", name, depot_days, comparison_end)
+                stay(street, name, comparison_end, days)
             else:
-                stays.append(stay(f"street-{k + 1:02d}", name, depot_days, days))
+                stay(street, name, depot_days, days)
     elif journey is Journey.TRAVELLER:
-        stays += [stay(f"street-{k + 1:02d}", name, 0, days) for k, name in enumerate(names)]
+        for name, street in zip(names, streets, strict=True):
+            stay(street, name, 0, days)
         station_days, days_per_box, day = min(10.0, days / 9), max(1.0, (days - 30) / boxes), 0.0
-        for k in range(boxes):
-            if k % 10 == 0:
-                stays.append(stay("station-a", "traveller", day, day + station_days))
+        for k, street in enumerate(streets):
+            if k % 10 == 0:  # back to the station before every tenth box
+                stay("station-a", "traveller", day, day + station_days)
                 day += station_days
             if day + days_per_box > days:
                 break
-            stays.append(stay(f"street-{k + 1:02d}", "traveller", day, day + days_per_box))
+            stay(street, "traveller", day, day + days_per_box)
             day += days_per_box
     else:
-        for k, name in enumerate(names):
+        for k, (name, street) in enumerate(zip(names, streets, strict=True)):
             move_day = rng.uniform(0.3, 0.7) * days
-            station = stations[k % len(stations)]
-            if k % 10 == 0:  # begins beside a station
-                stays += [stay(station, name, 0, move_day), stay(f"street-{k + 1:02d}", name, move_day, days)]
-            elif k % 10 < 7:  # stands some days beside the box before it, somewhere in mid-term
+            if k % 10 == 0:  # every tenth box begins beside a station
+                stay(stations[k % len(stations)], name, 0, move_day)
+                stay(street, name, move_day, days)
+            elif k % 10 < 7:  # six of ten stand for five days beside the box before
                 trip_day = rng.uniform(0, days - 7)
-                stays.append(stay(f"street-{k + 1:02d}", name, 0, trip_day))
-                stays.append(stay(f"street-{k:02d}", name, trip_day, trip_day + 5))
-                stays.append(stay(f"street-{k + 1:02d}", name, trip_day + 5, days))
+                stay(street, name, 0, trip_day)
+                stay(streets[k - 1], name, trip_day, trip_day + 5)
+                stay(street, name, trip_day + 5, days)
             else:
-                stays.append(stay(f"street-{k + 1:02d}", name, 0, days))
-    stays = [one for one in stays if one.last > one.first]  # a short network leaves some without a day
+                stay(street, name, 0, days)
     return Deployment(places, Sites(tuple(stays)), tuple(stations), days)
 
 
@@ -132,14 +136,15 @@ def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None 
     hours = clock.start_seconds + HOUR * np.arange(clock.rows)
     air: dict[str, np.ndarray] = {}
     for stay in deployment.sites.stays:
-        there = (hours >= stay.first) & (hours < stay.last)
-        air.setdefault(stay.device, np.full(clock.rows, np.nan))[there] = truth[stay.site][there]
+        is_there = (hours >= stay.first) & (hours < stay.last)
+        air.setdefault(stay.device, np.full(clock.rows, np.nan))[is_there] = truth[stay.site][is_there]
     readings, gains, offsets = {}, {}, {}
     for k, (name, truth_there) in enumerate(air.items()):
         rng = np.random.default_rng([seed, 2, k])
         if name in deployment.references:
             readings[name] = np.round(np.maximum(truth_there + rng.normal(0, 0.3, clock.rows), 0), 2)
             continue
+        # Hourly steps of two random walks whose standard deviation is 1 after a year.
         steps = np.sqrt(HOUR / (365.25 * DAY)) * rng.standard_normal((2, clock.rows))
         gains[name] = GAIN * rng.lognormal(0, GAIN_SPREAD) * np.exp(np.cumsum(GAIN_AGEING * steps[0]))
         offsets[name] = rng.normal(0, OFFSET_SPREAD_UGM3) + np.cumsum(OFFSET_AGEING_UGM3 * steps[1])
@@ -156,7 +161,7 @@ def write_city(city: City, folder: Path) -> list[Path]:
         "references.csv": _long_table(city, references, city.readings),
         "truth.csv": _long_table(city, city.deployment.boxes, city.air),
         "stays.csv": pl.DataFrame(
-            [(one.site, one.device, _time(one.first), _time(one.last)) for one in city.deployment.sites.stays],
+            [(stay.site, stay.device, _time(stay.first), _time(stay.last)) for stay in city.deployment.sites.stays],
             [SITE, DEVICE, "from", "to"],
             orient="row",
         ),
@@ -182,14 +187,17 @@ def _draw_place(rng: np.random.Generator, kind: str = "") -> Place:
 
 
 def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Place]) -> dict[str, np.ndarray]:
-    """Draw the truth at each place [hours]: regional course, local courses correlated in space, a level of its own."""
+    """Draw PM2.5 (ug/m3) at each place [hours].
+
+    Its logarithm is the sum of a regional course, a local course that is correlated in space, and the place's level.
+    """
     rush = daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)
     daily = 0.3 * rush - 0.1
     regional = daily + ornstein_uhlenbeck(rng, clock, REGIONAL_SECONDS, REGIONAL_SPREAD)
     metres = np.array([place.position for place in places.values()]) * METRES_OF_DEGREE
     metres[:, 1] *= np.cos(np.radians(CENTRE.latitude))
     distances = np.linalg.norm(metres[:, None] - metres[None], axis=-1)
-    # Products with it make independent shocks correlate as the distances say.
+    # Its product with independent shocks has the covariance exp(-distance / LOCAL_METRES); 1e-9 against rounding.
     mixing = np.linalg.cholesky(np.exp(-distances / LOCAL_METRES) + 1e-9 * np.eye(len(metres)))
     share_kept = clock.kept(LOCAL_SECONDS)
     local = np.empty((len(metres), clock.rows))

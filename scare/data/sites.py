@@ -62,14 +62,17 @@ class Sites:
         return next((stay.site for stay in self.of_device(device) if stay.first <= time < stay.last), "")
 
     def add_to(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Add a column `site` to rows with `device` and `time`, null where none is stated; without stays, nothing."""
+        """Add a column `site` to rows with `device` and `time`, null where no stay is stated.
+
+        Without any stays, the rows remain as they are.
+        """
         if not self.stays:
             return frame
         seconds = pl.col(TIME).dt.epoch("us") / 1e6
         site = pl.lit(None, pl.String)
         for stay in chain.from_iterable(map(self.of_device, frame[DEVICE].unique())):
-            there = (pl.col(DEVICE) == stay.device) & (seconds >= stay.first) & (seconds < stay.last)
-            site = pl.when(there).then(pl.lit(stay.site)).otherwise(site)
+            is_there = (pl.col(DEVICE) == stay.device) & (seconds >= stay.first) & (seconds < stay.last)
+            site = pl.when(is_there).then(pl.lit(stay.site)).otherwise(site)
         return frame.select(DEVICE, site.alias(SITE), pl.exclude(DEVICE))
 
 
@@ -87,7 +90,8 @@ class Place:
         >>> round(Place(51.0, 4.0).metres_to(Place(52.0, 4.0)))
         111195
         """
-        north, east = (radians(b - a) / 2 for a, b in zip(self.position, other.position, strict=True))
+        # The haversine formula; north and east are half the differences in latitude and longitude.
+        north, east = radians(other.latitude - self.latitude) / 2, radians(other.longitude - self.longitude) / 2
         across = cos(radians(self.latitude)) * cos(radians(other.latitude)) * sin(east) ** 2
         return 2 * EARTH_METRES * asin(min(1.0, sqrt(sin(north) ** 2 + across)))
 
@@ -144,15 +148,15 @@ def _read_degrees(row: Mapping[str, str | None], name: str, limit: float, where:
 
 
 def _read_stay(row: dict[str, str | None], where: str) -> Stay:
-    names = {name: (row.get(name) or "").strip() for name in COLUMNS}
+    cells = {name: (row.get(name) or "").strip() for name in COLUMNS}
     for name in (SITE, DEVICE):
-        if not names[name]:
+        if not cells[name]:
             raise DataError(f"{where}: '{name}' is empty")
-    first = _read_time(names["from"], -inf, f"{where}: 'from'")
-    last = _read_time(names["to"], inf, f"{where}: 'to'")
+    first = _read_time(cells["from"], -inf, f"{where}: 'from'")
+    last = _read_time(cells["to"], inf, f"{where}: 'to'")
     if first >= last:
         raise DataError(f"{where}: 'to' is not later than 'from'")
-    return Stay(names[SITE], names[DEVICE], first, last)
+    return Stay(cells[SITE], cells[DEVICE], first, last)
 
 
 def _read_time(text: str, empty: float, where: str) -> float:
@@ -166,7 +170,7 @@ def _read_time(text: str, empty: float, where: str) -> float:
 
 
 def _check_overlaps(stays: Sequence[Stay], path: Path | str) -> None:
-    """Refuse a device that is at two sites at one time."""
+    """Raise a DataError if a device is at two sites at one time."""
     for before, after in pairwise(sorted(stays, key=lambda stay: (stay.device, stay.first))):
         if before.device == after.device and after.first < before.last:
             moment = f"{datetime.fromtimestamp(after.first, UTC):%Y-%m-%d %H:%M}" if after.first > -inf else "the start"

@@ -30,14 +30,14 @@ SAME_REFERENCE = 0.5  # above this share of equal values at equal times two refe
 
 @dataclass(frozen=True)
 class Split:
-    """The three parts, how they were made, the limits of results on them, and the devices left out."""
+    """Readings in three parts, of which the model learns from one, is selected by one and is scored on one."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
     test: tuple[Readings, ...]
-    description: str
-    notes: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    description: str  # how the parts were made
+    notes: tuple[str, ...] = ()  # sentences about what a score on these parts does not show
+    left_out: tuple[str, ...] = ()  # messages about devices that are in no part
 
     @property
     def parts(self) -> dict[str, tuple[Readings, ...]]:
@@ -169,7 +169,8 @@ def split_by_time(
                 " give two shares above zero that leave some rows for training"
             )
         times = reference_times(readings)
-        ranks = np.rint(len(times) * np.array([1 - validation_share - test_share, 1 - test_share])).astype(int)
+        shares_before = np.array([1 - validation_share - test_share, 1 - test_share])  # of rows, before each border
+        ranks = np.rint(len(times) * shares_before).astype(int)
         first, second = map(float, times[np.minimum(ranks, len(times) - 1)])
     dates = " and ".join(f"{datetime.fromtimestamp(border, UTC):%Y-%m-%d %H:%M:%S}" for border in (first, second))
     split = Split(
@@ -284,9 +285,9 @@ def shortest_part(readings: Sequence[Readings]) -> float:
 
 
 def suggest_window(readings: Sequence[Readings], gap_seconds: float) -> str:
-    """Suggest a window that leaves half of validation to be scored, or say how much more data the present one takes.
+    """Suggest a window that leaves half of validation to be scored, and how much more data the present one needs.
 
-    `gap_seconds` is the duration of the window that is too long.
+    `gap_seconds` is the duration of the present window, which is too long.
     """
     times = reference_times(readings)
     window_seconds = shortest_part(readings) / 2
@@ -294,11 +295,9 @@ def suggest_window(readings: Sequence[Readings], gap_seconds: float) -> str:
     missing_seconds = 2 * gap_seconds / VALIDATION_SHARE - float(times[-1] - times[0])
     unit, size = next((pair for pair in UNITS.items() if missing_seconds >= pair[1]), ("minute", 60.0))
     more = plural(max(1, ceil(missing_seconds / size)), f"more {unit}")
-    return (
-        f"use --window {as_option(window_seconds)}, or {more}"
-        if window_seconds >= FEWEST_READINGS * step
-        else f"it takes {more}"
-    )
+    if window_seconds < FEWEST_READINGS * step:
+        return f"it takes {more}"
+    return f"use --window {as_option(window_seconds)}, or {more}"
 
 
 def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_seconds: float) -> tuple[Readings, ...]:
@@ -342,10 +341,10 @@ def _finish(split: Split, gap_seconds: float) -> Split:
 
 def _shortest_distance(times: np.ndarray, others: np.ndarray) -> float:
     """Return the shortest time between an element of `times` and one of `others` [s]; inf if either is empty."""
-    before = np.searchsorted(others, times)
+    positions = np.searchsorted(others, times)  # the number of `others` before each element
     neighbours = np.concatenate([[-np.inf], others, [np.inf]])
-    to_previous = times - neighbours[before]
-    to_next = neighbours[before + 1] - times
+    to_previous = times - neighbours[positions]
+    to_next = neighbours[positions + 1] - times
     return float(np.minimum(to_previous, to_next).min(initial=np.inf))
 
 

@@ -12,7 +12,7 @@ from scare.errors import DataError, UsageError
 from scare.limits import check_table
 from scare.words import suggestion
 
-NO_DAY = re.compile(r"^1899-12-3[01][ T](?=\d\d:\d\d)")  # of a spreadsheet's clock, which is a part of its day 0
+NO_DAY = re.compile(r"^1899-12-3[01][ T](?=\d\d:\d\d)")  # a spreadsheet stores a clock as a time on its day 0
 
 
 def read_sheets(source: Source, sheet: str) -> dict[str, list[list[str]]]:
@@ -45,7 +45,7 @@ def load_sheets(source: Source, sheet: str) -> dict[str, pl.DataFrame]:
 
 
 def _check_unpacked(path: Path, content: bytes) -> None:
-    """Check what a spreadsheet unpacks to before it is; `testzip` finds one that declares less than it holds."""
+    """Raise a DataError if a spreadsheet would unpack to too much, or declares less than it holds (`testzip`)."""
     if content[:2] == b"PK":
         with ZipFile(io.BytesIO(content)) as archive:
             check_table(path, document=sum(entry.file_size for entry in archive.infolist()))
