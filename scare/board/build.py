@@ -114,8 +114,8 @@ class CExport:
     @property
     def runtime(self) -> list[Path]:
         """Sources of the runtime, the same for every model."""
-        found = [path for part in ("*.c", "kernels/*.c") for path in sorted(self.runtime_headers.glob(part))]
-        return [path for path in found if path != self.source]  # the model may be in the same folder
+        paths = [*sorted(self.runtime_headers.glob("*.c")), *sorted(self.runtime_headers.glob("kernels/*.c"))]
+        return [path for path in paths if path != self.source]  # the model may be in the same folder
 
     @property
     def includes(self) -> list[Path]:
@@ -304,9 +304,9 @@ def library_name(stem: str) -> str:
 
 def cache_folder() -> Path:
     """Return the folder of cached builds: SCARE_CACHE, else the system's; a temporary one if that is not writable."""
-    home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
-    usual = Path(home) / "scare" if home else Path.home() / ".cache" / "scare"
-    folder = Path(os.environ.get("SCARE_CACHE") or usual)
+    system_cache = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    default = Path(system_cache) / "scare" if system_cache else Path.home() / ".cache" / "scare"
+    folder = Path(os.environ.get("SCARE_CACHE") or default)
     return folder if _can_write(folder) else _temporary_folder(folder)
 
 
@@ -365,5 +365,5 @@ def _code_ranges(marks: Iterable[tuple[int, str]], end: int) -> list[tuple[int, 
 
     The marks are mapping symbols: `$t` begins Thumb instructions, `$x` those of RISC-V, and `$d` data within the code.
     """
-    changes = [*sorted(mark for mark in marks if mark[0] < end), (end, "$d")]
-    return [(begin, after) for (begin, kind), (after, _) in pairwise(changes) if kind in ("$t", "$x")]
+    changes = [*sorted((address, kind) for address, kind in marks if address < end), (end, "$d")]
+    return [(begin, next_begin) for (begin, kind), (next_begin, _) in pairwise(changes) if kind in ("$t", "$x")]

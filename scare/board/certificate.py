@@ -230,9 +230,9 @@ class RuntimeOutput:
 
     def equal_bits(self, other: "RuntimeOutput") -> np.ndarray:
         """Whether outputs and codes of each window are equal in every bit, [n]; NaN equals NaN."""
-        outputs = self.outputs.view(np.uint32) == other.outputs.view(np.uint32)
+        same_output = self.outputs.view(np.uint32) == other.outputs.view(np.uint32)
         both_nan = np.isnan(self.outputs) & np.isnan(other.outputs)
-        return (outputs | both_nan) & (self.codes == other.codes).all(axis=1)
+        return (same_output | both_nan) & (self.codes == other.codes).all(axis=1)
 
 
 @dataclass(frozen=True)
@@ -283,28 +283,22 @@ class ParityCheck:
             "deviations": absolute / tolerance.deviation,
             "unit": absolute / tolerance.unit,
         }
-        mismatches = self.code_mismatches.sum(axis=1)
-        listed = (
-            CodeMismatch(
-                index,
-                str(self.kinds[index]),
-                int(mismatches[index]),
-                float(self.differences[index]),
-                from_tie.get(index, 0.0),
-            )
-            for index in np.flatnonzero(mismatches).tolist()
-        )
+        mismatches = self.code_mismatches.sum(axis=1)  # tokens of each window [n]
+        listed = []
+        for index in np.flatnonzero(mismatches).tolist():
+            kind, difference = str(self.kinds[index]), float(self.differences[index])
+            listed.append(CodeMismatch(index, kind, int(mismatches[index]), difference, from_tie.get(index, 0.0)))
         tokens = int(self.defined.sum()) * self.host.codes.shape[1]
         return Agreement(
-            dict(Counter(self.kinds.tolist())),
-            {name: int(same.sum()) for name, same in equal.items()},
-            tokens,
-            1 - int(mismatches.sum()) / tokens if tokens else 1.0,
-            largest,
-            0 if exact else int((within & ~strictly_within).sum()),
-            tolerance.rounding,
-            tuple(listed),
-            tuple(reasons),
+            windows=dict(Counter(self.kinds.tolist())),
+            equal_bits={name: int(same.sum()) for name, same in equal.items()},
+            tokens=tokens,
+            equal_codes=1 - int(mismatches.sum()) / tokens if tokens else 1.0,
+            largest=largest,
+            beyond=0 if exact else int((within & ~strictly_within).sum()),
+            rounding=tolerance.rounding,
+            listed=tuple(listed),
+            reasons=tuple(reasons),
         )
 
     @property
@@ -339,7 +333,7 @@ class ParityCheck:
             )
 
     def _first(self, indices: np.ndarray) -> str:
-        """End a report with the first of the windows that it is about."""
+        """Name the first of these windows, as the end of a report about them."""
         return f"the first is window {indices[0]} ({self.kinds[indices[0]]})"
 
 
@@ -360,15 +354,18 @@ class _Verifier:
         self.rounding = 0.0 if self.exact else rounding(calibrator)
         self.host = HostModel(read_export(package.folder))
         self.board = VirtualModel(self.host.exported, board)
-        kept = {value.name: name for name, value in self.model.values.values() if value.kept}  # C name by plan's name
+        c_names = {value.name: name for name, value in self.model.values.values() if value.kept}  # by name in the plan
         coded = [] if self.plan.branches else coded_steps(self.plan)
         # By the name of their codes in C: the step's output itself, or codes that C keeps next to it.
-        self.coded_steps = {kept.get(step.output) or kept[codes_name(step.output)]: step for step in coded}
+        self.coded_steps = {c_names.get(step.output) or c_names[codes_name(step.output)]: step for step in coded}
         # A board rejects what an int16 window cannot hold.
         channels = calibrator.inputs.channels
         if self.model.program.quanta:
-            pairs = zip(channels, self.model.descriptor.channels, strict=True)
-            channels = tuple(replace(channel, low=read.valid.low, high=read.valid.high) for channel, read in pairs)
+            valid_ranges = [channel.valid for channel in self.model.descriptor.channels]
+            channels = tuple(
+                replace(channel, low=valid.low, high=valid.high)
+                for channel, valid in zip(channels, valid_ranges, strict=True)
+            )
         self.inputs = replace(calibrator.inputs, channels=channels)
 
     def verify(self, vectors: Vectors, advance: Callable[[], object]) -> ArithmeticResult:
@@ -397,22 +394,23 @@ class _Verifier:
     def _agree(self, check: ParityCheck, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
         """Apply the rules to the outputs for these windows, after finding how far from a tie mismatched codes are."""
         mismatched = [] if self.exact else np.flatnonzero(check.code_mismatches.any(axis=1)).tolist()
-        flipped = check.python.codes ^ check.host.codes
-        from_tie = {index: self._farthest_flip(windows[index], flipped[index]) for index in mismatched}
+        flipped_bits = check.python.codes ^ check.host.codes  # [n, tokens]
+        from_tie = {index: self._farthest_flip(windows[index], flipped_bits[index]) for index in mismatched}
         return check.agree(self.exact, tolerance, from_tie)
 
-    def _farthest_flip(self, window: np.ndarray, flipped: np.ndarray) -> float:
-        """Return the largest distance from a tie of the bits that are set in `flipped` [tokens].
+    def _farthest_flip(self, window: np.ndarray, flipped_bits: np.ndarray) -> float:
+        """Return the largest distance from a tie among the bits of a window's codes that are set in `flipped_bits`.
 
-        In a path through a tree only the highest bit counts: it led to another branch, and the others follow from it.
+        `flipped_bits` [tokens] has the codes of all steps side by side. In a path through a tree only the highest bit
+        counts: it led to another branch, and the others follow from it.
         """
         farthest, start, steps = 0.0, 0, self.coded_steps.values()
         for step, distances in zip(steps, distances_to_ties(self.plan, window[None], steps), strict=True):
-            tokens, bits = distances.shape[1:]
-            shifted = flipped[start : start + tokens, None] >> np.arange(bits, dtype=np.uint32)  # [tokens, bits]
+            _, tokens, bits = distances.shape
+            shifted = flipped_bits[start : start + tokens, None] >> np.arange(bits, dtype=np.uint32)  # [tokens, bits]
             is_highest, is_set = shifted == 1, (shifted & 1) == 1
-            counted = is_highest if CODES[step.kernel].path else is_set
-            farthest = max(farthest, float(distances[0][counted].max(initial=0.0)))
+            counts = is_highest if CODES[step.kernel].path else is_set
+            farthest = max(farthest, float(distances[0][counts].max(initial=0.0)))
             start += tokens
         return farthest
 
@@ -433,11 +431,11 @@ class _Verifier:
         """Run windows in NumPy with this plan, in chunks that limit the memory; overflows are expected."""
         parts = [windows[start : start + CHUNK] for start in range(0, len(windows), CHUNK)]
         with np.errstate(all="ignore"):
-            if plan.branches:
-                found = [(run(plan, part), np.empty((len(part), 0), np.uint32)) for part in parts]
+            if plan.branches:  # codes of a plan with branches are not compared
+                results = [(run(plan, part), np.empty((len(part), 0), np.uint32)) for part in parts]
             else:
-                found = [outputs_and_codes(plan, part, self.coded_steps.values()) for part in parts]
-            outputs, codes = (np.concatenate(each) for each in zip(*found, strict=True))
+                results = [outputs_and_codes(plan, part, self.coded_steps.values()) for part in parts]
+            outputs, codes = (np.concatenate(arrays) for arrays in zip(*results, strict=True))
             return RuntimeOutput(outputs.astype(np.float32), codes)
 
     def _c_output(self, outputs: np.ndarray, kept: Mapping[str, np.ndarray]) -> RuntimeOutput:
@@ -464,12 +462,12 @@ class _Verifier:
             windows = windows.astype(np.float32) / np.array(self.model.program.quanta, np.float32)
         values = self._stream_values(readings, host.ran, windows, centers)
         in_numpy = RuntimeOutput(values, self._run_numpy(windows).codes)
-        in_c = (self._c_output(answers.values[answers.ran], answers.kept) for answers in (host, board))
-        spread = self.deviation * self.scale
-        check = ParityCheck(np.full(len(windows), READING), in_numpy, *in_c)
-        tolerance = Tolerance(spread, unit=1.0, center=self.center, rounding=self.rounding * self.scale)
+        on_host, on_board = (self._c_output(answers.values[answers.ran], answers.kept) for answers in (host, board))
+        target_sd = self.deviation * self.scale
+        check = ParityCheck(np.full(len(windows), READING), in_numpy, on_host, on_board)
+        tolerance = Tolerance(target_sd, unit=1.0, center=self.center, rounding=self.rounding * self.scale)
         agreement = self._agree(check, windows, tolerance)
-        live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / spread
+        live_difference = float(np.nanmax(np.abs(live.values.astype(float) - host.values))) / target_sd
         reasons += agreement.reasons
         return StreamResult(counts, flag_counts, intervals, difference, live_difference, agreement, tuple(reasons))
 
@@ -494,12 +492,11 @@ class _Verifier:
             if rows.any():
                 first = f"the first is reading {np.argmax(rows)}"
                 yield f"host and {name} set different flags for {rows.sum():,} of {len(rows):,} readings; {first}"
-        table = self.model.descriptor.interval
+        intervals, floor = self.model.descriptor.interval, self.model.descriptor.floor
         none = np.full(len(readings), np.nan, np.float32)
-        floor = self.model.descriptor.floor
-        expected = table.around(host.values, host.flags, floor) if table else (none, none)
-        for name, ends in (("the board", (board.low, board.high)), ("Python", expected)):
-            if not np.array_equal([host.low, host.high], ends, equal_nan=True):
+        expected = intervals.around(host.values, host.flags, floor) if intervals else (none, none)
+        for name, low_and_high in (("the board", (board.low, board.high)), ("Python", expected)):
+            if not np.array_equal([host.low, host.high], low_and_high, equal_nan=True):
                 yield f"host and {name} give different intervals"
 
     def _flags_at(self, readings: Sequence[StreamRow], factor: float) -> np.ndarray:
@@ -511,13 +508,16 @@ class _Verifier:
         if self.model.settles:  # the limits of a channel are rounded for the fleet's center, not for one that moved
             ends = ("low", "high", "clamp_low", "clamp_high")
             limits |= {name: tuple((factor * np.array(getattr(training_range, name))).tolist()) for name in ends}
-        return self._push_live(readings, replace(self.inputs, training_range=replace(training_range, **limits)))[1]
+        changed = replace(self.inputs, training_range=replace(training_range, **limits))
+        _, flags, _ = self._push_live(readings, changed)
+        return flags
 
     def _live_answers(self, readings: Sequence[StreamRow]) -> tuple[StreamAnswers, np.ndarray]:
         """Answer readings in NumPy from its own windows, without intervals; also return the centers of `_push_live`."""
         windows, flags, centers = self._push_live(readings, self.inputs)
-        pairs = zip(flags.tolist(), readings, strict=True)
-        statuses = np.array([self._status(Flag(flag), reading.numbers) for flag, reading in pairs])
+        statuses = np.array(
+            [self._status(Flag(flag), reading.numbers) for flag, reading in zip(flags.tolist(), readings, strict=True)]
+        )
         ran = statuses == OK
         none = np.full(len(readings), np.nan, np.float32)
         clamped = self.inputs.training_range.clamp(windows) if self.inputs.training_range else windows
@@ -567,16 +567,17 @@ class _Verifier:
         those of `_push_live`. A `Choice` passes from window to window, so that a branch stays in use for its period; a
         restart or a new history resets it.
         """
-        found: list[np.float32] = []
-        times = np.array([reading.now_ms for reading in readings]) / 1000
+        values: list[np.float32] = []
+        times = np.array([reading.now_ms for reading in readings]) / 1000  # seconds
         choice = Choice()
         starts = history_starts(times, self.inputs.step_seconds, self.inputs.window, np.nan)
         for index, (reading, has_window) in enumerate(zip(readings, ran.tolist(), strict=True)):
             choice = Choice() if reading.restart or index in starts else choice
             if has_window:
-                newest = self._first_channel(centers[index]), float(np.float32(reading.numbers[0]))
-                found.append(self._value(windows[len(found)][None], choice, *newest))
-        return np.array(found, np.float32)
+                window = windows[len(values)][None]
+                newest = float(np.float32(reading.numbers[0]))
+                values.append(self._value(window, choice, self._first_channel(centers[index]), newest))
+        return np.array(values, np.float32)
 
     def _first_channel(self, center: float) -> InputChannel:
         """Return how channel 0 is scaled, given its center after it moved (NaN: it did not move)."""
@@ -589,7 +590,7 @@ class _Verifier:
 
         Lower bound, slope beyond the clamp, unit and floor follow `scare_calibrate`; NaN where it is not finite.
         """
-        facts, training = self.model.descriptor, self.model.descriptor.training
+        descriptor, training = self.model.descriptor, self.model.descriptor.training
         with np.errstate(all="ignore"):
             precise = window if self.exact else window.astype(np.float64)
             output = run(self.reference_plan, precise, choice).astype(np.float32)[0]
@@ -597,8 +598,8 @@ class _Verifier:
             clamped = np.clip(scaled, *np.array(channel.clamp, np.float32))
             output = np.maximum(output, np.float32(training.lowest)) if clamped >= training.rising else output
             output = output + (scaled - clamped) * np.float32(training.slope)
-            value = output * np.float32(facts.target_scale) + np.float32(facts.target_center)
-        return max(value, np.float32(facts.floor)) if np.isfinite(value) else np.float32(np.nan)
+            value = output * np.float32(descriptor.target_scale) + np.float32(descriptor.target_center)
+        return max(value, np.float32(descriptor.floor)) if np.isfinite(value) else np.float32(np.nan)
 
     def _window_difference(self, numpy: np.ndarray, c: np.ndarray) -> tuple[float, float]:
         """Compare windows of NumPy and of C: their largest difference, and the largest that is allowed.
@@ -613,33 +614,36 @@ class _Verifier:
 
 
 def _bias_reasons(error: FixedPointError | None) -> Iterator[str]:
-    """Report that fixed point is off in the mean by more than its scatter, or the target's, makes negligible.
+    """Report that the mean of fixed point differs from that of float32 by more than is negligible.
 
-    What is within the tolerance of float32 never counts. Fewer than 1 / `MEAN_OF_SD`² windows say nothing: the standard
-    error of their mean is beyond the bar.
+    Negligible is a small share of the differences' standard deviation, or of the target's, and whatever the tolerance
+    of float32 allows. Fewer than 1 / `MEAN_OF_SD`² windows say nothing: the standard error of their mean is larger than
+    the limit.
     """
     if error is None or error.windows * MEAN_OF_SD**2 < 1:
         return
-    limits = MEAN_OF_SD * error.sd, MEAN_OF_TARGET * error.deviation
-    if abs(error.mean) > max(min(limits), FLOAT32_TOLERANCE * error.deviation):
+    by_scatter, by_target = MEAN_OF_SD * error.sd, MEAN_OF_TARGET * error.deviation
+    if abs(error.mean) > max(min(by_scatter, by_target), FLOAT32_TOLERANCE * error.deviation):
         yield (
             f"fixed point differs from float32 by {error.mean:.3g} in the mean of {error.windows:,} windows; allowed is"
-            f" {MEAN_OF_SD:g} of the difference's standard deviation ({limits[0]:.3g}), and {MEAN_OF_TARGET:g} of the"
-            f" target's ({limits[1]:.3g})"
+            f" {MEAN_OF_SD:g} of the difference's standard deviation ({by_scatter:.3g}), and {MEAN_OF_TARGET:g} of the"
+            f" target's ({by_target:.3g})"
         )
 
 
 def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamAnswers) -> Iterator[str]:
-    """Report statuses that differ, and values that do not fit their status: only OK has a value, and always."""
+    """Report statuses that differ, and values that do not fit their status: a reading has a value if it is OK only."""
     count = len(host.statuses)
     for name, other in (("the board", board), ("Python", live)):
         differing = np.flatnonzero(host.statuses != other.statuses)
         if len(differing):
-            pair = STATUSES[int(host.statuses[differing[0]])], STATUSES[int(other.statuses[differing[0]])]
-            first = f"the first is reading {differing[0]}: {pair[0]} and {pair[1]}"
+            index = int(differing[0])
+            on_host, on_other = (STATUSES[int(answers.statuses[index])] for answers in (host, other))
+            first = f"the first is reading {index}: {on_host} and {on_other}"
             yield f"host and {name} report different statuses for {len(differing):,} of {count:,} readings; {first}"
-    for name, one in (("host", host), ("the board", board)):
-        if (np.isnan(one.values) == (one.statuses == OK)).any():
+    for name, answers in (("host", host), ("the board", board)):
+        has_value = ~np.isnan(answers.values)
+        if (has_value != (answers.statuses == OK)).any():
             yield f"{name} gives a value without the status ok, or the status ok without a value"
     if not (host.statuses == OK).any():
         yield "no reading got a value"

@@ -113,7 +113,7 @@ class StreamAnswers:
 def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers:
     """Restart a model, push readings one after the other, and collect the answers."""
     statuses, answers, windows = [], bytearray(), bytearray()
-    kept = {name: bytearray() for name in model.exported.kept}
+    kept_bytes = {name: bytearray() for name in model.exported.kept}
     model.restart()
     for reading in readings:
         if reading.restart:
@@ -125,8 +125,8 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
             window, scratch = model.read_memory()
             windows += window
             for name, place in model.exported.kept.items():
-                kept[name] += scratch[place.offset : place.offset + place.size]
-    contents = {name: place.decode(kept[name]) for name, place in model.exported.kept.items()}
+                kept_bytes[name] += scratch[place.offset : place.offset + place.size]
+    kept = {name: place.decode(kept_bytes[name]) for name, place in model.exported.kept.items()}
     value, low, high, flags = (np.frombuffer(answers, ANSWER_TYPE)[name].copy() for name in ANSWER)
     facts = model.facts
     if facts.stride:  # stored channel by channel
@@ -134,12 +134,13 @@ def push_all(model: StreamModel, readings: Iterable[StreamRow]) -> StreamAnswers
         decoded = decoded[:, : facts.window]
     else:
         decoded = np.frombuffer(windows, "<f4").reshape(-1, facts.window, facts.channels)
-    return StreamAnswers(np.array(statuses), value, low, high, flags, decoded, contents)
+    return StreamAnswers(np.array(statuses), value, low, high, flags, decoded, kept)
 
 
 def window_bytes(facts: Any) -> int:
     """Return the size of a model's window in bytes."""
-    return int(facts.channels * (stride(facts) * 2 if facts.stride else facts.window * 4))
+    channel_bytes = stride(facts) * 2 if facts.stride else facts.window * 4  # int16 steps, or floats
+    return int(facts.channels * channel_bytes)
 
 
 def stride(facts: Any) -> int:
@@ -161,10 +162,10 @@ class HostModel:
         library = compile_once(sources, library_name("model"), flags, self.exported.includes)
         self._library = ctypes.CDLL(str(library))
         self._library.host_model.restype = ctypes.POINTER(ModelStructure)
-        found = self._library.host_model()
-        if not found:
+        pointer = self._library.host_model()
+        if not pointer:
             raise DataError(f"{exported.source} holds a blob that the runtime beside it does not take; export again")
-        self.facts = found.contents
+        self.facts = pointer.contents
         self._channels = (CChannel * self.facts.channels).from_address(self.facts.channel)
         self._library.host_sensor_bytes.restype = ctypes.c_size_t
         size = self._library.host_sensor_bytes()
@@ -219,8 +220,9 @@ class HostModel:
 
     def read_memory(self) -> tuple[bytes, bytes]:
         """Read the window, then the scratch memory."""
-        _, window, _, scratch = self._sensor[:CALIBRATION_WORDS].tolist()  # addresses
-        return ctypes.string_at(window, window_bytes(self.facts)), ctypes.string_at(scratch, self.facts.scratch_bytes)
+        _, window_address, _, scratch_address = self._sensor[:CALIBRATION_WORDS].tolist()
+        window = ctypes.string_at(window_address, window_bytes(self.facts))
+        return window, ctypes.string_at(scratch_address, self.facts.scratch_bytes)
 
     def _run_part(self, windows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Run windows into `outputs`, and return the scratch memory of each [n, bytes]."""

@@ -70,21 +70,24 @@ class Report:
     @property
     def instructions(self) -> dict[str, float] | None:
         """Instructions of one value, the reading taken: mean, minimum and maximum over the windows."""
+        if "instructions" not in self.board.measures:
+            return None
         counts = self.runs.instructions + self.pushes.instructions
-        spread = {"mean": float(counts.mean()), "min": int(counts.min()), "max": int(counts.max())}
-        return spread if "instructions" in self.board.measures else None
+        return {"mean": float(counts.mean()), "min": int(counts.min()), "max": int(counts.max())}
 
     @property
     def push_instructions(self) -> dict[str, int] | None:
-        """Of them those of `scare_calibrate` without `run`: for a reading on time, and after a missing row."""
-        spread = {"row": self.pushes.instructions, "row_after_gap": self.pushes.gap_instructions}
-        return spread if "instructions" in self.board.measures else None
+        """Instructions of `scare_calibrate` without `run`: for a reading on time, and after a missing row."""
+        if "instructions" not in self.board.measures:
+            return None
+        return {"row": self.pushes.instructions, "row_after_gap": self.pushes.gap_instructions}
 
     @property
     def cycles(self) -> Cycles | None:
         """Estimated cycles of one value, the reading taken: mean over the windows."""
-        mean = Cycles(*self.runs.cycles.mean(axis=0).tolist()).plus(self.pushes.cycles)
-        return mean if "cycles" in self.board.measures else None
+        if "cycles" not in self.board.measures:
+            return None
+        return Cycles(*self.runs.cycles.mean(axis=0).tolist()).plus(self.pushes.cycles)
 
     @property
     def milliseconds(self) -> Cycles | None:
@@ -94,7 +97,7 @@ class Report:
     @property
     def microjoules(self) -> float | None:
         """Estimated energy of one value, from the chip's current while it computes."""
-        watts = self.board.current_ma / 1e3 * self.board.voltage
+        watts = self.board.current_ma / 1e3 * self.board.voltage  # 0 if the current is not known
         return watts * self.milliseconds.typical * 1e3 if self.milliseconds and watts else None
 
     @property
@@ -197,12 +200,12 @@ def example_answers(model: VirtualModel, window: np.ndarray) -> list[Example]:
     for channel, scaled in zip(model.channels, window.T, strict=True):
         readings = channel.center + channel.rest + scaled.astype(np.float64) / channel.inverse
         columns.append(readings.clip(channel.valid.low, channel.valid.high).astype(np.float32))
-    rows = np.stack(columns, axis=1)
-    larger = rows[-1].copy()
-    larger[0] = min(BEYOND * rows[:, 0].max(), model.channels[0].valid.high)
+    rows = np.stack(columns, axis=1)  # [window, channels]
+    beyond = rows[-1].copy()
+    beyond[0] = min(BEYOND * rows[:, 0].max(), model.channels[0].valid.high)
     examples = []
     model.restart()
-    for index, row in enumerate([*rows, larger]):
+    for index, row in enumerate([*rows, beyond]):
         _, answer = model.take(index * model.facts.step_ms, row)
         value, low, high, flags = np.frombuffer(answer, ANSWER_TYPE)[0].tolist()
         names = tuple(str(flag.name) for flag in Flag if flag & flags)
@@ -226,21 +229,21 @@ class BoardBudget:
     @staticmethod
     def of(name: str, arithmetic: str, instructions: int | None, ram: int | None, flash: int | None) -> "BoardBudget":
         """Build the budget of a board by its name; without a memory limit, the board's own memory is the limit."""
-        found = board(name)
-        if reason := found.shortage(0, 0, arithmetic == Arithmetic.FIXED).get("int"):
+        limited = board(name)
+        if reason := limited.shortage(0, 0, arithmetic == Arithmetic.FIXED).get("int"):
             raise UsageError(f'{reason}; set budget.arithmetic = "float32"')
-        if instructions is not None and "instructions" not in found.measures:
+        if instructions is not None and "instructions" not in limited.measures:
             raise UsageError(f"instructions are not counted on {name}; leave out the limit on instructions")
-        return BoardBudget(name, arithmetic, instructions, ram or found.ram, flash or found.flash)
+        return BoardBudget(name, arithmetic, instructions, ram or limited.ram, flash or limited.flash)
 
     @property
     def limits(self) -> dict[str, int]:
         """The limits by name, without those that are not set."""
-        return {name: most for name in COST_UNITS if (most := getattr(self, name, None)) is not None}
+        return {name: limit for name in COST_UNITS if (limit := getattr(self, name, None)) is not None}
 
     def __str__(self) -> str:
         """Return the board and the limits in words."""
-        limits = ", ".join(f"{most:,} {COST_UNITS[name]}" for name, most in self.limits.items())
+        limits = ", ".join(f"{limit:,} {COST_UNITS[name]}" for name, limit in self.limits.items())
         return f"{self.board} (at most {limits})"
 
     def measure(self, calibrator: Calibrator) -> dict[str, int]:
@@ -257,8 +260,11 @@ class BoardBudget:
         ... )
         ['23,500 instructions of 20,000']
         """
-        over = {name: most for name, most in self.limits.items() if cost[name] > most}
-        return [f"{cost[name]:,} {COST_UNITS[name]} of {most:,}" for name, most in over.items()]
+        return [
+            f"{cost[name]:,} {COST_UNITS[name]} of {limit:,}"
+            for name, limit in self.limits.items()
+            if cost[name] > limit
+        ]
 
     def share(self, cost: Cost) -> float:
         """Return the largest share of a limit that a cost takes, above 1 if it is over the budget.
@@ -266,4 +272,4 @@ class BoardBudget:
         >>> BoardBudget.of("nano33ble", "fixed", None, None, 10_000).share({"ram_bytes": 2_600, "flash_bytes": 9_000})
         0.9
         """
-        return max(cost[name] / most for name, most in self.limits.items())
+        return max(cost[name] / limit for name, limit in self.limits.items())

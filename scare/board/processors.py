@@ -77,26 +77,30 @@ class Arm:
 
     def place_arguments(self, arguments: Sequence[int | float]) -> tuple[dict[int, int], list[int]]:
         """Pass four words in registers and the rest on the stack."""
-        is_float = [isinstance(argument, float) and self.hard_float for argument in arguments]
-        pairs = list(zip(map(word_of, arguments), is_float, strict=True))
-        words, floats = ([word for word, of_float in pairs if of_float == wanted] for wanted in (False, True))
+        words, floats = list[int](), list[int]()
+        for argument in arguments:
+            in_float_register = isinstance(argument, float) and self.hard_float
+            (floats if in_float_register else words).append(word_of(argument))
         in_registers = {self.first_float + index: word for index, word in enumerate(floats)}
-        return in_registers | {self.result + index: word for index, word in enumerate(words[:4])}, words[4:]
+        in_registers |= {self.result + index: word for index, word in enumerate(words[:4])}
+        return in_registers, words[4:]
 
     def decode(self, content: bytes, address: int) -> list[Instruction]:
         """Disassemble Thumb code."""
-        return [self._instruction(found) for found in self._decoder.disasm(content, address)]
+        return [self._instruction(decoded) for decoded in self._decoder.disasm(content, address)]
 
-    def _instruction(self, found: Any) -> Instruction:
-        """Convert an instruction of Capstone."""
-        if not found.id:  # bytes that are no instruction
-            return Instruction(found.address, found.size, found.mnemonic, NO_REGISTERS, NO_REGISTERS, 0, False)
-        read, written = (frozenset(map(found.reg_name, registers)) for registers in found.regs_access())
-        names = [found.reg_name(operand.reg) for operand in found.operands if operand.type == REGISTER]
-        has_address = found.mnemonic.startswith(("ldm", "stm", "vldm", "vstm"))  # in its first register
-        words = sum(2 if name.startswith("d") else 1 for name in names[1 if has_address else 0 :])
-        lowers = "sp" in written and not found.mnemonic.startswith(("pop", "vpop", "ldm", "add"))
-        return Instruction(found.address, found.size, found.mnemonic, read, written, words, lowers)
+    def _instruction(self, decoded: Any) -> Instruction:
+        """Convert an instruction that Capstone decoded."""
+        address, size, name = decoded.address, decoded.size, decoded.mnemonic
+        if not decoded.id:  # bytes that are no instruction
+            return Instruction(address, size, name, NO_REGISTERS, NO_REGISTERS, 0, False)
+        read, written = (frozenset(map(decoded.reg_name, registers)) for registers in decoded.regs_access())
+        registers = [decoded.reg_name(operand.reg) for operand in decoded.operands if operand.type == REGISTER]
+        if name.startswith(("ldm", "stm", "vldm", "vstm")):  # the first register holds the address
+            registers = registers[1:]
+        words = sum(2 if register.startswith("d") else 1 for register in registers)  # d: a double-word register
+        lowers_stack = "sp" in written and not name.startswith(("pop", "vpop", "ldm", "add"))
+        return Instruction(address, size, name, read, written, words, lowers_stack)
 
     @cached_property
     def _decoder(self) -> Any:
@@ -134,12 +138,13 @@ class RiscV:
 
     def decode(self, content: bytes, address: int) -> list[Instruction]:
         """Disassemble code; Capstone does not say which registers it reads and writes."""
-        found = []
-        for one in self._decoder.disasm(content, address):
-            is_move = one.mnemonic.removeprefix("c.").startswith(("add", "sub", "mv"))
-            lowers = is_move and one.op_str.startswith("sp,")
-            found.append(Instruction(one.address, one.size, one.mnemonic, NO_REGISTERS, NO_REGISTERS, 0, lowers))
-        return found
+        instructions = []
+        for decoded in self._decoder.disasm(content, address):
+            is_move = decoded.mnemonic.removeprefix("c.").startswith(("add", "sub", "mv"))
+            lowers_stack = is_move and decoded.op_str.startswith("sp,")
+            facts = decoded.address, decoded.size, decoded.mnemonic
+            instructions.append(Instruction(*facts, NO_REGISTERS, NO_REGISTERS, 0, lowers_stack))
+        return instructions
 
     @cached_property
     def _decoder(self) -> Any:

@@ -54,12 +54,12 @@ class StreamRow:
 
 def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
     """Make `count` scaled windows [n, window, channels]: edge cases, golden, validation, then random ones."""
-    found = _joined(edge_case_vectors(calibrator), known_vectors(calibrator))[:count]
-    return _joined(found, random_vectors(calibrator, count - len(found))).windows
+    first = _joined(edge_case_vectors(calibrator), known_vectors(calibrator))[:count]
+    return _joined(first, random_vectors(calibrator, count - len(first))).windows
 
 
 def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make all golden, validation and edge-case windows, and random ones, so that the last two are at least `count`."""
+    """Make all golden, validation and edge-case windows, and so many random ones that the last two are `count`."""
     edge_cases = edge_case_vectors(calibrator)
     random = random_vectors(calibrator, max(0, count - len(edge_cases)))
     return _joined(known_vectors(calibrator), edge_cases, random)
@@ -81,9 +81,10 @@ def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
     known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     rows = known.reshape(-1, channels)
     spread, mean = (rows.std(axis=0), rows.mean(axis=0)) if len(rows) else (np.zeros(channels), np.zeros(channels))
-    level, size = np.where(spread > 0, mean, 0.0), np.where(spread > 0, spread, 1.0)
-    noise = random.normal(size=(count, window, channels)) * random.choice([0.1, 1.0, 5.0], (count, 1, 1))
-    walks = np.cumsum(noise, axis=1) / np.sqrt(window)
+    level, size = np.where(spread > 0, mean, 0.0), np.where(spread > 0, spread, 1.0)  # [channels]
+    noise = random.normal(size=(count, window, channels))
+    noise *= random.choice([0.1, 1.0, 5.0], (count, 1, 1))  # each window is calm, usual or wild
+    walks = np.cumsum(noise, axis=1) / np.sqrt(window)  # divided, so that a walk ends about as far out as noise
     kinds = np.where(random.random(count) < 0.5, WALK, NOISE)
     shapes = np.where((kinds == WALK)[:, None, None], walks, noise)
     return Vectors((level + size * shapes).astype(np.float32), kinds)
@@ -93,7 +94,7 @@ def edge_case_vectors(calibrator: Calibrator) -> Vectors:
     """Make zeros, constants, ends of the valid range, steps, combs, spikes, ramps, NaN and infinity."""
     rows = np.arange(calibrator.window, dtype=np.float32)[:, None]
     ones = np.ones((calibrator.window, len(calibrator.inputs.channels)), np.float32)
-    shapes = {
+    shapes = {  # courses in time [window, 1], the same for all channels
         "constant": np.ones_like(rows),
         "step": (rows >= calibrator.window // 2).astype(np.float32),
         "spike": (rows == calibrator.window - 1).astype(np.float32),
@@ -108,8 +109,8 @@ def edge_case_vectors(calibrator: Calibrator) -> Vectors:
         for name, shape in shapes.items():
             kinds.append(kind or name)
             # Zeros of the shape stay zero, also if the level is NaN or infinite.
-            drawn = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
-            windows.append(drawn * ones)
+            course = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
+            windows.append(course * ones)
     for row in _valid_ends(calibrator):
         kinds.append("ends")
         windows.append(row * ones)
@@ -134,31 +135,29 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     settling = max(0, descriptor.settle - clean + CLEAN // 2)
     before = np.full(settling, min(descriptor.hold + 2, longest))
     waits = np.concatenate([before, np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
-    times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))
+    times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))  # milliseconds
     first_bad = settling + clean
     times += (1 << 32) - times[first_bad + BAD // 2]  # in the middle of the bad readings the clock wraps around
-    level = np.zeros(len(descriptor.channels))  # scaled mean of each channel
-    level[[channel.channel for channel in descriptor.moving]] = UNLIKE_FLEET
-    columns = [
-        (channel.center + (random.normal(size=len(times)) + mean) / channel.inverse)
-        .clip(*channel.valid)
-        .astype(np.float32)
-        for channel, mean in zip(descriptor.channels, level.tolist(), strict=True)
-    ]
+    means = np.zeros(len(descriptor.channels))  # scaled
+    means[[channel.channel for channel in descriptor.moving]] = UNLIKE_FLEET
+    columns = []
+    for channel, mean in zip(descriptor.channels, means.tolist(), strict=True):
+        readings = channel.center + (random.normal(size=len(times)) + mean) / channel.inverse
+        columns.append(readings.clip(*channel.valid).astype(np.float32))
     rows = np.stack(columns, axis=1)  # [readings, channels]
     unusable = [
         (column, number)
         for column, channel in enumerate(descriptor.channels)
         for number in _bad_readings(descriptor, channel)
     ]
-    for turn, which in enumerate(random.permutation(len(unusable))[: BAD // SPOILT]):
-        column, number = unusable[which]
+    for turn, index in enumerate(random.permutation(len(unusable))[: BAD // SPOILT]):
+        column, number = unusable[index]
         rows[first_bad + SPOILT * turn, column] = number
-    for place, (column, end) in enumerate(ends):  # in the last rows
+    for row, (column, end) in zip(rows[len(rows) - len(ends) :], ends, strict=True):  # in the last rows
         if abs(end) < LARGEST / 2:  # else the channel has no limit there
-            rows[place - len(ends), column] = end
+            row[column] = end
     restart = len(times) - after_restart
-    return [StreamRow(int(times[i]), rows[i], i == restart) for i in range(len(times))]
+    return [StreamRow(int(times[index]), rows[index], index == restart) for index in range(len(times))]
 
 
 def _joined(*parts: Vectors) -> Vectors:
@@ -183,9 +182,10 @@ def _range_ends(channel: InputChannel) -> np.ndarray:
 
     They are in physical units, ascending.
     """
-    limits = channel.center + channel.rest + np.array(channel.trained) / channel.inverse
-    beyond = np.multiply.outer(BEYOND, [-1, 1]) * (limits[1] - limits[0])
-    return np.unique(np.append(limits + beyond, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
+    limits = channel.center + channel.rest + np.array(channel.trained) / channel.inverse  # low and high [2]
+    width = limits[1] - limits[0]
+    readings = limits + np.multiply.outer(BEYOND, [-width, width])  # [distances, 2]
+    return np.unique(np.append(readings, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))
 
 
 def _bad_readings(descriptor: Descriptor, channel: InputChannel) -> np.ndarray:

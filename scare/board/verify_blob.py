@@ -109,14 +109,14 @@ def verify_blob(
     readings = stream_rows(compiled.c_model.descriptor, compiled.plan.window)
     with TemporaryDirectory() as scratch:
         models = {name: _Models(compiled, name, Path(scratch) / name, board) for name in (C, INTERPRETED)}
-        outputs = {name: one.results(vectors, readings, advance) for name, one in models.items()}
-    different = {
+        outputs = {name: model.results(vectors, readings, advance) for name, model in models.items()}
+    different = {  # a result or answer counts once, however many of its words differ
         place: int((of_c != interpreted).any(axis=1).sum())
         for place, of_c, interpreted in zip((HOST, BOARD), outputs[C], outputs[INTERPRETED], strict=True)
     }
     opening = models[INTERPRETED].board.opening
     assert opening
-    costs = {name: one.cost() for name, one in models.items()}
+    costs = {name: model.cost() for name, model in models.items()}
     return BlobProof(certificate, arithmetic, len(vectors), len(readings), different, costs, opening.instructions)
 
 
@@ -132,12 +132,13 @@ class _Models:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the bits of all results on this computer and on the board, each as `_bits` does."""
         self.runs = self.board.run(windows, advance)
-        of_host = self.host.run(windows)[0]
-        return _bits(of_host, self.host, readings), _bits(self.runs.outputs, self.board, readings)
+        on_host, _ = self.host.run(windows)
+        return _bits(on_host, self.host, readings), _bits(self.runs.outputs, self.board, readings)
 
     def cost(self) -> Cost:
-        """Return what the model costs on the board."""
+        """Return what the model costs on the board; `results` must have run before."""
         pushes = self.board.push()
+        # `pushes` measured one `run`; another window may need a deeper stack.
         deeper = max(0, int(self.runs.stack_bytes.max()) - pushes.run_stack_bytes)
         flash = self.board.firmware.image.flash_bytes
         return Cost(float(self.runs.instructions.mean()), pushes.instructions, flash, pushes.stack_bytes + deeper)
@@ -156,4 +157,6 @@ def _bits(outputs: np.ndarray, model: StreamModel, readings: list[StreamRow]) ->
 
 
 def _words(numbers: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(numbers), np.float32(np.nan), numbers).astype(np.float32).view(np.uint32).astype(np.int64)
+    """Return the bits of float32 numbers as integers; every NaN has the same."""
+    one_nan = np.where(np.isnan(numbers), np.float32(np.nan), numbers)
+    return one_nan.astype(np.float32).view(np.uint32).astype(np.int64)

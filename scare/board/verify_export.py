@@ -168,9 +168,9 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
     A few windows marked as ties may differ by more than the tolerance, because rounding decides their hash codes.
     """
     differences = np.abs(results - expected.results)
-    off = ~(differences <= expected.tolerances)  # also where a difference is NaN
-    excused = off & expected.ties & np.isfinite(results)
-    ties, wrong = np.flatnonzero(excused), np.flatnonzero(off & ~excused)
+    is_off = ~(differences <= expected.tolerances)  # also where a difference is NaN
+    is_excused = is_off & expected.ties & np.isfinite(results)
+    ties, wrong = np.flatnonzero(is_excused), np.flatnonzero(is_off & ~is_excused)
     reasons = []
     if len(wrong):
         first = int(wrong[0])
@@ -180,10 +180,10 @@ def compare(model: str, runtime: str, results: np.ndarray, expected: GoldenVecto
         )
     if len(ties) > max(1, max_code_mismatches(expected.tokens)):
         reasons.append(f"{len(ties):,} windows have other codes or branches, more than one in {TOKENS:,} tokens")
-    counted = np.where(excused, 0.0, differences)
-    shares = counted / np.maximum(expected.tolerances, np.finfo(float).tiny)
-    largest, share = (float(numbers.max(initial=0.0)) for numbers in (counted, shares))
-    return Comparison(model, runtime, len(results), largest, share, tuple(map(int, ties)), tuple(reasons))
+    counted = np.where(is_excused, 0.0, differences)
+    shares = counted / np.maximum(expected.tolerances, np.finfo(float).tiny)  # a tolerance may be zero
+    largest, largest_share = float(counted.max(initial=0.0)), float(shares.max(initial=0.0))
+    return Comparison(model, runtime, len(results), largest, largest_share, tuple(map(int, ties)), tuple(reasons))
 
 
 @contextmanager
@@ -218,15 +218,14 @@ def verify_in_child(folder: Path) -> list[Comparison]:
                 os.killpg(child.pid, signal.SIGKILL) if hasattr(os, "killpg") else child.kill()
     if not output:
         raise DataError(f"the export crashed, or took more than {SECONDS // 60} minutes or {MEMORY >> 30} GB of memory")
-    found = json.loads(output.splitlines()[-1])  # a runtime may have printed before
-    if isinstance(found, dict):  # the child's own error, raised again here
-        refused = ScareError(found["refused"])
-        refused.exit_code = ExitCode(found["code"])
+    answer = json.loads(output.splitlines()[-1])  # a runtime may have printed before
+    if isinstance(answer, dict):  # the child's own error, raised again here
+        refused = ScareError(answer["refused"])
+        refused.exit_code = ExitCode(answer["code"])
         raise refused
-    return [
-        Comparison(**{**comparison, "ties": tuple(comparison["ties"]), "reasons": tuple(comparison["reasons"])})
-        for comparison in found
-    ]
+    for comparison in answer:  # JSON has lists for tuples
+        comparison |= {"ties": tuple(comparison["ties"]), "reasons": tuple(comparison["reasons"])}
+    return [Comparison(**comparison) for comparison in answer]
 
 
 def _limit_resources() -> None:

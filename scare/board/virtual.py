@@ -83,8 +83,9 @@ class VirtualModel:
         self.firmware = build(exported, board, find_compiler(compiler, board))
         self.machine = Machine(self.firmware)
         self._cycles = CycleModel(self.machine)
-        place = self.machine.symbols
-        self._calibration, self._model = place["board_calibration"], place[exported.symbol]
+        # Addresses of the struct `scare` and of the `scare_model`.
+        self._calibration = self.machine.symbols["board_calibration"]
+        self._model = self.machine.symbols[exported.symbol]
         self.opening = self.machine.call("board_open") if exported.is_blob else None  # cost of opening a blob
         if self.opening and self.machine.result:
             raise MachineError(f"scare_blob_open_unsigned returned {self.machine.result}")
@@ -130,7 +131,7 @@ class VirtualModel:
         reading = [min(max(channel.center, channel.valid.low), channel.valid.high) for channel in self.channels]
         self.machine.write(READING, np.array(reading, np.float32))
         step = self.facts.step_ms
-        for row in range(self.facts.checked):
+        for row in range(self.facts.checked):  # until the history is complete
             self._push(row * step)
         in_order = self._push((row + 1) * step)
         if self.machine.result:
@@ -288,8 +289,11 @@ class Machine:
 
     def function_at(self, address: int) -> str:
         """Return the name of the function at an address."""
-        places = ((name, place & ~1, self.sizes[name]) for name, place in self.symbols.items())  # & ~1: see `odd`
-        return next((name for name, place, size in places if place <= address < place + size), "no function")
+        for name, symbol in self.symbols.items():
+            begin = symbol & ~1  # without the bit that marks addresses of code (`Processor.odd`)
+            if begin <= address < begin + self.sizes[name]:
+                return name
+        return "no function"
 
     def _load(self, image: Image) -> None:
         """Load the firmware: flash is read-only, RAM is not executable."""
@@ -341,11 +345,11 @@ class Machine:
         if self._record.used >= EDGES - 1:
             raise MachineError(f"the program has more than {EDGES - 2:,} edges between blocks; they cannot be counted")
         taken = np.flatnonzero(self._edges["count"])
-        for place in taken[self._instructions[taken] == 0]:
-            block = self.decode(int(self._edges["to"][place]), int(self._edges["to_size"][place]))
+        for index in taken[self._instructions[taken] == 0]:
+            block = self.decode(int(self._edges["to"][index]), int(self._edges["to_size"][index]))
             if any(instruction.name == UNKNOWN for instruction in block):
                 raise MachineError(f"an instruction cannot be decoded, in {self.function_at(block[0].address)}")
-            self._instructions[place] = len(block)
+            self._instructions[index] = len(block)
         edges = self._edges[taken]
         instructions = int(edges["count"] @ self._instructions[taken].astype(np.uint64))
         return Trace(edges, instructions, pointer - self._record.lowest)
@@ -382,7 +386,7 @@ class Cycles(NamedTuple):
 
     def plus(self, other: Cycles, times: int = 1) -> Cycles:
         """Return self + times × other."""
-        return Cycles(*(own + times * more for own, more in zip(self, other, strict=True)))
+        return Cycles(*(cycles + times * more for cycles, more in zip(self, other, strict=True)))
 
 
 REFILL = Cycles(1, 2, 3)  # filling the pipeline again after a taken branch
@@ -410,9 +414,11 @@ def cost(instruction: Instruction, before: Instruction | None) -> Cycles:
         return Cycles(*[1 + instruction.words] * 3)
     if LOAD.match(instruction.name):
         return NEXT_LOAD if before and LOAD.match(before.name) else FIRST_LOAD
-    found = next((cycles for pattern, cycles in COSTS if re.match(pattern, instruction.name)), ONE)
-    both_float = before and FLOAT.match(before.name) and FLOAT.match(instruction.name)
-    return found.plus(STALL) if before and both_float and before.writes & instruction.reads else found
+    cycles = next((cycles for pattern, cycles in COSTS if re.match(pattern, instruction.name)), ONE)
+    if before is None:
+        return cycles
+    both_float = FLOAT.match(before.name) and FLOAT.match(instruction.name)
+    return cycles.plus(STALL) if both_float and before.writes & instruction.reads else cycles
 
 
 class CycleModel:
@@ -438,7 +444,8 @@ class CycleModel:
         if key not in self._known:
             falls_through = origin_size > 0 and origin + origin_size == block
             before = self._machine.decode(origin, origin_size)[-1] if falls_through else None
-            total = Cycles(0, 0, 0) if falls_through or origin_size == 0 else REFILL
+            is_branch = not falls_through and origin_size > 0
+            total = REFILL if is_branch else Cycles(0, 0, 0)
             for instruction in self._machine.decode(block, size):
                 total = total.plus(cost(instruction, before))
                 before = instruction
