@@ -78,11 +78,11 @@ class LearnerSettings:
 
 def learner_settings(inputs: Inputs, intervals: Intervals | None = None) -> LearnerSettings:
     """Return the settings for a calibrator's inputs and intervals: its time step turns hours into numbers of pairs."""
-    hours = inputs.step_seconds / 3600
+    step_hours = inputs.step_seconds / 3600
     size = min(len(inputs.channels) + 2, MAX_COEFFICIENTS)
-    bits = min(max(round(log2(24 * REMEMBERED_DAYS / hours)), 4), 16)
-    pairs = min(max(round(ROUND_HOURS / hours), SHORTEST_ROUND), LONGEST_ROUND)
-    return LearnerSettings(size, bits, pairs, intervals.level if intervals else LEVEL)
+    memory_bits = min(max(round(log2(24 * REMEMBERED_DAYS / step_hours)), 4), 16)
+    pairs = min(max(round(ROUND_HOURS / step_hours), SHORTEST_ROUND), LONGEST_ROUND)
+    return LearnerSettings(size, memory_bits, pairs, intervals.level if intervals else LEVEL)
 
 
 class PairOutcome(IntEnum):
@@ -118,11 +118,11 @@ class LearnerState:
     def store(self, mark: int, identity: int) -> bytes:
         """Pack the state as a blob. It begins with `mark`, the tag of its arithmetic, and the calibrator's `identity`.
 
-        Arrays are padded with zeros to their largest size.
+        Arrays are padded with zeros to their largest size, each sum to two words.
         """
-        parts = zip(self._arrays, SIZES, strict=True)
         content = np.array([mark, identity], "<u4").tobytes()
-        content += b"".join(array.tobytes().ljust(4 * size, b"\0") for array, size in parts)
+        for array, most_words in zip(self._arrays, SIZES, strict=True):
+            content += array.tobytes().ljust(4 * most_words, b"\0")
         content += b"".join(number.tobytes().ljust(8, b"\0") for number in self.sums)
         content += np.array([self.in_round, self.taken], "<u4").tobytes() + np.array([self.width], "<f4").tobytes()
         return content + np.array([crc32(content)], "<u4").tobytes()
@@ -137,14 +137,15 @@ class LearnerState:
         is_ours = words[0] == (mark if has_width else mark - WITHOUT_WIDTH) and words[1] == identity
         if not is_ours or words[counters] >= settings.round:
             raise DataError("the learned state belongs to another calibrator")
-        at = 2
-        for array, size in zip(self._arrays, SIZES, strict=True):
-            array[:] = words[at : at + len(array)].view(array.dtype)
-            at += size
-        sum_words = words[at : at + 2 * SUMS]  # a sum takes two words; a float32 leaves the second one empty
-        self.sums[:] = (
-            sum_words.view(np.uint64) if self.sums.dtype == np.uint64 else sum_words[::2].view(self.sums.dtype)
-        )
+        begin = 2  # after the mark and the identity
+        for array, most_words in zip(self._arrays, SIZES, strict=True):
+            array[:] = words[begin : begin + len(array)].view(array.dtype)
+            begin += most_words
+        sum_words = words[begin : begin + 2 * SUMS]  # a sum takes two words; a float32 leaves the second one empty
+        if self.sums.dtype == np.uint64:
+            self.sums[:] = sum_words.view(np.uint64)
+        else:
+            self.sums[:] = sum_words[::2].view(self.sums.dtype)
         self.in_round, self.taken = int(words[counters]), int(words[counters + 1])
         self.width = float(words[counters + 2 : counters + 3].view(np.float32)[0]) if has_width else 1.0
 
@@ -261,9 +262,9 @@ class _Float32(LearnerArithmetic):
         state.moments += (clamped[first] * clamped[second] - state.moments) * share
         state.products += (clamped * residual - state.products) * share
         state.square += (residual * residual - state.square) * share
-        for index, coefficients in enumerate((None, state.active, state.shadow)):
+        for index, coefficients in enumerate((None, state.active, state.shadow)):  # None: as shipped
             error = residual if coefficients is None else residual - self._dot(coefficients, clamped)
-            state.sums[index] += error * error  # without a correction, with the active one, with the candidate's
+            state.sums[index] += error * error
 
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
         return self._dot(coefficients, np.clip(features, np.float32(-LIMIT), np.float32(LIMIT)))
@@ -306,16 +307,16 @@ class _Float32(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: np.ndarray) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
-        # The last feature is 1, so these are the total weight and the weighted sums of values and of residuals.
-        weight, mean, error = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
-        variance = state.moments[0] * weight - mean * mean  # of the values
-        covariance = state.products[0] * weight - mean * error  # of values and residuals
-        residual_variance = state.square * weight - error * error
-        with_references = variance + covariance  # covariance of values and references
+        # The first feature is the value and the last is 1, so these are the total weight, and the weighted sums of
+        # values and of residuals. Variances and covariances are multiplied by the square of the weight.
+        weight, value_sum, residual_sum = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
+        variance = state.moments[0] * weight - value_sum * value_sum  # of the values
+        covariance = state.products[0] * weight - value_sum * residual_sum  # of values and residuals
+        residual_variance = state.square * weight - residual_sum * residual_sum
+        with_references = variance + covariance  # covariance of values and references, which are value + residual
         reference_variance = variance + covariance + covariance + residual_variance
-        correlates = with_references > 0 and with_references * with_references >= np.float32(LEAST_CORRELATION**2) * (
-            variance * reference_variance
-        )
+        least_square = np.float32(LEAST_CORRELATION**2) * (variance * reference_variance)
+        correlates = with_references > 0 and with_references * with_references >= least_square
         varies = reference_variance >= np.float32(LEAST_VARIANCE) * variance
         explained = self._dot(solution, state.products)
         explains_enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
@@ -352,10 +353,10 @@ class _FixedPoint(LearnerArithmetic):
             (state.square, np.array([rounded * rounded])),
         ):
             array += rounding_shift(products - array.astype(np.int64), settings.memory_bits).astype(np.int32)
-        for index, coefficients in enumerate((None, state.active, state.shadow)):
-            predicted = (
-                0 if coefficients is None else rounding_shift(self._dot(coefficients, clamped), COEFFICIENT_BITS)
-            )
+        for index, coefficients in enumerate((None, state.active, state.shadow)):  # None: as shipped
+            predicted = 0
+            if coefficients is not None:
+                predicted = rounding_shift(self._dot(coefficients, clamped), COEFFICIENT_BITS)
             error = min(max(rounded - predicted, -LARGEST_FEATURE), LARGEST_FEATURE)
             state.sums[index] += np.uint64(error * error)
 
@@ -410,15 +411,15 @@ class _FixedPoint(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: list[int]) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
+        # The same as in `_Float32`, in integers.
         moments = [int(number) for number in state.moments]
         products = [int(number) for number in state.products]
-        # The last feature is 1, so these are the total weight and the weighted sums of values and of residuals.
-        weight, mean, error = moments[-1], moments[len(products) - 1], products[-1]
+        weight, value_sum, residual_sum = moments[-1], moments[len(products) - 1], products[-1]
         bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # to shift a product by, which leaves 20 bits after the point
-        variance = rounding_shift(moments[0] * weight - mean * mean, bits)  # of the values
-        covariance = rounding_shift(products[0] * weight - mean * error, bits)  # of values and residuals
-        residual_variance = rounding_shift(int(state.square[0]) * weight - error * error, bits)
-        with_references = variance + covariance  # covariance of values and references
+        variance = rounding_shift(moments[0] * weight - value_sum * value_sum, bits)
+        covariance = rounding_shift(products[0] * weight - value_sum * residual_sum, bits)
+        residual_variance = rounding_shift(int(state.square[0]) * weight - residual_sum * residual_sum, bits)
+        with_references = variance + covariance
         reference_variance = variance + covariance + covariance + residual_variance
         correlates = (
             with_references > 0

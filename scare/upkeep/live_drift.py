@@ -42,7 +42,9 @@ class DriftMonitor(DeviceArrays):
                 "day": np.full(2, NEVER, np.int32),  # days since 1970: the newest even one and the newest odd one
                 "total": np.zeros((2, 24, series), np.float32),  # sums of the rows of each hour of those days
                 "count": np.zeros((2, 24, series), np.uint16),  # rows in those sums
-                "usual": np.zeros(sums, np.float32),  # sums over the first `USUAL_DAYS` days
+                "usual": np.zeros(
+                    sums, np.float32
+                ),  # sums over the first `USUAL_DAYS` days, as `DriftMeter` makes them
                 "usual_days": np.array(0, np.int16),
                 "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # sums of each of the last days, newest last
                 "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`
@@ -60,32 +62,33 @@ class DriftMonitor(DeviceArrays):
         """Add rows for new devices, up to `MAX_DEVICES`; return their indices."""
         return super().add(min(count, MAX_DEVICES - len(self)))
 
-    def states(self, at: np.ndarray) -> np.ndarray:
-        """Return the drift states of devices [n], `NOT_YET` for those that are not watched."""
-        states = np.full(len(at), NOT_YET, np.int8)
-        watched = at < len(self)
-        states[watched] = self["state"][at[watched]]
+    def states(self, indices: np.ndarray) -> np.ndarray:
+        """Return the drift states of devices, given by index [n], `NOT_YET` for those that are not watched."""
+        states = np.full(len(indices), NOT_YET, np.int8)
+        is_watched = indices < len(self)
+        states[is_watched] = self["state"][indices[is_watched]]
         return states
 
-    def record(self, at: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
-        """Add one row of each device `at` [n] to its hours, and assess all devices when a day has ended.
+    def record(self, indices: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
+        """Add one row of each device to its hours, and assess all devices when a day has ended.
 
-        `at` are the devices' row indices, `times` seconds [n], `rows` the calibrated value and the channels, scaled
-        [n, 1 + channels].
+        `indices` are those of the devices [n], `times` seconds [n], `rows` the calibrated value and the channels,
+        scaled [n, 1 + channels].
         """
-        is_used = ((flags & LEFT_OUT) == 0) & (at < len(self))
-        at, times, rows = at[is_used], times[is_used], rows[is_used]
+        is_used = ((flags & LEFT_OUT) == 0) & (indices < len(self))
+        indices, times, rows = indices[is_used], times[is_used], rows[is_used]
         day = (times // DAY).astype(np.int32)
         hour = (times % DAY // HOUR).astype(np.int64)
         parity = day % 2  # even and odd days have a slot each
-        is_new_day = self["day"][at, parity] < day
-        for name in ("total", "count"):
-            self[name][at[is_new_day], parity[is_new_day]] = 0
-        self["day"][at[is_new_day], parity[is_new_day]] = day[is_new_day]
-        in_time = self["day"][at, parity] == day  # false for a row two or more days late
+        is_new_day = self["day"][indices, parity] < day
+        begins = indices[is_new_day], parity[is_new_day]  # slots in which a day begins
+        self["total"][begins] = self["count"][begins] = 0
+        self["day"][begins] = day[is_new_day]
+        in_time = self["day"][indices, parity] == day  # false for a row two or more days late
         known = (np.abs(rows) <= LARGEST) & in_time[:, None]
-        self["total"][at, parity, hour] += np.where(known, rows, 0.0)
-        self["count"][at, parity, hour] += known
+        # No device is there twice, so += adds every row.
+        self["total"][indices, parity, hour] += np.where(known, rows, 0.0)
+        self["count"][indices, parity, hour] += known
         if is_new_day.any():
             self._end_days()
 
@@ -105,32 +108,33 @@ class DriftMonitor(DeviceArrays):
 
     def _end_day(self, day: int) -> None:
         """Add a day to the last days of all devices, and to the first days if these are not complete; then assess."""
-        here = slice(0, len(self))
-        counts, totals = (self[name][here, day % 2].astype(np.float64) for name in ("count", "total"))
+        devices = slice(0, len(self))  # the arrays have room for more
+        counts = self["count"][devices, day % 2].astype(np.float64)  # [devices, 24, 1 + channels]
+        totals = self["total"][devices, day % 2].astype(np.float64)
         # The slot of a silent device may still hold an earlier day.
-        present = (counts > 0) & (self["day"][here, day % 2] == day)[:, None, None]
-        hours = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=present)
+        is_known = (counts > 0) & (self["day"][devices, day % 2] == day)[:, None, None]
+        hours = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=is_known)
         sums = self._meter.sum_day(hours)
-        has_baseline = self["usual_days"][here] >= USUAL_DAYS
+        has_baseline = self["usual_days"][devices] >= USUAL_DAYS
         is_usual = ~has_baseline & (known_hours(sums, self._meter) >= MEASURED_HOURS)
-        self["usual"][here][is_usual] += sums[is_usual]
-        self["usual_days"][here] += is_usual
-        self["recent"][here] = np.concatenate([self["recent"][here, 1:], sums[:, None]], axis=1)
-        self["since"][here] = np.minimum(self["since"][here] + has_baseline, RECENT_DAYS)
-        self["ended"][here] = day
-        self._assess(here)
+        self["usual"][devices][is_usual] += sums[is_usual]
+        self["usual_days"][devices] += is_usual
+        self["recent"][devices] = np.concatenate([self["recent"][devices, 1:], sums[:, None]], axis=1)
+        self["since"][devices] = np.minimum(self["since"][devices] + has_baseline, RECENT_DAYS)
+        self["ended"][devices] = day
+        self._assess(devices)
 
-    def _assess(self, here: slice) -> None:
+    def _assess(self, devices: slice) -> None:
         """Set the drift states of the devices in this slice.
 
         A device without enough days to measure a change stays `NOT_YET`, unless its present level alone is a problem.
         """
-        can_compare = self["since"][here] >= RECENT_DAYS
-        usual = np.where(can_compare[:, None], self["usual"][here], 0.0).astype(np.float64)
-        recent = self["recent"][here].sum(axis=1, dtype=np.float64)
-        periods = Periods(usual, recent, self["usual_days"][here], np.where(can_compare, RECENT_DAYS, 0))
+        can_compare = self["since"][devices] >= RECENT_DAYS
+        usual = np.where(can_compare[:, None], self["usual"][devices], 0.0).astype(np.float64)
+        recent = self["recent"][devices].sum(axis=1, dtype=np.float64)
+        periods = Periods(usual, recent, self["usual_days"][devices], np.where(can_compare, RECENT_DAYS, 0))
         states = assess(periods, self._meter).states
-        self["state"][here] = np.where(can_compare | (states > DriftState.FINE), states, NOT_YET)
+        self["state"][devices] = np.where(can_compare | (states > DriftState.FINE), states, NOT_YET)
 
 
 def state_label(state: int) -> str | None:

@@ -110,22 +110,23 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     rows = values[np.isfinite(values).all(axis=1)]  # without missing values
     known = inputs.scaling.known(device)
     affine = known or (inputs.scaling.own(rows) if len(rows) else inputs.scaling.fleet)
-    own = replace(calibrator, inputs=replace(inputs, scaling=replace(inputs.scaling, devices={device: affine})))
+    scaling = replace(inputs.scaling, devices={device: affine})
+    adopted = replace(calibrator, inputs=replace(inputs, scaling=scaling))
     if known is not None or len(rows) >= inputs.scaling.settle:  # the scaling is final
-        return update(own, [readings])
+        return update(adopted, [readings])
     # The scaling is not final, so the correction must also compensate for it: learn from all pairs, cross-validate.
-    learner = make_learner(own)
-    pairs = find_pairs(own, [readings], learner.settings)
-    check_session(own, [readings], pairs)
+    learner = make_learner(adopted)
+    pairs = find_pairs(adopted, [readings], learner.settings)
+    check_session(adopted, [readings], pairs)
     before, stored = learner.coefficients, learner.store()
     _learn_at_once(learner, pairs.features, pairs.residuals)
-    corrections = _cross_validate(own, pairs)
-    former = pairs.features @ before
+    corrections = _cross_validate(adopted, pairs)
+    former_corrections = pairs.features @ before
     numerator, denominator = KEPT_SHARE
-    if pairs.squared_error(corrections) * denominator > pairs.squared_error(former) * numerator:
+    if pairs.squared_error(corrections) * denominator > pairs.squared_error(former_corrections) * numerator:
         learner.restore(stored)  # not clearly better: drop what was learned
-        corrections = former
-    return _finish(_hold_level(own, learner, pairs, corrections), learner, [readings], pairs, before)
+        corrections = former_corrections
+    return _finish(_hold_level(adopted, learner, pairs, corrections), learner, [readings], pairs, before)
 
 
 def revert(calibrator: Calibrator) -> Calibrator:
@@ -148,6 +149,7 @@ def set_line(
     """
     target, learner = calibrator.inputs.scaling.target, make_learner(calibrator)
     center, scale = float(target.center[0]), float(target.scale[0])
+    # A correction is added to the scaled value v, so intercept + gain · (v + θ · features) becomes one with new θ.
     active = learner.state.active.copy()
     active *= gain
     active[0] += gain - 1
@@ -200,8 +202,8 @@ def identity(calibrator: Calibrator, device: str = "") -> int:
 def find_pairs(calibrator: Calibrator, readings: Sequence[Readings], settings: LearnerSettings) -> Pairs:
     """Return the pairs in the order of time; values are those of the calibrator as shipped, before any session."""
     shipped = replace(calibrator, plan=as_shipped(calibrator.plan))
-    parts = [_device_pairs(shipped, box, settings) for box in readings]
-    features, residuals, times = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    by_device = [_device_pairs(shipped, box, settings) for box in readings]
+    features, residuals, times = (np.concatenate(arrays) for arrays in zip(*by_device, strict=True))
     order = np.argsort(times, kind="stable")
     return Pairs(features[order], residuals[order], times[order])
 
@@ -222,11 +224,11 @@ def check_session(calibrator: Calibrator, readings: Sequence[Readings], pairs: P
     references = pairs.values + pairs.residuals
     if np.ptp(references) == 0:
         raise DataError(f"the reference {name} is constant, so nothing can be learned; it may be stuck")
-    share_far_off = float((np.abs(pairs.residuals) > LIMIT).mean())
+    share_far_off = float((np.abs(pairs.residuals) > LIMIT).mean())  # these pairs the learner would refuse
     spread = float(np.std(references) / max(np.std(pairs.values), 1e-9))
     if share_far_off > 0.5 or not LEAST_SPREAD <= spread <= MOST_SPREAD:
         target = calibrator.inputs.scaling.target
-        value, reference = (float(np.median(target.invert(part[:, None]))) for part in (pairs.values, references))
+        value, reference = (float(np.median(target.invert(scaled[:, None]))) for scaled in (pairs.values, references))
         raise DataError(
             f"the reference (median {reference:.4g}) and the calibrated values (median {value:.4g}) differ in"
             f" magnitude, and the reference varies {spread:.3g} times as much: check that its unit is that of training"
@@ -241,7 +243,7 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
     target, training_range = inputs.scaling.target, inputs.training_range
     segments, flags = WindowStream(inputs, readings.device).take(readings.times, inputs.select(readings))
     references = target.apply(drop_unusable_references(readings).targets[:, None])[:, 0]
-    usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
+    is_usable = np.isfinite(references) & ((flags & DOUBTFUL) == 0)
     effect = inputs.scaling.effect(readings.device)
     # Features contain the plan's own value, which a correction multiplies. Residuals are differences to the calibrated
     # value, to which the device's effect is added.
@@ -249,21 +251,21 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
     calibrated_parts = [np.empty((0, 1))]
     row_parts = [np.empty(0, int)]
     for segment in segments:
-        paired = np.flatnonzero(usable[segment.rows])
-        for part in np.split(paired, range(CHUNK, len(paired), CHUNK)):
-            windows = segment.grid.windows(segment.ends[part])
+        usable = np.flatnonzero(is_usable[segment.rows])  # indices within the segment
+        for chunk in np.split(usable, range(CHUNK, len(usable), CHUNK)):
+            windows = segment.grid.windows(segment.ends[chunk])  # [n, window, channels]
             values = target.apply(calibrator.compute(windows)[:, None])
             with_effect = target.apply(calibrator.compute(windows, effect=effect)[:, None]) if any(effect) else values
             clamped = training_range.clamp(windows) if training_range else windows
-            inputs_and_one = clamped[:, -1, : settings.size - 2], np.ones(len(part))
-            feature_parts.append(np.column_stack([values, *inputs_and_one]))
+            newest_inputs = clamped[:, -1, : settings.size - 2]
+            feature_parts.append(np.column_stack([values, newest_inputs, np.ones(len(chunk))]))
             calibrated_parts.append(with_effect)
-            row_parts.append(segment.rows[part])
+            row_parts.append(segment.rows[chunk])
     features = np.concatenate(feature_parts)
     calibrated = np.concatenate(calibrated_parts)[:, 0]
     rows = np.concatenate(row_parts)
-    known = np.isfinite(features).all(axis=1) & np.isfinite(calibrated)
-    features, calibrated, rows = features[known], calibrated[known], rows[known]
+    is_known = np.isfinite(features).all(axis=1) & np.isfinite(calibrated)
+    features, calibrated, rows = features[is_known], calibrated[is_known], rows[is_known]
     return features, references[rows] - calibrated, readings.times[rows]
 
 
@@ -280,11 +282,11 @@ def _check_clock(readings: Readings) -> None:
         offset = find_clock_offset(sensor, station, readings.channels[0].name, FARTHEST_CLOCK)
     except DataError:  # one of the two does not vary, which `check_session` reports
         return
-    best, now = abs(offset.correlation), abs(offset.correlation_at_zero)
-    if best >= CLEAR_CORRELATION and best - now > CLEARLY_BETTER:
+    shifted, as_it_is = abs(offset.correlation), abs(offset.correlation_at_zero)
+    if shifted >= CLEAR_CORRELATION and shifted - as_it_is > CLEARLY_BETTER:
         raise DataError(
-            f"{readings.device}: sensor and reference correlate at {best:.2f} if the sensor's clock is shifted by"
-            f" {offset.seconds:g} s, and at {now:.2f} as they are; correct the clock first"
+            f"{readings.device}: sensor and reference correlate at {shifted:.2f} if the sensor's clock is shifted by"
+            f" {offset.seconds:g} s, and at {as_it_is:.2f} as they are; correct the clock first"
         )
 
 
@@ -362,9 +364,9 @@ def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:
 def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
     """Return the correction of each value as learned from the other parts of the session, scaled [n]."""
     corrections = np.zeros(len(pairs))
-    blocks = np.arange(len(pairs)) * BLOCKS // len(pairs)  # the block of each pair
+    block_of_pair = np.arange(len(pairs)) * BLOCKS // len(pairs)
     for block in range(BLOCKS):
-        in_block = blocks == block
+        in_block = block_of_pair == block
         learner = make_learner(calibrator)
         _learn_at_once(learner, pairs.features[~in_block], pairs.residuals[~in_block])
         corrections[in_block] = pairs.features[in_block] @ learner.coefficients
@@ -376,8 +378,8 @@ def _learn_at_once(learner: Learner, features: np.ndarray, residuals: np.ndarray
     # Rounds so long that none ends before all pairs are learned.
     in_one_round = Learner(replace(learner.settings, round=len(features) + learner.settings.round), learner.identity)
     in_one_round.state = learner.state
-    for pair in zip(features, residuals, strict=True):
-        in_one_round.learn(*pair)
-    for _ in range(STEPS):
+    for pair_features, residual in zip(features, residuals, strict=True):
+        in_one_round.learn(pair_features, residual)
+    for _ in range(STEPS):  # each moves the coefficients by at most `learner.STEP`
         in_one_round.accept()
     learner.state = in_one_round.state
