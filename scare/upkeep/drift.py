@@ -204,28 +204,29 @@ class DriftMeter:
 
     @property
     def humidity(self) -> int | None:
-        """The index of the channel that is relative humidity."""
-        return next((at for at, name in enumerate(self.channels) if is_called(name, "RH")), None)
+        """The index of the channel that is relative humidity; None without one."""
+        return next((index for index, name in enumerate(self.channels) if is_called(name, "RH")), None)
 
     def sum_day(self, hours: np.ndarray) -> np.ndarray:
         """Sum up a day's hours [boxes, 24, 1 + channels] for `measure`: [boxes, sums]."""
-        calibrated, channels = hours[..., 0], hours[..., 1:]
+        calibrated, readings = hours[..., 0], hours[..., 1:]
         sensor = hours[..., 1]  # the first channel
-        fleet, air = fleet_median(calibrated), fleet_median(channels)  # [24], [24, channels]
+        fleet, air = fleet_median(calibrated), fleet_median(readings)  # [24], [24, channels]
         excess = np.clip(calibrated - fleet, -CLIPPED, CLIPPED)
         humidity = np.zeros(len(fleet)) if self.humidity is None else air[:, self.humidity]
         is_cleanest = fleet <= np.sort(fleet)[CLEAN_HOURS - 1]
         clean_excess = np.where(is_cleanest, excess, np.nan)
-        known = np.isfinite(calibrated)
+        is_known = np.isfinite(calibrated)
         stuck = (np.diff(sensor, axis=1) == 0).sum(axis=1)
+        each_channel = range(len(self.channels))
         parts = [  # as `sizes` lists them
             _line_sums(excess, np.stack([fleet, humidity], axis=1)),
             np.stack([np.isfinite(clean_excess).sum(axis=1), np.nansum(clean_excess, axis=1)], axis=1),
             _change_sums(sensor, air[:, 0]),
             # Hours with a value, hours in which the sensor repeats the one before, hours in which any box has a value.
-            np.stack([known.sum(axis=1), stuck, np.full(len(known), known.any(axis=0).sum())], axis=1),
-            *(_line_sums(channels[..., at] - air[:, at], air[:, at, None]) for at in range(len(self.channels))),
-            *(_bin_counts(channels[..., at], self.borders[:, at]) for at in range(len(self.channels))),
+            np.stack([is_known.sum(axis=1), stuck, np.full(len(is_known), is_known.any(axis=0).sum())], axis=1),
+            *(_line_sums(readings[..., index] - air[:, index], air[:, index, None]) for index in each_channel),
+            *(_bin_counts(readings[..., index], self.borders[:, index]) for index in each_channel),
         ]
         return np.concatenate(parts, axis=1)
 
@@ -294,13 +295,13 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     boxes = [
         BoxReport(
             device,
-            DriftState(latest.states[at]),
-            float(latest.scores[at]),
-            _find_evidence(latest, at, calibrator),
-            int(measured[at]),
-            tuple(history[at].round(3).tolist()),
+            DriftState(latest.states[index]),
+            float(latest.scores[index]),
+            _find_evidence(latest, index, calibrator),
+            int(measured[index]),
+            tuple(history[index].round(3).tolist()),
         )
-        for at, device in enumerate(hours.devices)
+        for index, device in enumerate(hours.devices)
     ]
     boxes.sort(key=lambda box: (-box.state, -box.score, box.device))
     notes = _notes(calibrator, len(boxes), days, lengths)
@@ -331,15 +332,16 @@ def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: i
 
     The usual sums of a box whose two periods overlap are zero.
     """
-    measured = known_hours(sums, meter) >= MEASURED_HOURS
-    counts = np.cumsum(measured, axis=1)
-    usual = (counts <= usual_days) & measured
-    recent = np.zeros(usual.shape, bool)
-    recent[:, -recent_days:] = True
-    overlap = (usual & recent).any(axis=1) | (counts[:, -1] < usual_days)
-    usual_sums = np.where((usual & ~overlap[:, None])[..., None], sums, 0.0).sum(axis=1)
-    recent_sums = np.where(recent[..., None], sums, 0.0).sum(axis=1)
-    return Periods(usual_sums, recent_sums, usual.sum(axis=1), recent.sum(axis=1))
+    # Which days belong to which period of a box [boxes, days].
+    is_measured = known_hours(sums, meter) >= MEASURED_HOURS
+    measured_so_far = np.cumsum(is_measured, axis=1)
+    is_usual = (measured_so_far <= usual_days) & is_measured
+    is_recent = np.zeros(is_usual.shape, bool)
+    is_recent[:, -recent_days:] = True
+    overlap = (is_usual & is_recent).any(axis=1) | (measured_so_far[:, -1] < usual_days)  # [boxes]
+    usual_sums = np.where((is_usual & ~overlap[:, None])[..., None], sums, 0.0).sum(axis=1)
+    recent_sums = np.where(is_recent[..., None], sums, 0.0).sum(axis=1)
+    return Periods(usual_sums, recent_sums, is_usual.sum(axis=1), is_recent.sum(axis=1))
 
 
 def known_hours(sums: np.ndarray, meter: DriftMeter) -> np.ndarray:
@@ -351,8 +353,9 @@ def assess(periods: Periods, meter: DriftMeter) -> Assessment:
     """Compare the boxes of a fleet with their first days and with each other."""
     names = meter.measures
     rules = [RULES[name.split(" ", 1)[0]] for name in names]
-    recent, usual = meter.measure(periods.recent), meter.measure(periods.usual)
-    values = np.stack([_change(rule, *pair) for rule, *pair in zip(rules, recent.T, usual.T, strict=True)], axis=1)
+    recent, usual = meter.measure(periods.recent), meter.measure(periods.usual)  # [boxes, measures]
+    changes = [_change(rule, now, before) for rule, now, before in zip(rules, recent.T, usual.T, strict=True)]
+    values = np.stack(changes, axis=1)
     has_fleet = np.isfinite(recent[:, 0])  # `neighbours` could be measured
     if has_fleet.sum() > 2:
         values = values - median(values, 0)  # what changes for all boxes is weather
@@ -453,14 +456,16 @@ def median(values: np.ndarray, axis: int) -> np.ndarray:
     array([ 2., nan])
     """
     ordered = np.sort(np.moveaxis(values, axis, 0), axis=0)  # NaN sorts last
-    last = np.maximum(np.isfinite(ordered).sum(axis=0) - 1, 0)[None]
-    low, high = (np.take_along_axis(ordered, place, axis=0)[0] for place in (last // 2, (last + 1) // 2))
+    last = np.maximum(np.isfinite(ordered).sum(axis=0) - 1, 0)[None]  # index of the largest known value
+    # The two values in the middle, which are one if the number of values is odd.
+    low, high = (np.take_along_axis(ordered, middle, axis=0)[0] for middle in (last // 2, (last + 1) // 2))
     return np.asarray(low + 0.5 * (high - low))
 
 
 def _scaled(inputs: Inputs, device: str, values: np.ndarray) -> np.ndarray:
     """Return the usable readings [n, channels] in the scale of a device, or of the fleet if it was not in training."""
-    return (inputs.scaling.known(device) or inputs.scaling.fleet).apply(inputs.usable_rows(values)[0])
+    usable, _ = inputs.usable_rows(values)
+    return (inputs.scaling.known(device) or inputs.scaling.fleet).apply(usable)
 
 
 # Sums of a day, and measures of sums
@@ -471,11 +476,11 @@ def _line_sums(excess: np.ndarray, regressors: np.ndarray) -> np.ndarray:
 
     They are sums over hours, [boxes, (n+1)(n+2)/2 + n+1], so those of a period are the sum of its days'.
     """
-    known = np.isfinite(excess) & np.isfinite(regressors).all(axis=1)
-    design = np.nan_to_num(np.column_stack([np.ones(len(regressors)), regressors]))
-    upper = np.triu_indices(design.shape[1])
-    squares = (design[:, :, None] * design[:, None, :])[:, *upper]
-    return np.concatenate([known @ squares, np.where(known, excess, 0.0) @ design], axis=1)
+    is_known = np.isfinite(excess) & np.isfinite(regressors).all(axis=1)  # [boxes, hours]
+    design = np.nan_to_num(np.column_stack([np.ones(len(regressors)), regressors]))  # [hours, n + 1]
+    rows, columns = np.triu_indices(design.shape[1])
+    squares = design[:, rows] * design[:, columns]  # upper triangle of each hour's products
+    return np.concatenate([is_known @ squares, np.where(is_known, excess, 0.0) @ design], axis=1)
 
 
 def _solve_line(sums: np.ndarray) -> np.ndarray:
@@ -503,8 +508,9 @@ def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
 
 def _bin_counts(channel: np.ndarray, borders: np.ndarray) -> np.ndarray:
     """Return how many hours of a channel [boxes, hours] are in each bin of training [boxes, bins]."""
-    place = np.searchsorted(borders, channel)
-    return ((place[..., None] == np.arange(BINS)) & np.isfinite(channel)[..., None]).sum(axis=1)
+    bin_of_hour = np.searchsorted(borders, channel)  # [boxes, hours]
+    is_in_bin = (bin_of_hour[..., None] == np.arange(BINS)) & np.isfinite(channel)[..., None]  # [boxes, hours, bins]
+    return is_in_bin.sum(axis=1)
 
 
 def _population_stability(bins: np.ndarray) -> np.ndarray:
@@ -513,8 +519,9 @@ def _population_stability(bins: np.ndarray) -> np.ndarray:
     >>> _population_stability(np.array([[10.0] * 8, [80.0] + [0.0] * 7]))
     array([0. , 4.23])
     """
-    share = (bins + 0.5) / (bins + 0.5).sum(axis=-1, keepdims=True)
-    return np.asarray(((share - 1 / BINS) * np.log(share * BINS)).sum(axis=-1))
+    shares = (bins + 0.5) / (bins + 0.5).sum(axis=-1, keepdims=True)
+    expected = 1 / BINS
+    return np.asarray(((shares - expected) * np.log(shares * BINS)).sum(axis=-1))
 
 
 def _if_enough(hours: np.ndarray, *measures: np.ndarray) -> list[np.ndarray]:
@@ -553,13 +560,13 @@ def _alarm_units(values: np.ndarray, rules: Sequence[DriftRule]) -> np.ndarray:
 def _find_evidence(assessment: Assessment, box: int, calibrator: Calibrator) -> tuple[Evidence, ...]:
     """Return the evidence that the box at index `box` drifts, strongest first."""
     units = np.nan_to_num(assessment.units[box], nan=0.0)
-    strongest = [at for at in np.argsort(-units) if units[at] >= WORTH_SHOWING][:SHOWN_EVIDENCE]
+    strongest = [measure for measure in np.argsort(-units) if units[measure] >= WORTH_SHOWING]
     evidence = []
-    for at in strongest:
-        name, value = assessment.measures[at], float(assessment.values[box, at])
+    for measure in strongest[:SHOWN_EVIDENCE]:  # indices of measures
+        name, value = assessment.measures[measure], float(assessment.values[box, measure])
         kind, _, channel = name.partition(" ")
         sentence = SENTENCES[kind](value, _UnitFormatter(calibrator), channel)
-        evidence.append(Evidence(name, value, float(assessment.units[box, at]), sentence))
+        evidence.append(Evidence(name, value, float(assessment.units[box, measure]), sentence))
     return tuple(evidence)
 
 
@@ -576,15 +583,15 @@ class _UnitFormatter:
 
     def channel(self, value: float, name: str) -> str:
         """Return a change of the channel `name`, given in the fleet's scale."""
-        at = [channel.name for channel in self.calibrator.inputs.channels].index(name)
-        scale = float(self.calibrator.inputs.scaling.fleet.scale[at])
-        return _higher(value * scale, self.calibrator.inputs.channels[at])
+        index = [channel.name for channel in self.calibrator.inputs.channels].index(name)
+        scale = float(self.calibrator.inputs.scaling.fleet.scale[index])
+        return _higher(value * scale, self.calibrator.inputs.channels[index])
 
     def humidity(self) -> str:
         """Return one scaled unit of the humidity channel, in % RH."""
         channels = self.calibrator.inputs.channels
-        at = next(at for at, channel in enumerate(channels) if is_called(channel.name, "RH"))
-        return f"{float(self.calibrator.inputs.scaling.fleet.scale[at]):.3g} % RH"
+        index = next(index for index, channel in enumerate(channels) if is_called(channel.name, "RH"))
+        return f"{float(self.calibrator.inputs.scaling.fleet.scale[index]):.3g} % RH"
 
 
 def _higher(value: float, channel: Channel) -> str:
