@@ -88,7 +88,7 @@ class Archive(TableOptions):
 
 @dataclass(frozen=True)
 class Task:
-    """Series for one worker, with the folder of the results and what all files have in common."""
+    """Series for one worker, with the folder of the results, the label columns, and the models and stays they need."""
 
     out: str
     labels: LabelColumns
@@ -98,7 +98,7 @@ class Task:
 
 
 def run_archive(archive: Archive, executor: Executor, progress: Progress) -> dict[str, Any]:
-    """Calibrate what is not done yet, and report on the whole archive as plain values."""
+    """Calibrate the files that are new or have changed, and return a report on the whole archive as plain values."""
     files = archive.files()
     with _prepared_folder(archive.out):
         begun = time.perf_counter()
@@ -236,7 +236,10 @@ def _run_tasks(
 
 
 def _total(lines: Sequence[JournalLine], known: Mapping[str, JournalLine]) -> dict[str, Any]:
-    """Add up all lines, and under `now` those of this run: files that were not `known` before, or have changed."""
+    """Add up all lines, and under "now" the lines of this run: of files that are not in `known`, or have changed.
+
+    `known` are the lines of earlier runs, by file name.
+    """
     totals, now = Totals(), Totals()
     for line in lines:
         totals.add(line)

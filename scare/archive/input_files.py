@@ -250,7 +250,7 @@ def group_into_series(
 ) -> list[Series]:
     """Group files that share a device into series, each in order of time.
 
-    `models` are by device; `settings` are whatever else results depend on, `sites` where devices stood. Each
+    Results depend on the files, the `models` by device, the `sites` at which devices stood, and the `settings`. Each
     fingerprint hashes the one before it, like a chain, so a change in a file changes those of all later ones.
     """
 
@@ -320,7 +320,7 @@ class Models:
         return None if path is None else self._models[path]
 
     def by_device(self, devices: Iterable[str]) -> dict[str, Model]:
-        """Find the models of devices, without those that have none."""
+        """Find the models of devices; devices without a model are left out."""
         return {device: model for device in dict.fromkeys(devices) if (model := self.find(device)) is not None}
 
 

@@ -27,7 +27,10 @@ DeviceStates = dict[str, dict[str, np.ndarray]]  # state of a stream, by device
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of a device's rows in a file: all, those with a calibrated value, and those with each flag (no zeros)."""
+    """How many rows a device has in a file, how many of them have a calibrated value, and how many each flag.
+
+    Flags that no row has are left out.
+    """
 
     rows: int = 0
     calibrated: int = 0
@@ -64,7 +67,7 @@ class Journal:
         self._state_file = out / HIDDEN / f"{key}.safetensors"
 
     def lines(self) -> list[JournalLine]:
-        """Read the complete lines whose results are still as they were written, the last one of each file."""
+        """Read the newest complete line of each file, if the file's result is still as it was written."""
         return [line for line in self._newest_lines() if self._has_result(line)]
 
     def damaged(self) -> list[str]:
@@ -73,7 +76,7 @@ class Journal:
         return [output for output in not_as_written if (self._out / output).exists()]
 
     def _newest_lines(self) -> list[JournalLine]:
-        """Read the complete lines, only the last one of each file."""
+        """Read the complete lines; of several lines about the same file, only the last."""
         lines = [_parse_line(json.loads(text), self._line_file) for text in _complete_lines(self._line_file)]
         return list({line.summary.name: line for line in lines}.values())
 
@@ -164,7 +167,7 @@ class SummaryCache:
 
 
 def _complete_lines(path: Path) -> list[str]:
-    """Read lines without the last one if it has no line end: a kill cut it off. Empty if there is no file."""
+    """Read the lines that end with a line break: a kill may have cut off the last one. Empty if there is no file."""
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 

@@ -59,7 +59,7 @@ class Compiler:
 
     @property
     def is_zig(self) -> bool:
-        """Whether it is the one that comes with pip."""
+        """Whether it is zig, which pip installs."""
         return self == ZIG
 
     @cached_property
@@ -76,7 +76,7 @@ OPTIMISATION = {USUAL: "-O2", "gcc-Os": "-Os", "gcc-O2": "-O2", "gcc-O3": "-O3"}
 
 
 def find_compiler(name: str, board: Board) -> Compiler:
-    """Return the compiler of this name for a board: zig, or GCC at one of its levels; `UsageError` if there is none."""
+    """Return the compiler of this name (a key of `OPTIMISATION`) for a board; `UsageError` if there is none."""
     if name not in OPTIMISATION:
         raise UsageError(f"no compiler is called '{name[:40]}'; use {', '.join(OPTIMISATION)}")
     if name == USUAL:
@@ -303,7 +303,7 @@ def library_name(stem: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of cached builds: SCARE_CACHE, else the system's; a temporary one if that is not writable."""
+    """Return the folder of cached builds: SCARE_CACHE, else the system's cache; a temporary one if not writable."""
     system_cache = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
     default = Path(system_cache) / "scare" if system_cache else Path.home() / ".cache" / "scare"
     folder = Path(os.environ.get("SCARE_CACHE") or default)

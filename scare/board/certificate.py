@@ -415,10 +415,10 @@ class _Verifier:
         return farthest
 
     def _run_numpy(self, windows: np.ndarray) -> RuntimeOutput:
-        """Run windows, each by itself: what C is compared with.
+        """Compute, window by window, the outputs and codes that C is compared with.
 
-        For fixed point these are the integers of the same plan. For float32 they are computed in double precision, so
-        that only the rounding of C counts; where float32 overflows, as C does, the float32 result is taken.
+        Fixed point runs the integers of the same plan. Float32 is computed in double precision, so that only the
+        rounding of C counts; where float32 overflows, as it does in C, the float32 result is taken.
         """
         computed = self._compute(self.plan, windows)
         if self.exact:
@@ -632,7 +632,7 @@ def _bias_reasons(error: FixedPointError | None) -> Iterator[str]:
 
 
 def _status_differences(live: StreamAnswers, host: StreamAnswers, board: StreamAnswers) -> Iterator[str]:
-    """Report statuses that differ, and values that do not fit their status: a reading has a value if it is OK only."""
+    """Report statuses that differ, and values that do not fit the status: a reading has one exactly if it is OK."""
     count = len(host.statuses)
     for name, other in (("the board", board), ("Python", live)):
         differing = np.flatnonzero(host.statuses != other.statuses)

@@ -126,13 +126,13 @@ class Report:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it does not fit the board; empty if it does. Without a wide int, memory does not matter."""
+        """Why the model does not fit the board; empty if it does. Without a wide int, memory does not matter."""
         short = self.shortage
         return [short["int"]] if "int" in short else [*short.values()]
 
     @property
     def fits(self) -> bool:
-        """Whether it fits the board."""
+        """Whether the model fits the board."""
         return not self.reasons
 
     def as_dict(self) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class BoardBudget:
         return {**counted, "ram_bytes": report.ram_bytes, "flash_bytes": report.flash_bytes}
 
     def reasons(self, cost: Cost) -> list[str]:
-        """Return why a cost is over the budget; empty when it is not.
+        """Return which limits of the budget a cost exceeds, in words; empty if none.
 
         >>> BoardBudget.of("nano33ble", "fixed", 20_000, None, None).reasons(
         ...     {"instructions": 23_500, "ram_bytes": 2_300, "flash_bytes": 12_000}

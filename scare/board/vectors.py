@@ -59,7 +59,7 @@ def board_windows(calibrator: Calibrator, count: int) -> np.ndarray:
 
 
 def all_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make all golden, validation and edge-case windows, and so many random ones that the last two are `count`."""
+    """Make all golden, validation and edge-case windows, and fill up the edge cases with random ones to `count`."""
     edge_cases = edge_case_vectors(calibrator)
     random = random_vectors(calibrator, max(0, count - len(edge_cases)))
     return _joined(known_vectors(calibrator), edge_cases, random)
@@ -72,9 +72,9 @@ def known_vectors(calibrator: Calibrator) -> Vectors:
 
 
 def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make noise and random walks, calm to wild, around the mean of the model's own windows, in units of their spread.
+    """Make windows of noise and random walks, calm to wild, with the mean and spread of the windows in the file.
 
-    A channel that is constant there is drawn around 0, in scaled units.
+    A channel that is constant in the file gets mean 0 and spread 1, in scaled units.
     """
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)

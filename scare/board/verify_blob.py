@@ -41,7 +41,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class BlobProof:
-    """What was compared, and how many results of the interpreter differ from those of C in any bit, by place."""
+    """What was compared, and how many results of the interpreter differ from those of C in any bit.
+
+    `different` counts them by place: on this computer and on the board.
+    """
 
     certificate: Certificate
     arithmetic: Arithmetic
@@ -53,7 +56,7 @@ class BlobProof:
 
     @property
     def overhead(self) -> float:
-        """Additional instructions of the interpreter, as a share of those of C, reading included."""
+        """Additional instructions that the interpreter needs for one value, as a share of those of C."""
         of_c, interpreted = (self.costs[name].run + self.costs[name].reading for name in (C, INTERPRETED))
         return interpreted / of_c - 1
 

@@ -48,11 +48,11 @@ class _Writer:
         return self.known[numbers], count
 
     def add_array(self, numbers: np.ndarray) -> Part:
-        """Add a table as it is."""
+        """Add the numbers of a table, little-endian; returns where they are."""
         return self.add(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes(), numbers.size)
 
     def add_rows(self, rows: Iterable[Sequence[float]], form: str) -> Part:
-        """Add structures, each packed by this format."""
+        """Add structures, each packed by this format of `struct`; returns where they are."""
         packed = [struct.pack(f"<{form}", *row) for row in rows]
         return self.add(b"".join(packed), len(packed))
 

@@ -60,7 +60,7 @@ ARITHMETICS = {"f32": "SCARE_BLOB_FLOAT32", "q": "SCARE_BLOB_FIXED"}  # suffix o
 
 
 class Rule(NamedTuple):
-    """A compiled formula, and the index of the pointer that reaches so many numbers; None for a condition."""
+    """A compiled formula: how many numbers the pointer of index `pointer` reaches, or (None) a condition."""
 
     code: list[Code]
     pointer: int | None
@@ -152,7 +152,7 @@ def print_kernels() -> str:
 
 
 def _by_arithmetic(print_one: Callable[[BlobKernel], str]) -> Iterator[str]:
-    """Print every kernel, those of each arithmetic only where it is compiled."""
+    """Print the kernels of each arithmetic inside the #if of its macro, so that firmware may leave one out."""
     for suffix, macro in ARITHMETICS.items():
         kernels = (kernel for kernel in blob_kernels().values() if kernel.function.endswith(f"_{suffix}"))
         yield "\n".join([f"#if {macro}", *map(print_one, kernels), "#endif"])

@@ -419,7 +419,7 @@ def learner_files(compiled: Compiled, artefact: Artefact) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SensorField:
-    """The sensor that measures a channel: a field of a PMS5003, empty if it is none; ESPHome's platform and key."""
+    """What measures a channel: a field of a PMS5003 (empty: another sensor), and ESPHome's platform and key."""
 
     pms5003: str = ""
     esphome: tuple[str, str] | None = None

@@ -62,8 +62,8 @@ RESERVED = {*KEYWORDS.split(), *OUR_NAMES.split()}
 def runtime_sources(settles: bool = False) -> dict[str, str]:
     """Read every source and header that a model needs: text by file name.
 
-    They are exported into one folder and include each other by bare file name. Only for a model that settles, the code
-    for it is compiled.
+    They are exported into one folder and include each other by bare file name. The code for settling is compiled only
+    with `settles`.
 
     >>> {"scare.c", "scare.h", "window_q.c"} <= runtime_sources().keys()
     True
@@ -84,7 +84,7 @@ def lorawan_sources() -> dict[str, str]:
 
 
 def blob_sources() -> dict[str, str]:
-    """Like `runtime_sources`, with what runs blobs of any model."""
+    """Like `runtime_sources`, with the interpreter that runs the blobs of any model."""
     interpreter = {name: text for name, text in _all_sources().items() if name.startswith(BLOBS)}
     return {**runtime_sources(settles=True), **interpreter}
 
@@ -96,7 +96,7 @@ def _all_sources() -> dict[str, str]:
 
 
 def licence() -> str:
-    """Read the licence of the runtime, which also applies to what is printed."""
+    """Read the licence of the runtime, which also applies to generated C."""
     return (_runtime_folder().parent / "LICENSE").read_text(encoding="utf-8")
 
 
@@ -521,7 +521,7 @@ def _print_self_test(model: CModel) -> list[str]:
 
 
 def _checksummed(argument: Argument) -> str | int | float:
-    """Return what the model's checksum takes of an argument: a table's content, a value's name, or the number."""
+    """Return what stands for an argument in the model's checksum: a table's content, a value's name, or the number."""
     if isinstance(argument, CTable):
         return f"{argument.values.dtype} {crc32(argument.values.tobytes()):08x}"
     return argument.name if isinstance(argument, CValue) else argument

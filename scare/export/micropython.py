@@ -153,7 +153,7 @@ def _class_attributes(plan: Plan, descriptor: Descriptor) -> list[str]:
 
 
 def _unscaled_limits(descriptor: Descriptor) -> dict[str, Any]:
-    """Return the training limits; those of results are in the target's unit, because `run` returns values in it."""
+    """Return the training limits, those of results in the target's unit, because `run` returns values in that unit."""
     scale, center, training = descriptor.target_scale, descriptor.target_center, descriptor.training
     if not training.whitening:
         return {}
@@ -191,7 +191,7 @@ def _template_fields(compiled: Compiled, module: Module) -> Mapping[str, str]:
 
 
 def _package_json(compiled: Compiled) -> str:
-    """Print what `mip` reads: the files of the package, beside it."""
+    """Print `package.json`, by which MicroPython's installer `mip` finds the files beside it."""
     modules = [f"{compiled.name}.py", *runtime_modules(compiled.descriptor)]
     urls = ",\n".join(f'    ["{module}", "{module}"]' for module in modules)
     return f'{{\n  "urls": [\n{urls}\n  ],\n  "version": "{scare.__version__}"\n}}\n'

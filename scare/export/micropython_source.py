@@ -205,7 +205,7 @@ class _Printer:
         return f"{tensor.operation}({', '.join([*names, str(width)])})"
 
     def _array(self, tensor: Tensor, step: _Step) -> str:
-        """Return the name of the array that holds a tensor; if it is a stored one, the step reads it from now on."""
+        """Return the name of the array that holds a tensor, and record in the step that it reads that array."""
         tensor = unshaped(tensor)
         if tensor.operation == INPUT:
             return "x"
@@ -334,8 +334,8 @@ def _print_sum(step: _Step, lines: list[str], along: Index, over: str, body: lis
 def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
     """Choose the tensors to store, by id, and which of them must be arrays.
 
-    Stored are those that would otherwise be computed more often than they have elements. Goes from the result back to
-    the input, because how often a tensor is computed depends on its readers.
+    A tensor is stored if it would otherwise be computed more often than it has elements. The loop goes from the result
+    back to the input, because how often a tensor is computed depends on its readers.
     """
     # How many elements each reader of a tensor takes in total, by the tensor's id.
     reads = defaultdict[int, list[int]](list)

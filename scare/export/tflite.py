@@ -407,7 +407,7 @@ class _Matrices:
 
     @property
     def largest_first(self) -> list[int]:
-        """Matrices that may be int8, largest first; not those before a sign, whose outputs (· HUGE) exceed int16."""
+        """The matrices that may be int8, largest first, without those before a sign: their outputs exceed int16."""
         return sorted(self.sizes.keys() - self._before_sign, key=lambda index: (-self.sizes[index], index))
 
     def quantised(self, chosen: Sequence[int]) -> bytes:

@@ -55,7 +55,7 @@ class Alert:
     sentence: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plain values, with the time in ISO 8601."""
+        """Return the alert as JSON values, with the time in ISO 8601."""
         return asdict(self) | {"time": format_time(self.time)}
 
 
@@ -101,7 +101,7 @@ class Alerts:
         return True
 
     def keep(self, number: int) -> None:
-        """No-op: what has begun is written when it begins."""
+        """Do nothing: alerts are written to their file when they begin."""
 
     def expect(self, devices: Mapping[str, str]) -> None:
         """Expect devices (model by device) that reported to an earlier process: their silence counts from now on."""
@@ -115,7 +115,7 @@ class Alerts:
             return {about: sum(about in active for active in self._active.values()) for about in (SILENT, DRIFT)}
 
     def check(self, now: float) -> list[Alert]:
-        """Return the new alerts at a time of the monotonic clock, and write to the file what is active."""
+        """Return the new alerts at time `now` of the monotonic clock, and write the active ones to the file."""
         if self._problems():  # nobody is silent: the time of the problem does not count
             with self._lock:
                 for device in self._devices.values():
@@ -173,7 +173,7 @@ class Alerts:
             self.send(self.check(monotonic()))
 
     def send(self, alerts: Sequence[Alert]) -> None:
-        """Publish alerts over MQTT, and POST those that wait for the webhook; what it does not take goes on waiting."""
+        """Publish alerts over MQTT and POST them to the webhook; what the webhook does not take is sent again later."""
         for alert in alerts:
             LOG.warning("%s", alert.sentence)
             if self._publish:
@@ -229,7 +229,7 @@ def summarise(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _read(file: Path) -> dict[str, dict[str, float]]:
-    """Return what was active when the last process ended; nothing if the file is missing or damaged."""
+    """Read which alerts were active when the last process ended, as `Alerts._active`; {} without a usable file."""
     try:
         content = json.loads(file.read_text(encoding="utf-8")).items()
         return {name: {about: float(begun) for about, begun in active.items()} for name, active in content}

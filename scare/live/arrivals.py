@@ -216,7 +216,7 @@ class ReadingSorter:
 
     @property
     def waiting(self) -> list[Reading]:
-        """The readings that wait, those of a device in order of time."""
+        """The readings that wait; the readings of each device are in order of time."""
         return [entry.reading for entries in self._waiting.values() for entry in entries]
 
     def add(self, reading: Reading, now: float) -> list[Reading]:
@@ -289,7 +289,7 @@ class StepAverager:
         return list(self._open)
 
     def add(self, reading: Reading, now: float) -> list[Reading]:
-        """Add a reading that arrived `now`; return what is due: means, or the reading itself."""
+        """Add a reading that arrived `now`; return the means that are due, or a reading that is not averaged."""
         device = reading.device
         gaps = self._fleet.gaps(device)  # the shortest first
         step = self._fleet.calibrator(device).inputs.step_seconds

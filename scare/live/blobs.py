@@ -110,7 +110,7 @@ class Blobs:
         }
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return what each device runs that has asked, by name."""
+        """Return the devices that have asked for a file, sorted by name, each with what `runs` says of it."""
         with self._lock:
             devices = sorted(self._asked)
         return [{"device": device, **(self.runs(device) or {})} for device in devices]

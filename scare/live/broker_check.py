@@ -170,7 +170,7 @@ def _numbers(value: Any, path: str) -> Iterable[tuple[str, float]]:
 
 
 def propose_inputs(stats: Sequence[InputStats], channels: Sequence[str]) -> str:
-    """Return TOML `[[inputs]]` for what arrived, with the field that each channel is most likely in.
+    """Return TOML `[[inputs]]` for the messages that arrived, with the most likely field of each channel.
 
     Inputs already in the config file keep all their settings, even if nothing arrived for them. Empty if no number
     arrived at all.

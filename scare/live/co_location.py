@@ -119,7 +119,7 @@ class CoLocation:
         self._thread = Thread(target=self._work, name="co-location", daemon=True)
 
     def take(self, readings: Iterable[Reading]) -> None:
-        """Add readings, of which those of other devices and of hours that are written do not count."""
+        """Add readings; those of other devices, and of hours that are already written, are ignored."""
         for reading in readings:
             if table := self._readings.get(reading.device):
                 inputs = self._calibrator(reading.device).inputs
@@ -128,7 +128,7 @@ class CoLocation:
                 table.add(reading.time, numbers, inputs.step_seconds)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Add results, of which those of other devices and of hours that are written do not count."""
+        """Add results; those of other devices, and of hours that are already written, are ignored."""
         for result in results:
             if result.device in self._intervals and not result.is_late:
                 self._add_ends(result, self._calibrator(result.device))
@@ -145,7 +145,7 @@ class CoLocation:
         table.add(result.time, numbers, step, lambda: {"model": _model(calibrator)})
 
     def keep(self, number: int) -> None:
-        """Do nothing: an hour that is not over is added up again from the journal, as far as it has it."""
+        """Do nothing: after a restart an hour that is not over is added up again from the journal."""
 
     def remarks(self) -> list[str]:
         """Return the sentences for the page."""

@@ -249,7 +249,10 @@ class CoLocationSettings:
 
 @dataclass(frozen=True)
 class LiveLimits:
-    """Limits on devices and queued readings, the seconds between snapshots, and what is made of times."""
+    """Most devices and queued readings, seconds between snapshots, and how readings out of order are treated.
+
+    A reading waits up to `reorder_steps` steps for earlier ones. With `trust_times`, a time in the future is accepted.
+    """
 
     devices: Count = 100_000
     queue: Count = 1000

@@ -180,7 +180,7 @@ class Gateway:
         return [self.recent, *others, *files]
 
     def problems(self) -> dict[str, str]:
-        """Return what an operator must know now, by what it is about: clock, disk, lag, broker."""
+        """Return the present problems as sentences, by subject: clock, disk, lag, broker, sensor_things."""
         problems = dict(self.pipeline.problems) if self.pipeline else {}
         if self.pipeline and self.pipeline.lag > MAX_LAG_SECONDS:
             problems["lag"] = f"readings have been waiting for {self.pipeline.lag:.0f} seconds"

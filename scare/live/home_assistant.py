@@ -86,7 +86,7 @@ def device_config(
     index: IndexOf | None = None,
     has_sites: bool = False,
 ) -> dict[str, Any]:
-    """Return the discovery config of a device: calibrated value and interval, and what is to be known about them."""
+    """Return the discovery config of a device: calibrated value, interval, raw value and diagnostic entities."""
     name = f"scare_{object_id(device)}"
     raw, target = _measurement(calibrator.inputs.channels[0]), _measurement(calibrator.target) | _digits(calibrator)
     components = {
@@ -111,7 +111,7 @@ def device_config(
 
 
 def co_location_config(unit: str, prefix: str) -> dict[str, Any]:
-    """Return the discovery config of the co-location: whether to stop, why, and what that rests on.
+    """Return the discovery config of the co-location: the advice, and the numbers that it rests on.
 
     Before the first assessment its message has the advice only.
     """

@@ -206,7 +206,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return submitted if isinstance(submitted, Response) else await _answer(*submitted, intake)
 
     async def list_devices(request: Request) -> Response:
-        """Return what the page needs when it opens: the newest row of every device, units, and what flags mean."""
+        """Return the data with which the page opens: the newest row of every device, units, and meanings of flags."""
         change, rows = status.recent.changed(-1, sparks=True)
         flags = {str(int(flag)): [flag.name, meaning] for flag, meaning in MEANINGS.items()}
         models = {"units": dict(status.units), "steps": dict(status.steps)}

@@ -152,9 +152,9 @@ class Store:
         return self._writing is not None
 
     def finish_snapshot(self) -> bool:
-        """Remove what a snapshot written aside has made superfluous; False if none has become complete.
+        """Remove the files that a snapshot written aside has made superfluous, if it is complete.
 
-        Raises an OSError if it could not be written.
+        Returns whether one has become complete since the last call; raises an OSError if it could not be written.
         """
         if self._writing is None:
             return False
@@ -241,7 +241,11 @@ def write_aside(path: Path, state: FleetState, position: int) -> int:
 
 
 def _write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], facts: Mapping[str, str]) -> None:
-    """Write a safetensors file array by array: the library's own writer needs the memory of all of them again."""
+    """Write a safetensors file array by array: the library's own writer needs the memory of all of them again.
+
+    The file is an 8-byte length, a JSON header of that length, and the arrays one after the other. It is synced every
+    `SLICE` bytes.
+    """
     header: dict[str, Any] = {"__metadata__": dict(facts)}
     start = 0
     for name, array in arrays.items():
@@ -250,7 +254,7 @@ def _write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], facts: Mapp
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
         start = end
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-len(text) % 8)  # so that the arrays are aligned
     file.write(struct.pack("<Q", len(text)) + text)
     for array in arrays.values():
         content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -343,7 +347,7 @@ def _parse(body: bytes) -> Reading:
 
 
 def _read_bodies(path: Path) -> Iterator[bytes | None]:
-    """Return what the lines of a journal say, each without its checksum, None for a damaged line."""
+    """Yield the lines of a journal without their checksums, None for a damaged line."""
     if not path.exists():
         return
     with path.open("rb") as file:

@@ -39,7 +39,7 @@ class Json:
     """A JSON object on each line."""
 
     def read(self, text: str) -> tuple[Any, dict[str, Any]]:
-        """Parse a line, which must be an object: it is both the parsed line and its content."""
+        """Parse a line, which must be an object; the object is both the parsed line and its values."""
         content = parse_json(text.encode("utf-8", "surrogateescape"))
         if not isinstance(content, dict):
             raise RejectedError("not a JSON object")
@@ -95,7 +95,7 @@ class LineStream:
     def process(self, lines: Sequence[str], now: float) -> tuple[list[str], Rejections]:
         """Return an output line for each line, and the reason for each line that is not a reading.
 
-        `now` is when the lines arrived, in seconds; it is the time of a line without one.
+        `now` is when the lines arrived, in seconds since 1970; a line without a time gets it.
         """
         out, rejections = list(lines), Rejections()  # a line that is not a reading goes out as it came
         parsed: dict[int, Any] = {}

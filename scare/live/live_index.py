@@ -33,7 +33,7 @@ class LiveIndex:
         self._devices: dict[str, _Device] = {}
 
     def add(self, device: str, time: float, value: float, low: float, high: float) -> IndexReading | None:
-        """Add a result (`value` is NaN if there is none) and return the device's index; None until enough hours."""
+        """Add a result, NaN for a missing value, and return the device's index; None until enough hours are known."""
         ring = self._devices.get(device) or self._devices.setdefault(device, self._empty())
         hour = int(time // HOUR)
         place = hour % self._kept
@@ -61,7 +61,7 @@ class LiveIndex:
         return _Device(np.full(self._kept, NO_HOUR), np.zeros((self._kept, 4)))
 
     def continue_from(self, before: "LiveIndex") -> None:
-        """Take over the hours of the index of the model that was replaced, if it is the same index."""
+        """Take over the hours that were counted with the replaced model, if its index is the same."""
         if before.of == self.of:
             self._devices = before._devices
 

@@ -266,7 +266,7 @@ def find(content: Any, path: str) -> Any:
 
 
 def escape_key(key: str) -> str:
-    """Return a key as it is written in a JSON Pointer."""
+    """Escape a key for a JSON Pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -388,7 +388,7 @@ def format_time(time: float) -> str:
 
 
 def check_time(time: float) -> float:
-    """Return a time, or reject one that no device can mean; whether it is ahead is for the pipeline to judge.
+    """Return a time, or reject one that is not plausible in any case; the pipeline rejects times that are ahead.
 
     >>> check_time(0.0)
     Traceback (most recent call last):
@@ -401,7 +401,7 @@ def check_time(time: float) -> float:
 
 
 def show_time(time: float) -> str:
-    """Return a time for a message to a person, whatever number it is."""
+    """Format a time for a message to a person; a number that is no time is shown as it is."""
     try:
         return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):

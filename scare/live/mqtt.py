@@ -278,7 +278,7 @@ class MqttSink:
         self._announce()
 
     def stop(self) -> None:
-        """Give up waiting for confirmations, from now on, whenever there is no connection."""
+        """From now on, stop waiting for confirmations whenever there is no connection."""
         self._stopping.set()
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ class MqttSink:
         """Do nothing: the broker keeps the results itself."""
 
     def publish_retained(self, topic: str, payload: str) -> None:
-        """Publish what is no result on a topic below ours, retained by the broker; its confirmation is not awaited."""
+        """Publish a retained message on a topic below our prefix, without waiting for the broker's confirmation."""
         self._client.publish(f"{self._prefix}/{topic}", payload, QOS, retain=True)
 
     def _send(self, result: Result) -> MQTTMessageInfo:

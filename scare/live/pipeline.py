@@ -98,7 +98,7 @@ class Result:
         return bool(self.flags & Flag.EARLY)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plain values; null where there is no number.
+        """Return the result as JSON values; null where there is no number.
 
         >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
         {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
@@ -257,9 +257,9 @@ class ModelFiles:
         return loaded
 
     def check_upload(self, path: Path, uploaded: Path) -> str:
-        """Open a calibrator that is to be saved as `path`, and say what becomes of it.
+        """Open a calibrator that will be saved as `path`; returns a sentence on what it will be used for.
 
-        It must read the channels of the model whose file it replaces, because inputs name what they deliver.
+        It must read the channels of the model whose file it replaces, because inputs deliver no others.
         """
         try:
             calibrator = self._open(str(uploaded))
@@ -323,7 +323,7 @@ class ModelFiles:
         return not is_published or self._models[name].step_seconds is not None
 
     def describe_steps(self) -> list[str]:
-        """Return what is done with readings of other steps, a sentence for each model."""
+        """Return, for each model, a sentence on what happens to readings that come more or less often than its step."""
         return [
             f"'{name}' takes a reading every {duration(calibrator.inputs.step_seconds)}; ones that come more often are"
             f" {'rejected' if self.rejects_finer(name) else 'averaged'}, ones that come less often"
@@ -485,7 +485,7 @@ class Pipeline:
             self._monitor.record_waits([monotonic() - delivery.arrived for delivery in complete])
 
     def flush(self) -> None:
-        """Calibrate what waits for other readings: no more will come."""
+        """Calibrate the readings that still wait for others, because no more will come."""
         self._calibrate(self._to_step(self._sorter.release_due(inf)) + self._averager.release_due(inf))
 
     def poll(self) -> None:

@@ -53,7 +53,7 @@ class Recent:
         return True
 
     def keep(self, number: int) -> None:
-        """No-op: results in memory may be lost."""
+        """Do nothing: results in memory may be lost."""
 
     def _keep_result(self, result: Result) -> None:
         """Write a result over the oldest one in the device's ring."""

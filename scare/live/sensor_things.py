@@ -52,7 +52,7 @@ class SensorThingsSink:
         self.problem = ""  # why the server takes nothing now
 
     def stop(self) -> None:
-        """Stop sending again what the server could not take."""
+        """Stop repeating requests that the server did not answer."""
         self._stopping.set()
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class SensorThingsSink:
             self._connection.close()
 
     def keep(self, number: int) -> None:
-        """No-op: the server is durable."""
+        """Do nothing: the server keeps the results itself."""
 
     def publish(self, results: Sequence[Result]) -> bool:
         """Send all values; False if the process stops while the server cannot be reached.

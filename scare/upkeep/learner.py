@@ -318,7 +318,7 @@ class _Float32(LearnerArithmetic):
         least_square = np.float32(LEAST_CORRELATION**2) * (variance * reference_variance)
         correlates = with_references > 0 and with_references * with_references >= least_square
         varies = reference_variance >= np.float32(LEAST_VARIANCE) * variance
-        explained = self._dot(solution, state.products)
+        explained = self._dot(solution, state.products)  # mean squared residual that the correction removes
         explains_enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
         is_too_large = explained > np.float32(MOST_EXPLAINED) * weight
         return bool(correlates and varies and explains_enough and not is_too_large)

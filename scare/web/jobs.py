@@ -295,7 +295,7 @@ def _export_job(target: str, arithmetic: Arithmetic, board_name: str) -> Job:
 def _predict_job(path: str, table_options: Mapping[str, Any]) -> Job:
     """Make the job that calibrates an uploaded file to a CSV of the same name.
 
-    `table_options` are those of the training files, which later files are read with, too.
+    The file is read with `table_options`, those of the training files.
     """
     name = path.rpartition("/")[2]
     out = f"calibrated/{name.removesuffix('.gz').rpartition('.')[0]}.csv"

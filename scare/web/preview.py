@@ -141,7 +141,10 @@ def _side_by_side(box: Readings) -> dict[str, Any]:
 
 
 def _in_unit_of(reference: Channel, sensor: Channel, values: np.ndarray) -> tuple[bool, np.ndarray]:
-    """Convert a sensor's values to the reference's unit; returns whether they convert, else they stay as they are."""
+    """Convert a sensor's values to the reference's unit.
+
+    Returns whether that is possible, and the values; if it is not, they stay as they are.
+    """
     to_reference = to_unit(sensor, reference)
     if to_reference is None or not (sensor.unit and reference.unit):
         return False, values

@@ -103,7 +103,7 @@ class Setup:
         return tomli_w.dumps({name: fact for name, fact in self.selections.facts.items() if fact not in EMPTY})
 
     def written(self, file: str) -> dict[str, Any]:
-        """Return how a file is written, as selected; a selection for one of the sensor's files holds for all."""
+        """Return the selected table options of a file; those of one of the sensor's files hold for all of them."""
         alike = [file] if file == self.reference_file else [file, *self.sensors]  # files written in the same way
         stated = [self.selections.tables.get(name, AS_FOUND).table_options for name in alike]
         return next(filter(None, stated), {})
@@ -188,8 +188,8 @@ def _shared_quantity(sensor: Mapping[str, Any], station: Mapping[str, Any]) -> s
 def _guess_roles(preview: Mapping[str, Any], kind: str, has_station: bool, quantity: str) -> dict[str, str]:
     """Guess the role of each column of a file of this kind.
 
-    `quantity` is what is calibrated, "" if unknown: a sensor file gets a target of it, a reference file a reference.
-    Without a separate file of the station (`has_station`), the reference may be a column of the sensor file.
+    A sensor file gets a target, a reference file a reference: a column of the `quantity` that is calibrated, if it is
+    known. Unless a station has a file of its own (`has_station`), the reference may be a column of the sensor file.
     """
     columns = {column["name"]: column for column in preview["columns"]}
     roles = {name: "time" if name in preview["time"] else "nothing" for name in columns}

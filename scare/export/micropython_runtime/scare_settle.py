@@ -29,7 +29,7 @@ class SettlingStream(Stream):
         super().__init__(past)
 
     def reset(self) -> None:
-        """Forget all readings; what settling has found stays."""
+        """Forget all readings, but neither the sums nor the centers that came from them."""
         super().reset()
         self._readings = zeros(self.window * len(self.moving))
 

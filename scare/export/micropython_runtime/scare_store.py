@@ -18,7 +18,8 @@ TIMED, FILLED, DEEP = 1, 2, 4
 def store(stream: Stream, clock_ms: int) -> bytes:
     """Make the bytes of a stream's state.
 
-    `clock_ms` is now, on a clock that counts on while the board is off and does not wrap. `calibrate` takes the same.
+    `clock_ms` is the present time of the clock that `calibrate` gets. It must count on while the board is off, and must
+    not wrap.
     """
     # The time of the last reading on the longer clock, from the difference of 32-bit clocks, which is signed.
     since = (clock_ms - stream._last_ms) & CLOCK
