@@ -34,12 +34,14 @@ from scare.report.blocks import plain, readable
 from scare.report.deployment import read_deployment
 from scare.report.targets import bounds_table, describe_targets, target_table, together_table, why_no_target
 from scare.schema import read_json
+from scare.scorecard.assessment import Assessment
 from scare.scorecard.card import Card, missed_demands, read_demands
 from scare.scorecard.requirements import YES_NO, Entry, RequirementTable
 from scare.scorecard.run_folder import Run, describe_provenance, make_run, read_run, summarize
 from scare.scorecard.scoring import Scored, Subject
 from scare.scorecard.scoring import score as measure
 from scare.scorecard.targets import TargetSet, choose_sets
+from scare.scorecard.uncertainty import AS_GIVEN
 
 NONE = "none"  # value of --board for a score without a board
 FEW_ROWS = 500  # fewer scored rows give no reliable numbers
@@ -300,7 +302,8 @@ def report(
 
     scored_run, deployment = read_run(run), read_deployment(facts) if facts else None
     if targets or reference_uncertainty:
-        summary = summarize(scored_run, choose_sets(targets), reference_uncertainty)
+        known = reference_uncertainty or _graded_with(scored_run.card.assessments)
+        summary = summarize(scored_run, choose_sets(targets), known)
         scored_run = replace(scored_run, card=replace(scored_run.card, **summary))
     path = out or run / "report.html"
     with progress("drawing", "device") as (bar, task):
@@ -313,3 +316,12 @@ def report(
     note(f"Wrote {path} ({size / 1e6:.1f} MB). It opens in any browser, even offline. Its tables are in {written}.")
     if pdf:
         note(f"Wrote {print_pdf(path)}.")
+
+
+def _graded_with(assessments: Sequence[Assessment]) -> str:
+    """Return the reference's uncertainty, or its analyser, with which a run was graded; empty if neither was given."""
+    for one in assessments:
+        if one.reference_source:
+            is_number = one.reference_source == AS_GIVEN
+            return str(one.reference_uncertainty) if is_number else one.reference_source.partition(":")[0]
+    return ""

@@ -80,7 +80,8 @@ def why_no_target(channel: Channel, sets: Sequence[TargetSet]) -> str:
         return f"There are targets for {names}; by its name, {channel.name} is none of them. Call the column after one."
     unit = f"these readings are in {channel.unit}."
     if not channel.unit:
-        unit = "the unit of these readings is unknown. Give it in a config file: scare score … --config FILE."
+        entry = f'reference = {{ name = "{channel.name}", unit = "…" }}'
+        unit = f"the unit of these readings is unknown. Give it in a config file (--config): {entry}."
     units = " or ".join(dict.fromkeys(display_unit(target.unit) for target in found))
     return f"The targets for {found[0].name} are in {units}; {unit}"
 

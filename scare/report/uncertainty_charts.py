@@ -116,9 +116,10 @@ def _curve_drawing(assessment: Assessment, devices: Sequence[TargetResult]) -> D
         drawing.text((right + 24, to_pixels(0, share)[1] + 4), name)
     seen = max(device.highest_reference or 0.0 for device in devices)
     lines = {"limit": assessment.limit} | ({"highest reference": seen} if seen < 0.8 * assessment.limit else {})
-    for (words, x), anchor in zip(lines.items(), ("start", "end"), strict=False):
+    for words, x in lines.items():
+        is_between = assessment.limit / 2 < x < assessment.limit  # no room for words on the right
         drawing.line(to_pixels(x, 0), to_pixels(x, top), OF_LIMIT)
-        drawing.text((to_pixels(x, top)[0], MARGIN - 6), words, anchor)
+        drawing.text((to_pixels(x, top)[0], MARGIN - 6), words, "end" if is_between else "start")
     ends = {}
     for letter, dash, device in zip(MARKS, DASHES, devices, strict=False):
         curve = device.curve

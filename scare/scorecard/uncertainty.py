@@ -27,6 +27,7 @@ from scare.schema import Amount, convert, load_toml
 from scare.words import suggestion
 
 ANALYSERS = Path(__file__).with_name("reference_analysers.toml")
+AS_GIVEN = "as given"  # where a number comes from that a person gave
 COVERAGE_FACTOR = 2.0  # of the expanded uncertainty: 95 %
 HETEROSCEDASTIC = 0.05  # p of the Breusch-Pagan test below which the spread depends on x
 GROUPS, ROWS_OF_GROUP = 10, 10  # groups of the reference that the spread is fitted to, and the fewest rows of one
@@ -64,7 +65,7 @@ def reference_uncertainty(text: str, pollutant: str, unit: str, temperature: flo
     else:
         if not 0 <= value < np.inf:
             raise UsageError(f"--reference-uncertainty takes a number from 0 on, not {text}")
-        return value, "as given"
+        return value, AS_GIVEN
     table = load_toml(ANALYSERS)
     analysers = convert(table["analysers"], dict[str, ReferenceAnalyser], ANALYSERS)
     names = {alias.lower(): name for name, analyser in analysers.items() for alias in (name, *analyser.aliases)}

@@ -4,13 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scare.errors import ExitCode
 from scare.report.chart_data import make_views
-from scare.scorecard.run_folder import read_run
+from scare.scorecard.run_folder import read_run, summarize
 from tests.cli.output import RunCli
 from tests.report.small_run import series, write_run
 from tests.scorecard.own_targets import HOURLY
@@ -52,6 +53,17 @@ def test_targets_of_ones_own_are_graded_from_the_run(scare: RunCli, run: Path, t
     refused = scare("scare report run --targets eu-2024-2881")
     assert refused.code == ExitCode.USAGE
     assert "Type in annex V" in refused.err
+
+
+@pytest.mark.parametrize(("given", "shown"), [("BAM", "BAM 1020: as coded in JRC"), ("0.5", "u(bs,RM) = 0.5 ")])
+def test_other_targets_are_graded_with_the_reference_of_the_run(
+    scare: RunCli, run: Path, given: str, shown: str
+) -> None:
+    graded = read_run(run)
+    card = replace(graded.card, **summarize(graded, reference_uncertainty=given))
+    (run / "scorecard.json").write_text(card.to_json(), encoding="utf-8")
+    assert scare("scare report run --targets cen").code == 0
+    assert shown in (run / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_same_run_gives_the_same_bytes(scare: RunCli, run: Path, tmp_path: Path) -> None:
