@@ -12,7 +12,8 @@ import typer
 from scare.calibrator.calibrator import Calibrator
 from scare.cli import options
 from scare.cli.config import read_config
-from scare.cli.console import emit, note, show_table
+from scare.cli.console import emit, note, progress, show_table
+from scare.cli.train import require_training
 from scare.data.colocation import read_colocation
 from scare.data.quantities import display_unit
 from scare.data.readings import Channel, Readings
@@ -20,9 +21,9 @@ from scare.data.simulated_agencies import write_agencies
 from scare.errors import UsageError
 from scare.federated.agreement import FEWEST_SITES, Agreement, read_agreement
 from scare.federated.exchange import DONE, Connection, FederationServer, TaskBoard, run_site
-from scare.federated.pooled import Federation, federate, raw_error
+from scare.federated.pooled import Ask, Federation, federate, raw_error
 from scare.federated.privacy import Privacy
-from scare.federated.site import Site
+from scare.federated.site import AnswerNetwork, Site
 from scare.files import replacing
 from scare.live.config import secret
 from scare.report.federation_chart import make_federation_chart
@@ -68,12 +69,16 @@ def serve(
       scare federate server agencies/federation.toml --out out/federation
     """
     agreed = _leave_out(read_agreement(agreement), options.split_names(without) if without else ())
+    if agreed.network is not None:
+        require_training()  # before anybody has to wait
     board = TaskBoard(agreed, note)
     server = FederationServer(agreed, board)
     server.start()
     try:
         note(f"Waiting for {listed(list(agreed.sites))} at {server.address}. Press Ctrl-C to stop.")
         federation = federate(board.ask, agreed)
+        if agreed.network is not None:
+            federation = replace(federation, calibrator=_train_network(board.ask, agreed, federation))
         path = federation.calibrator.save(out / "federated.scare")
         content = b64encode(path.read_bytes()).decode()
         board.ask({site: {"kind": DONE, "calibrator": content} for site in federation.moments})
@@ -126,7 +131,8 @@ def answer(
         raise UsageError(f"a site needs its token: give --token-file, or the variable {TOKEN}")
     connection = Connection(server, token, note)
     agreed, name = connection.agreement()
-    site = Site(read_site(files, agreed, config), agreed, privacy)
+    readings = read_site(files, agreed, config)
+    site = Site(readings, agreed, privacy, _network_site(readings, agreed))
     noise = f"with noise (ε = {epsilon:g}, δ = {delta:g}, {plural(rows, 'row')})" if privacy else "without noise"
     note(f"'{name}' sends sums of {len(site.targets):,} rows {noise}; what is sent is kept in {out / 'sent'}.")
     content = run_site(connection, site, out, note)
@@ -153,6 +159,35 @@ def read_site(files: Sequence[Path], agreement: Agreement, config: Path | None) 
     return read_colocation(files, replace(data, channels=channels, reference=as_here(agreement.data.reference)), note)
 
 
+def _train_network(ask: Ask, agreement: Agreement, federation: Federation) -> Calibrator:
+    """Train the network that is agreed on, and say what came of it."""
+    from scare.training.rounds import train_rounds
+
+    assert agreement.network is not None
+    with progress("averaging networks", "error") as (bar, task):
+        bar.update(task, total=agreement.network.rounds)
+        calibrator = train_rounds(
+            ask, agreement, federation, lambda number, rmse: bar.update(task, completed=number, error=f"{rmse:.4g}")
+        )
+    errors = calibrator.facts["rmse_of_rounds"]
+    kept = "network" if "rounds" in calibrator.facts else "regression"
+    note(
+        f"On rows that no site trained on, the network's RMSE is {errors['network']:.4g} and the regression's"
+        f" {errors['regression']:.4g} (median of the sites); the {kept} is kept."
+    )
+    return calibrator
+
+
+def _network_site(readings: Sequence[Readings], agreement: Agreement) -> AnswerNetwork | None:
+    """Return what answers the tasks of a network, if one is agreed on."""
+    if agreement.network is None:
+        return None
+    require_training()
+    from scare.training.rounds import NetworkSite
+
+    return NetworkSite(readings, agreement).answer
+
+
 def _leave_out(agreement: Agreement, names: Sequence[str]) -> Agreement:
     for name in names:
         if name not in agreement.sites:
@@ -167,7 +202,7 @@ def _describe(federation: Federation) -> dict[str, Any]:
     calibrator = federation.calibrator
     return {
         "unit": calibrator.target.unit,
-        "model": calibrator.facts["structure"],
+        "model": calibrator.facts.get("structure", calibrator.facts["model"]),
         "sites": {
             site: {
                 "rows": round(federation.moments[site].count),

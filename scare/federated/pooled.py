@@ -81,7 +81,7 @@ class Federation:
         for site in self.moments:
             others = {name: part for name, part in self.moments.items() if name != site}
             with_site, without = (
-                _left_out_error({**others, **more}, self.structure, list(others))
+                left_out_error({**others, **more}, self.structure, list(others))
                 for more in ({site: self.moments[site]}, {})
             )
             if without < DOUBTFUL_GAIN**2 * with_site:
@@ -147,7 +147,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
         inputs["products"] = np.arange(columns)
     if len(moments) >= FEWEST_TO_LEAVE_OUT:
         structures = [Structure(name, chosen, penalty) for name, chosen in inputs.items() for penalty in PENALTIES]
-        return min(structures, key=lambda structure: _left_out_error(moments, structure, list(moments)))
+        return min(structures, key=lambda structure: left_out_error(moments, structure, list(moments)))
     structures = [Structure(name, chosen, PENALTIES[0]) for name, chosen in inputs.items()]
     pooled = Moments.pooled(list(moments.values()))
     errors = [pooled.mean_squared_error(structure.solve(pooled)) for structure in structures]
@@ -155,7 +155,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
     return next(structure for structure, error in zip(structures, errors, strict=True) if error <= enough)
 
 
-def _left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: Sequence[str]) -> float:
+def left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: Sequence[str]) -> float:
     """Return the mean over `sites` of the squared error of the regression of all others."""
     errors = [
         moments[site].mean_squared_error(

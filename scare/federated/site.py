@@ -34,7 +34,7 @@ ROWS_PER_COLUMN = 10  # rows with a reference that a site has at least, for each
 SMALLEST_COUNT = 5  # of a histogram; smaller ones are added to the next bin away from 0
 BINS, BIN_RANGE = 160, 8.0  # of a histogram of errors: bins, and how many units it reaches below and above 0
 HELD_OUT = 0.15  # share of a site's rows, the latest, that no network is trained on
-MOST_REPLIES = {"moments": 2, "errors": 2, "design": 1}  # of each kind; as many rounds as agreed on
+MOST_REPLIES = {"moments": 2, "errors": 2}  # of each kind; as many rounds as agreed on
 Values = dict[str, Any]  # a task or a reply, as in JSON
 AnswerNetwork = Callable[[Mapping[str, Any]], Values]
 
@@ -76,7 +76,7 @@ class Site:
         kind = str(task.get("kind"))
         most = dict(MOST_REPLIES)
         if self._agreement.network is not None:
-            most["round"] = self._agreement.network.rounds + 1
+            most |= {"design": 1, "round": self._agreement.network.rounds + 1}
         if self._privacy is not None:
             most = {"moments": 1}
         self._answered[kind] += 1
@@ -109,10 +109,7 @@ class Site:
 
     def _answer_errors(self, task: Mapping[str, Any]) -> Values:
         """Return a histogram of a calibrator's errors (reference - value) by band of the value [bands, BINS + 2]."""
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "sent.scare"
-            path.write_bytes(b64decode(str(task.get("calibrator", ""))))
-            calibrator = Calibrator.load(path)
+        calibrator = calibrator_from(task)
         edges = numbers(task.get("edges"), (len(task.get("edges", ())),), "edges")
         (unit,) = numbers([task.get("unit")], (1,), "unit")
         values, references = [], []
@@ -132,6 +129,14 @@ class Site:
             [*merge_small_counts(band[:middle][::-1])[::-1], *merge_small_counts(band[middle:])] for band in counts
         ]
         return {"counts": merged}
+
+
+def calibrator_from(task: Mapping[str, Any]) -> Calibrator:
+    """Open the calibrator in a task; one from the server is as suspicious as any file of a stranger."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "sent.scare"
+        path.write_bytes(b64decode(str(task.get("calibrator", ""))))
+        return Calibrator.load(path)
 
 
 def collect_rows(readings: Sequence[Readings]) -> tuple[np.ndarray, np.ndarray]:
@@ -240,7 +245,9 @@ def moments_from_values(values: Mapping[str, Any], size: int, where: str) -> Mom
     joint = np.block(
         [[moments.covariance, moments.target_covariance[:, None]], [moments.target_covariance, moments.target_variance]]
     )
-    scale = np.sqrt(np.maximum(np.diag(joint), np.finfo(float).tiny))
+    # A column that is constant at a site has a variance of rounding errors.
+    rounding = 1e-18 * np.square([*moments.mean, moments.target_mean]) + np.finfo(float).tiny
+    scale = np.sqrt(np.maximum(np.diag(joint), rounding))
     correlation = joint / np.outer(scale, scale)
     if moments.count < 1 or not np.allclose(correlation, correlation.T, atol=1e-6):
         raise DataError(f"{where}: these are no moments: the count is below 1, or covariances are not symmetric")

@@ -109,6 +109,33 @@ def test_two_agencies_get_one_calibrator_and_a_third_town_gains(scare: RunCli, a
     assert errors[0] < 0.25 * errors[1]
 
 
+@pytest.mark.slow
+def test_a_site_that_is_killed_during_training_goes_on_when_it_is_back(scare: RunCli, agencies: Path) -> None:
+    file, names = agencies / "federation.toml", (*SITES, "third")
+    (agencies / "third.token").write_text("a token of the third town", encoding="utf-8")
+    file.write_text(file.read_text(encoding="utf-8") + 'third = "third.token"\n', encoding="utf-8")
+    server, address = start_server(agencies, "[network]\nrounds = 4\nsteps = 20\nwindow = 8\n")
+    sites = {name: start_site(name, address) for name in names}
+    killed = sites["south"]
+    assert killed.stderr is not None
+    while "Answered 'round'" not in (line := killed.stderr.readline()):
+        assert line, "the site ended by itself"
+    killed.kill()
+    killed.communicate()
+    sites["south"] = start_site("south", address)
+    printed, noted = server.communicate(timeout=300)
+    assert server.returncode == 0, noted
+    assert set(json.loads(printed)["sites"]) == set(names)
+    assert "On rows that no site trained on, the network's RMSE is" in noted
+    assert "left out" not in noted
+    for name, site in sites.items():
+        site.communicate(timeout=60)
+        same = Path(f"out/{name}/federated.scare").read_bytes()
+        assert same == Path("out/federation/federated.scare").read_bytes()
+    rounds = len(list(Path("out/south/sent").glob("*-round.json")))
+    assert rounds == 5  # those of both processes; one of them may have answered a round again
+
+
 def longest(value: Any) -> int:
     """Length of the longest list in a reply."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -1,0 +1,234 @@
+"""A network of sites that may not share readings: trained at each, averaged over rounds (McMahan et al. 2017).
+
+    design   moments of the columns that the network's linear start is fitted to ─ pooled, solved ─ the start
+    round    parameters ─ some steps at each site ─ changes ─ robust mean ─ parameters of the next round
+
+Before a site trains, it scores the parameters on its latest rows, which no site trains on; the best round is kept, or
+the federation's regression if no round is better. The support set of bitwise attention is drawn from the normal
+distribution with the summed moments: those of a training window would give readings away. The transport is that of
+`federated`, whose sites and server call this file.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import cos, pi, sqrt
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from scare.calibrator.calibrator import Calibrator, Sample
+from scare.calibrator.cost import count
+from scare.calibrator.moments import PENALTIES, Moments
+from scare.calibrator.plan_passes import fold
+from scare.data.flags import DEFAULT_SETTINGS
+from scare.data.readings import Readings
+from scare.errors import DataError
+from scare.federated.agreement import AgreedNetwork, Agreement
+from scare.federated.pooled import (
+    FEWEST_SITES,
+    FEWEST_TO_LEAVE_OUT,
+    GOLDEN,
+    Ask,
+    Federation,
+    Structure,
+    as_task,
+    draw_rows,
+    intervals_from,
+    left_out_error,
+)
+from scare.federated.robust import robust_mean
+from scare.federated.site import (
+    Values,
+    calibrator_from,
+    moments_as_values,
+    moments_from_values,
+    numbers,
+    validation_start,
+)
+from scare.layers.buffers import split_trainable
+from scare.models import Network, Scare
+from scare.training.data import make_gather
+from scare.training.loop import TrainingState, evaluate_all, make_optimiser, run_round, split_moving
+from scare.training.recipe import TrainingSettings
+from scare.windowing.inputs import Inputs
+from scare.windowing.scaling import Affine, Scaling
+from scare.windowing.training_examples import design_matrix, make_examples
+from scare.windowing.windows import ANY, RECENT
+
+POOL = 512  # drawn windows' features, from which support sets are taken
+USUAL_PENALTY = PENALTIES[2]  # of the start, with too few sites to choose it by leaving one out
+RATE = 2e-3  # learning rate at a site; constant, because every round starts a new optimiser
+WINDOW_MEMORY = 0.9  # correlation of neighbouring rows of golden windows
+Report = Callable[[int, float], object]  # of a round: its number and the error on held-out rows
+
+
+class NetworkSite:
+    """Answers a network's tasks from the readings of one site."""
+
+    def __init__(self, readings: Sequence[Readings], agreement: Agreement) -> None:
+        start = validation_start(readings)
+        self._agreement, self._network = agreement, agreed_network(agreement)
+        self._earlier = [box.rows(box.times < start) for box in readings]
+        self._later = [box.rows(box.times >= start) for box in readings]
+
+    def answer(self, task: Mapping[str, Any]) -> Values:
+        """Answer a task of the kind "design" or "round"."""
+        inputs = window_inputs(self._agreement, task)
+        examples = make_examples(self._earlier, replace(inputs, policy=ANY))
+        held_out = make_examples(self._later, inputs)
+        if min(len(examples), len(held_out)) < TrainingSettings.batch:
+            raise DataError(
+                f"too few windows of {inputs.window} readings: {len(examples)} to train on and {len(held_out)} held out"
+            )
+        network = build(self._agreement, self._network)
+        if task["kind"] == "design":
+            design = network.design(design_matrix(examples, network.basis), inputs.scaling)
+            moments = Moments.from_rows(design.columns.astype(np.float64), examples.targets.astype(np.float64))
+            return {**moments_as_values(moments), "validation_error": self._error(calibrator_from(task), inputs)}
+        arrays, rest = eqx.partition(network, eqx.is_inexact_array)
+        flat, unravel = ravel_pytree(arrays)
+        given = numbers(task.get("parameters"), flat.shape, "parameters")
+        network = eqx.combine(unravel(jnp.asarray(given, flat.dtype)), rest)
+        outputs = evaluate_all(network, make_gather(held_out, network), len(held_out))
+        error = float(np.square(outputs - held_out.targets, dtype=np.float64).mean())
+        if task.get("is_last"):
+            return {"validation_error": error}
+        settings = TrainingSettings(steps=self._network.steps, rate=RATE, warm_up=0.0, cosine=False, average=0.0)
+        rng = np.random.default_rng([self._network.seed, int(task["number"])])
+        batches = rng.integers(0, len(examples), (settings.steps, settings.batch)).astype(np.int32)
+        moving, _ = split_moving(network)
+        optimiser = make_optimiser(network, settings, settings.steps)
+        state = TrainingState(network, optimiser.init(moving), moving, jax.random.key(int(task["number"])))
+        state, _ = run_round(state, make_gather(examples, network), examples.targets, batches, settings, settings.steps)
+        before, after = (ravel_pytree(split_trainable(one)[0])[0] for one in (network, state.network))
+        return {"update": np.asarray(after - before, np.float64).tolist(), "validation_error": error}
+
+    def _error(self, calibrator: Calibrator, inputs: Inputs) -> float:
+        """Return the mean squared error of a calibrator on the held-out rows, scaled."""
+        scaled = []
+        for box in self._later:
+            rows = calibrator.stream(box.device).push(box.times, calibrator.inputs.select(box))
+            errors = (rows.values - box.targets) / float(inputs.scaling.target.scale[0])
+            scaled.append(errors[np.isfinite(errors)])
+        return float(np.square(np.concatenate(scaled)).mean())
+
+
+def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report: Report | None = None) -> Calibrator:
+    """Train a network at all sites of a federation; returns its calibrator, or the regression's if that is better."""
+    settings = agreed_network(agreement)
+    scaling = federation.calibrator.inputs.scaling
+    center, scale = scaling.target.center.tolist(), scaling.target.scale.tolist()
+    shared = {"center": scaling.fleet.center.tolist(), "scale": scaling.fleet.scale.tolist(), "target": center + scale}
+    inputs = window_inputs(agreement, shared)
+    network = build(agreement, settings)
+    with TemporaryDirectory() as folder:
+        content = federation.calibrator.save(Path(folder) / "sent.scare").read_bytes()
+    task = {"kind": "design", "calibrator": b64encode(content).decode(), **shared}
+    replies = _enough(ask(dict.fromkeys(federation.moments, task)))
+    rows = 1 if network.basis is None else network.basis.shape[1]
+    columns = rows * network.channels + network.channels * (network.channels + 1) // 2
+    moments = {site: moments_from_values(reply, columns, site) for site, reply in replies.items()}
+    network = network.start(_solve_start(moments))
+    drawn = draw_rows(Moments.pooled(list(moments.values())), rows * network.channels, POOL)
+    pool = jnp.asarray(drawn.reshape(POOL, rows, network.channels), jnp.float32)
+    regression_error = _mean_error(replies)
+    best, best_error, best_round = network, np.inf, 0
+    for number in range(settings.rounds + 1):
+        (shipped,) = network.candidates(pool, jax.random.key(settings.seed + number), 1)
+        parameters, _ = ravel_pytree(eqx.filter(shipped, eqx.is_inexact_array))
+        task = {"kind": "round", "number": number, "is_last": number == settings.rounds, **shared}
+        task["parameters"] = np.asarray(parameters, np.float64).tolist()
+        replies = _enough(ask(dict.fromkeys(replies, task)))
+        error = _mean_error(replies)
+        if error < best_error:
+            best, best_error, best_round = shipped, error, number
+        if report is not None:
+            report(number, sqrt(error) * float(scaling.target.scale[0]))
+        if number < settings.rounds:
+            share = (1 + cos(pi * number / settings.rounds)) / 2  # falls to 0, as a learning rate does
+            network = _moved(network, replies, agreement.rules.tolerated, share)
+    errors = {"regression": sqrt(regression_error), "network": sqrt(best_error)}
+    facts = {name: round(float(scaling.target.scale[0]) * error, 6) for name, error in errors.items()}
+    if not best_error < regression_error:
+        return federation.calibrator.with_facts(rmse_of_rounds=facts)
+    calibrator = _make_calibrator(best, inputs, agreement, federation.calibrator)
+    calibrator = calibrator.with_facts(rmse_of_rounds=facts, rounds=best_round)
+    unit = facts["network"]
+    histograms = ask({site: as_task(calibrator, unit, held_out=True) for site in replies})
+    return replace(calibrator, intervals=intervals_from(histograms, unit, scaling.target) if histograms else None)
+
+
+def agreed_network(agreement: Agreement) -> AgreedNetwork:
+    """Return the table [network] of an agreement that has one."""
+    if agreement.network is None:
+        raise DataError("no network is agreed on: the server's file has no table [network]")
+    return agreement.network
+
+
+def build(agreement: Agreement, settings: AgreedNetwork) -> Network:
+    """Build the network with the same random parameters at every site and at the server."""
+    return Scare.default().build(settings.window, len(agreement.data.channels), jax.random.key(settings.seed))
+
+
+def window_inputs(agreement: Agreement, task: Mapping[str, Any]) -> Inputs:
+    """Make the inputs of the network from the scaling in a task."""
+    channels = len(agreement.data.channels)
+    center, scale = (numbers(task.get(name), (channels,), name) for name in ("center", "scale"))
+    target = numbers(task.get("target"), (2,), "target")
+    scaling = Scaling("standard", Affine(center, scale), Affine(target[:1], target[1:]))
+    window = agreed_network(agreement).window
+    return Inputs(agreement.data.channels, scaling, agreement.data.step, window, RECENT, DEFAULT_SETTINGS)
+
+
+def _solve_start(moments: Mapping[str, Moments]) -> tuple[np.ndarray, float]:
+    """Solve the regression of the start, whose penalty is chosen by leaving sites out if there are enough."""
+    inputs = np.arange(len(next(iter(moments.values())).mean))
+    structures = [Structure("start", inputs, penalty) for penalty in PENALTIES]
+    structure = Structure("start", inputs, USUAL_PENALTY)
+    if len(moments) >= FEWEST_TO_LEAVE_OUT:
+        structure = min(structures, key=lambda one: left_out_error(moments, one, list(moments)))
+    return structure.solve(Moments.pooled(list(moments.values())))
+
+
+def _moved(network: Network, replies: Mapping[str, Values], tolerated: int, share: float) -> Network:
+    """Move a network's trained parameters by a share of the robust mean of what the sites changed."""
+    trainable, rest = split_trainable(network)
+    flat, unravel = ravel_pytree(trainable)
+    updates = np.stack([numbers(reply.get("update"), flat.shape, f"{site}: update") for site, reply in replies.items()])
+    change = jnp.asarray(share * robust_mean(updates, tolerated), flat.dtype)
+    moved: Network = eqx.combine(unravel(flat + change), rest)
+    return moved
+
+
+def _mean_error(replies: Mapping[str, Values]) -> float:
+    """Return the median over sites of the squared error on held-out rows: one site cannot choose the round."""
+    errors = [float(numbers(reply.get("validation_error"), (), site)) for site, reply in replies.items()]
+    return float(np.median(errors))
+
+
+def _enough(replies: Mapping[str, Values]) -> Mapping[str, Values]:
+    if len(replies) < FEWEST_SITES:
+        raise DataError("fewer than two sites are left, so training the network ended without a result")
+    return replies
+
+
+def _make_calibrator(network: Network, inputs: Inputs, agreement: Agreement, regression: Calibrator) -> Calibrator:
+    """Make the calibrator of a network; its golden windows are drawn, not taken from a site."""
+    plan = fold(network.plan()).astype(np.float32)
+    rng = np.random.default_rng(0)
+    windows = rng.standard_normal((GOLDEN, inputs.window, len(inputs.channels)))
+    for row in range(1, inputs.window):
+        windows[:, row] = WINDOW_MEMORY * windows[:, row - 1] + sqrt(1 - WINDOW_MEMORY**2) * windows[:, row]
+    windows = windows.astype(np.float32)
+    empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
+    kept = {name: fact for name, fact in regression.facts.items() if name == "federated"}
+    facts = {"model": "federated network", "parameters": count(plan).weights, **kept}
+    made = Calibrator(plan, inputs, agreement.data.reference, empty, empty, facts)
+    return replace(made, golden=Sample(windows, made.compute(windows)))
