@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from scare.calibrator import ozone_nowcast
-from scare.data.quantities import conversion, find_quantity, quantity, spell_unit
+from scare.data.quantities import conversion, find_quantity, spell_unit
 from scare.data.readings import CALIBRATED, DEVICE, HIGH, LOW, TIME, TIME_TYPE, Channel
 from scare.errors import UsageError
 from scare.schema import Amount, Finite, Positive, convert, load_toml
@@ -31,8 +31,8 @@ TABLE = Path(__file__).with_name("air_index.toml")
 HOUR = 3600.0  # s
 COMPLETE = 0.75  # share of its readings that an hour needs
 NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5
-HOURS = {"nowcast": NOWCAST_HOURS, "ozone nowcast": ozone_nowcast.HOURS, "1h": 1}
-UNUSED_LEVEL = 0.9  # of a calibrator without intervals, whose rows have none to read a probability off
+HOURS = {"nowcast": NOWCAST_HOURS, "ozone nowcast": ozone_nowcast.HOURS, "1h": 1}  # hours of an average, by its kind
+UNUSED_LEVEL = 0.9  # level where rows have no intervals, so that it does not matter
 COLUMNS = (CALIBRATED, LOW, HIGH)
 HourSums = dict[str, dict[int, np.ndarray]]  # by device and hour since 1970: sums of `COLUMNS` and number of rows [4]
 
@@ -87,14 +87,16 @@ def find_index(name: str, target: Channel) -> "IndexOf":
     """Return the index of this name for a calibrator's target; raises a UsageError if it is not for that quantity."""
     if name not in air_indices():
         raise UsageError(f"no index is called '{name}'{suggestion(name, air_indices())}")
-    index, found = air_indices()[name], find_quantity(target.name)
-    if found is None or found.name not in index.pollutants:
+    index, pollutant = air_indices()[name], find_quantity(target.name)
+    if pollutant is None or pollutant.name not in index.pollutants:
         raise UsageError(f"the index {name} is for {', '.join(index.pollutants)}; {target.name} is none of them")
-    points = index.pollutants[found.name]
-    to_unit = conversion(spell_unit(target.unit), points.unit, quantity(found.name).molar_mass, index.temperature)
+    points = index.pollutants[pollutant.name]
+    to_unit = conversion(spell_unit(target.unit), points.unit, pollutant.molar_mass, index.temperature)
     if to_unit is None:
-        given = f"in {target.unit}" if target.unit else "without a unit"
-        raise UsageError(f"the index {name} takes {found.name} in {points.unit} or what converts to it, not {given}")
+        in_unit = f"in {target.unit}" if target.unit else "without a unit"
+        raise UsageError(
+            f"the index {name} takes {pollutant.name} in {points.unit} or what converts to it, not {in_unit}"
+        )
     return IndexOf(index, points, to_unit.gain)
 
 
@@ -110,22 +112,26 @@ class IndexOf:
         """Return the index of a concentration in the breakpoints' unit; None for NaN, or if it has categories only.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
-        >>> [pm25.value(one) for one in (0.0, 9.0, 35.4, 55.5, 125.4, 900.0)]
+        >>> [pm25.value(concentration) for concentration in (0.0, 9.0, 35.4, 55.5, 125.4, 900.0)]
         [0, 50, 100, 151, 200, 500]
         """
         if not self.index.values or not isfinite(concentration):
             return None
-        place = self.place(concentration)
-        low_index = self.index.values[place]
-        # A category ends one below the next; only the last includes its end.
-        high_index = self.index.values[place + 1] - (0 if place == len(self.index.categories) - 1 else 1)
-        low = self.points.begins[place]
-        is_last = place == len(self.points.begins) - 1
-        high = self.points.end or np.inf if is_last else self.points.begins[place + 1] - self.points.step
+        number = self.category(concentration)
+        # The index and the concentration at both ends of the category. It ends one step below the next category; only
+        # the last one includes its end.
+        low_index, high_index = self.index.values[number], self.index.values[number + 1]
+        if number < len(self.index.categories) - 1:
+            high_index -= 1
+        low = self.points.begins[number]
+        if number < len(self.points.begins) - 1:
+            high = self.points.begins[number + 1] - self.points.step
+        else:
+            high = self.points.end or np.inf
         share = min(1.0, max(0.0, (self._truncate(concentration) - low) / (high - low)))
         return floor(low_index + share * (high_index - low_index) + 0.5)
 
-    def place(self, concentration: float) -> int:
+    def category(self, concentration: float) -> int:
         """Return the number of the category of a concentration, from 0."""
         truncated = self._truncate(concentration)
         return max(0, int(np.searchsorted(self.points.begins, truncated, side="right")) - 1)
@@ -134,22 +140,24 @@ class IndexOf:
         """Return each category's probability, from an interval that contains the truth in a share `level` of cases.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
-        >>> [round(one, 2) for one in pm25.probabilities(9.1, 5.0, 13.2, 0.9)[:3]]
+        >>> [round(probability, 2) for probability in pm25.probabilities(9.1, 5.0, 13.2, 0.9)[:3]]
         [0.5, 0.5, 0.0]
         """
         z = _half_width(level)
-        below, above = max(1e-9, (value - low) / z), max(1e-9, (high - value) / z)  # standard deviations on either side
+        # Standard deviations on either side of the value; above zero, since they are divisors.
+        below, above = max(1e-9, (value - low) / z), max(1e-9, (high - value) / z)
 
-        def share_under(edge: float) -> float:
-            return 0.5 * (1 + erf((edge - value) / (below if edge < value else above) / sqrt(2)))
+        def cumulative(limit: float) -> float:
+            """Probability of a concentration below this limit."""
+            return 0.5 * (1 + erf((limit - value) / (below if limit < value else above) / sqrt(2)))
 
-        edges = [-np.inf, *self.points.begins[1:], np.inf]
-        return [share_under(end) - share_under(begin) for begin, end in pairwise(edges)]
+        limits = [-np.inf, *self.points.begins[1:], np.inf]  # of the categories
+        return [cumulative(end) - cumulative(begin) for begin, end in pairwise(limits)]
 
     def average(self, hours: np.ndarray, level: float = UNUSED_LEVEL) -> np.ndarray:
-        """Average hourly means of value, low and high [hours, 3], the newest last, NaN for an hour without data.
+        """Average hourly means of value, low and high [hours, 3], the newest last, NaN for an hour without data: [3].
 
-        NaN if too few hours have data. The values decide on the weights of hours; low and high get the same weights.
+        It is NaN if too few hours have data. The weights of hours depend on the values alone.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
         >>> pm25.average(np.array([[10.0, 8.0, 14.0]] * 11 + [[20.0, 16.0, 28.0]])).round(3)
@@ -161,11 +169,12 @@ class IndexOf:
         if self.points.averaging == "1h":
             return recent[-1]
         known = np.isfinite(recent[:, 0])
-        if known[-3:].sum() < 2:
+        if known[-3:].sum() < 2:  # NowCast needs two of the last three hours
             return np.full(hours.shape[1], np.nan)
         highest, lowest = recent[known, 0].max(), recent[known, 0].min()
         weight = max(LEAST_WEIGHT, lowest / highest) if highest > 0 else 1.0
-        weights = weight ** np.arange(len(recent) - 1, -1, -1.0)[known]
+        hours_ago = np.arange(len(recent) - 1, -1, -1.0)
+        weights = weight ** hours_ago[known]
         return (weights[:, None] * recent[known]).sum(axis=0) / weights.sum()
 
     def read(self, hours: np.ndarray, level: float) -> IndexReading | None:
@@ -180,7 +189,7 @@ class IndexOf:
         if isfinite(low) and isfinite(high):
             likely = self.probabilities(value, low, high, level)
         probabilities = dict(zip(categories, likely, strict=False))
-        return IndexReading(value, low, high, self.value(value), categories[self.place(value)], probabilities)
+        return IndexReading(value, low, high, self.value(value), categories[self.category(value)], probabilities)
 
     @property
     def hours(self) -> int:
@@ -188,6 +197,7 @@ class IndexOf:
         return HOURS[self.points.averaging]
 
     def _truncate(self, concentration: float) -> float:
+        """Truncate a concentration to the breakpoints' step, as indices prescribe; 1e-9 allows for rounding."""
         step = self.points.step
         return floor(concentration / step + 1e-9) * step if step else concentration
 
@@ -244,14 +254,15 @@ class HourlyIndex:
         names = self.of.index.categories[: len(self.of.points.begins)]
         for device, hours in sorted(self.sums.items()):
             first, last = min(hours), max(hours)
-            means = np.full((last - first + 1, 3), np.nan)
-            for number, sums in hours.items():
-                if sums[3] >= COMPLETE * expected:
-                    means[number - first] = sums[:3] / sums[3]
-            for place in range(-first % every, len(means), every):
-                found = self.of.read(means[max(0, place - self.of.hours + 1) : place + 1], self.level)
-                if found is None:
-                    continue
-                likely = [found.probabilities.get(name, np.nan) for name in names]
-                average = found.concentration, found.low, found.high
-                yield device, int(HOUR) * (first + place), *average, found.value, found.category, *likely
+            means = np.full((last - first + 1, 3), np.nan)  # of value, low and high
+            for hour, (*sums, count) in hours.items():
+                if count >= COMPLETE * expected:
+                    means[hour - first] = np.array(sums) / count
+            first_multiple = -first % every  # index of the first hour that is a multiple of `every`
+            for index in range(first_multiple, len(means), every):
+                reading = self.of.read(means[max(0, index - self.of.hours + 1) : index + 1], self.level)
+                if reading is not None:
+                    time = int(HOUR) * (first + index)
+                    average = reading.concentration, reading.low, reading.high
+                    probabilities = [reading.probabilities.get(name, np.nan) for name in names]
+                    yield device, time, *average, reading.value, reading.category, *probabilities

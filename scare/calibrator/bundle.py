@@ -292,16 +292,18 @@ def _describe_inputs(inputs: Inputs, arrays: Arrays) -> dict[str, Any]:
     arrays["scaling.center"] = np.stack([affine.center for affine in affines])
     arrays["scaling.scale"] = np.stack([affine.scale for affine in affines])
     target = {"center": float(scaling.target.center[0]), "scale": float(scaling.target.scale[0])}
+    optional: dict[str, Any] = {}
+    if scaling.own_share is not None:
+        optional["own_share"] = scaling.own_share.tolist()
+    if scaling.effects:
+        optional["effects"] = {name: list(effect) for name, effect in scaling.effects.items()}
     return {
         "channels": [_describe_channel(channel) for channel in inputs.channels],
         "scaling": {
             "method": scaling.method,
             "devices": list(scaling.devices),
             "settle": scaling.settle,
-            **({} if scaling.own_share is None else {"own_share": scaling.own_share.tolist()}),
-            **(
-                {"effects": {name: list(effect) for name, effect in scaling.effects.items()}} if scaling.effects else {}
-            ),
+            **optional,
             "target": target,
         },
         "step_seconds": inputs.step_seconds,
@@ -332,7 +334,9 @@ def load(path: Path) -> dict[str, Any]:
     _try_out(plan, golden[0])
     hours, rows = arrays.get(TRAINING_HOURS), arrays.get(KNOWN_ROWS)
     for what, array, columns in (("hours", hours, plan.channels), ("rows", rows, 2 + plan.channels)):
-        if array is not None and not (array.ndim == 2 and array.shape[1] == columns and np.isfinite(array).all()):
+        if array is None:
+            continue
+        if array.ndim != 2 or array.shape[1] != columns or not np.isfinite(array).all():
             raise ValueError(f"the {what} of training do not fit the channels")
     return {
         "plan": plan,
@@ -394,7 +398,10 @@ def _read_members(path: Path) -> tuple[Manifest, Arrays]:
 
 
 def _check_zip(path: Path) -> None:
-    """Reject a file that is not regular (a pipe may never end) or not a small zip (a long list of members is slow)."""
+    """Reject a file that is not regular (a pipe may never end), or no zip with a short list of members.
+
+    Reading a long list would be slow.
+    """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(0, "it is not a regular file")
@@ -402,9 +409,10 @@ def _check_zip(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(max(0, status.st_size - ZIP64_LOCATOR_BYTES - ZIP_END_BYTES))
         end = file.read()
-    # The end record begins with its signature and has the size of the list of members at byte 12.
-    directory_bytes = int.from_bytes(end[-10:-6], "little")
-    if end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7" or directory_bytes > MAX_DIRECTORY_BYTES:
+    # The end record begins with its signature and has the size of the list of members in its bytes 12 to 16.
+    end_record, is_zip64 = end[-ZIP_END_BYTES:], end[:4] == b"PK\6\7"
+    directory_bytes = int.from_bytes(end_record[12:16], "little")
+    if end_record[:4] != b"PK\5\6" or is_zip64 or directory_bytes > MAX_DIRECTORY_BYTES:
         raise zipfile.BadZipFile("no end of a zip, or not of one that we write")
 
 
@@ -469,9 +477,9 @@ def _restore_plan(schema: PlanSchema, arrays: Arrays) -> Plan:
         if call.kernel not in FLOAT_KERNELS:
             raise ValueError(f"no kernel called '{call.kernel}'")
         types = FLOAT_KERNELS[call.kernel].takes
-        if unlike := sorted(types.keys() ^ call.settings.keys()):
+        if wrong_names := sorted(types.keys() ^ call.settings.keys()):  # in one of them only
             raise ValueError(
-                f"settings of {call.kernel} that are missing, or that it does not have: {', '.join(unlike)}"
+                f"settings of {call.kernel} that are missing, or that it does not have: {', '.join(wrong_names)}"
             )
         settings = {
             name: convert(value, types[name], f"{name} of {call.kernel}") for name, value in call.settings.items()
@@ -508,8 +516,8 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
     for affine in (Affine(center, scale), target):
         if not (np.isfinite(affine.center).all() and np.isfinite(affine.scale).all() and (affine.scale > 0).all()):
             raise ValueError("the scaling is not finite and positive")
-    fleet, *own = (Affine(*pair) for pair in zip(center, scale, strict=True))
-    devices = dict(zip(scaling.devices, own, strict=True))
+    fleet, *of_devices = (Affine(*pair) for pair in zip(center, scale, strict=True))
+    devices = dict(zip(scaling.devices, of_devices, strict=True))
     effects = {name: DeviceEffect(*effect) for name, effect in scaling.effects.items()}
     if scaling.own_share is not None and len(scaling.own_share) != plan.channels:
         raise ValueError("the shares of own centres do not fit the channels")
@@ -541,8 +549,9 @@ def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, 
 
 def _try_out(plan: Plan, windows: np.ndarray) -> None:
     """Reject a plan whose steps have matching shapes but cannot run, by running it."""
-    tried = windows[: 1 + TRIAL_OPERATIONS // max(1, sum(astuple(all_operations(plan))))]
+    operations_per_window = max(1, sum(astuple(all_operations(plan))))
+    count = 1 + TRIAL_OPERATIONS // operations_per_window
     with np.errstate(divide="raise", over="raise", invalid="raise"):
-        outputs = run(plan, tried)
+        outputs = run(plan, windows[:count])
     if outputs.dtype.kind != "f" or not np.isfinite(outputs).all():
         raise ValueError("the plan does not give a number for every golden window")

@@ -180,16 +180,15 @@ class Calibrator:
         parts = read_frame(readings, self.inputs.channels, None, time, device_column, device)
         frame = as_polars(readings, time)
         values, low, high = np.full((3, frame.height), np.nan)
-        flags = (
-            frame[FLAGS].cast(pl.UInt32).to_numpy().copy() if FLAGS in frame.columns else np.zeros(frame.height, "u4")
-        )
-        calibrated = CalibratedRows(values, low, high, flags)
-        for part in parts:  # a part is a device; `part.numbers` are its rows in the table
-            own = self.stream(part.readings.device).push(part.readings.times, part.readings.values)
-            for column, numbers in zip(calibrated[:3], own[:3], strict=True):
-                column[part.numbers] = numbers
-            flags[part.numbers] |= own.flags
-        return with_columns(readings, calibrated.columns(), time)
+        flags = np.zeros(frame.height, np.uint32)
+        if FLAGS in frame.columns:
+            flags |= frame[FLAGS].cast(pl.UInt32).to_numpy()
+        for device_rows in parts:
+            box, numbers = device_rows.readings, device_rows.numbers  # indices of the device's rows in the table
+            calibrated = self.stream(box.device).push(box.times, box.values)
+            values[numbers], low[numbers], high[numbers] = calibrated.values, calibrated.low, calibrated.high
+            flags[numbers] |= calibrated.flags
+        return with_columns(readings, CalibratedRows(values, low, high, flags).columns(), time)
 
     def predict_one(self, window: np.ndarray, device: str = "") -> float:
         """Calibrate the newest row of one raw window.
@@ -262,7 +261,7 @@ class Calibrator:
         return CalibratedRows(values, self._floored(low), self._floored(high), flags)
 
     def _floored(self, values: np.ndarray) -> np.ndarray:
-        """Raise values below the floor, if there is one, to it; NaN stays."""
+        """Raise values below the floor to the floor, if there is one; NaN stays."""
         return values if self.floor is None else np.maximum(values, self.floor)
 
     def for_device(self, device: str) -> "Calibrator":
@@ -334,9 +333,10 @@ class Calibrator:
             calibrator = Calibrator(**parts)
             if calibrator.intervals is not None:
                 return calibrator
-            kept = calibrator.validation
+            validation = calibrator.validation
             with np.errstate(all="ignore"):  # a window may be too far off to have a value
-                return replace(calibrator, intervals=derive_intervals(calibrator.compute(kept.windows), kept.numbers))
+                values = calibrator.compute(validation.windows)
+            return replace(calibrator, intervals=derive_intervals(values, validation.numbers))
 
 
 class Stream:

@@ -18,8 +18,8 @@ from scare.windowing.scaling import Affine, DeviceEffect
 if TYPE_CHECKING:
     from scare.calibrator.calibrator import Calibrator
 
-MOST_TERMS = 8  # more channels make no equation that a person would type
-MOST_DEVICES = 10  # a calibrator of more devices has no list of their equations
+MOST_TERMS = 8  # nobody would type an equation of more channels
+MOST_DEVICES = 10  # for more devices, no equations are listed
 COLUMNS = "BCDEFGHI"  # of a spreadsheet: A is the time
 NEW_DEVICE = ""  # a name that no device has
 DIGITS = 5  # significant, of a printed number
@@ -59,13 +59,13 @@ class Equation:
 
     def uses(self) -> list[str]:
         """Explain how to use the equation, with a sentence for each tool."""
-        places = zip(self.channels, COLUMNS, strict=False)
-        columns = ", ".join(f"{channel.name} in column {column}" for channel, column in places)
-        found = [f"In a spreadsheet with {columns}, row 2: {self.spreadsheet()}"]
+        named_columns = zip(self.channels, COLUMNS, strict=False)
+        columns = ", ".join(f"{channel.name} in column {column}" for channel, column in named_columns)
+        sentences = [f"In a spreadsheet with {columns}, row 2: {self.spreadsheet()}"]
         if self.points:
             pairs = ", ".join(f"[{_short(reading)}, {_short(value)}]" for reading, value in self.points)
-            found.append(f"In Home Assistant's compensation: data_points: [{pairs}], degree: 1")
-        return found
+            sentences.append(f"In Home Assistant's compensation: data_points: [{pairs}], degree: 1")
+        return sentences
 
     def _terms(self, names: Iterable[str]) -> list[tuple[float, str]]:
         """Return each slope with the name of its channel, and the intercept with an empty one unless it is zero."""
@@ -80,37 +80,43 @@ def line_weights(plan: Plan) -> np.ndarray | None:
 
 
 def equations(calibrator: "Calibrator") -> dict[str, Equation]:
-    """Return the equation of each device that has its own, by name; the empty name is for all other devices.
+    """Return the equations by device; the one under the empty name holds for all other devices.
 
-    Empty for a calibrator without an equation.
+    Empty for a calibrator that is not linear in the newest row, or has too many channels or devices.
     """
     scaling, weights = calibrator.inputs.scaling, line_weights(calibrator.plan)
     known = list(dict.fromkeys([*scaling.devices, *scaling.effects]))
     if weights is None or len(weights) > MOST_TERMS or len(known) > MOST_DEVICES:
         return {}
     fleet = _equation(calibrator, weights, scaling.fleet, scaling.effect(NEW_DEVICE))
-    own = {
+    of_devices = {
         device: _equation(calibrator, weights, scaling.known(device) or scaling.fleet, scaling.effect(device))
         for device in known
     }
-    own = {device: equation for device, equation in own.items() if str(equation) != str(fleet)}
+    of_devices = {device: equation for device, equation in of_devices.items() if str(equation) != str(fleet)}
     # The fleet's equation says nothing about a new device if it is that of one device, or if a new one must settle.
-    return own if own and (len(known) == 1 or scaling.settle) else {**own, NEW_DEVICE: fleet}
+    if of_devices and (len(known) == 1 or scaling.settle):
+        return of_devices
+    return {**of_devices, NEW_DEVICE: fleet}
 
 
 def describe_equations(calibrator: "Calibrator") -> list[str]:
     """Return each equation as a line; a single one is followed by how to use it in other tools."""
-    found = equations(calibrator)
-    lines = [f"{f'{device}: ' if device else ''}{equation}" for device, equation in found.items()]
-    return [*lines, *next(iter(found.values())).uses()] if len(found) == 1 else lines
+    by_device = equations(calibrator)
+    lines = [f"{device}: {equation}" if device else str(equation) for device, equation in by_device.items()]
+    return [*lines, *next(iter(by_device.values())).uses()] if len(by_device) == 1 else lines
 
 
 def _equation(calibrator: "Calibrator", weights: np.ndarray, affine: Affine, effect: DeviceEffect) -> Equation:
-    """Undo the scaling: y = S (w · (x - c) / s + b) + C, after adding the device's effect to w and b."""
+    """Make the equation in physical units: y = S (w · (x - c) / s + b) + C, with the device's effect added to w and b.
+
+    c and s are center and scale of the channels (`affine`), C and S those of the target.
+    """
     inputs, target = calibrator.inputs, calibrator.inputs.scaling.target
     bias = calibrator.plan.steps[-1].weights.get("bias", np.zeros(1))
-    scaled = weights.astype(np.float64) + effect.slope * np.eye(len(weights))[0]
-    slopes = scaled * target.scale[0] / affine.scale
+    scaled_slopes = weights.astype(np.float64)
+    scaled_slopes[0] += effect.slope  # of channel 0
+    slopes = scaled_slopes * target.scale[0] / affine.scale
     intercept = float(target.center[0] + target.scale[0] * (bias[0] + effect.offset) - slopes @ affine.center)
     points: tuple[tuple[float, float], ...] = ()
     if len(weights) == 1:

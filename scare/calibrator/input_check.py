@@ -19,8 +19,8 @@ from scare.windowing.inputs import Inputs
 UNLIKE, ALIKE = 2.0, 1.2
 # Factors to try; values that are 10 times too small are not tried, as clean air may be a tenth of polluted air.
 TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)
-LEAST_ROWS = 30
-OFTEN = 0.1  # share of the rows
+LEAST_ROWS = 30  # fewer rows, or distinct values, are not judged
+OFTEN = 0.1  # share of rows outside training's range, from which on a channel is named
 # A code is at least this far from the next value, as a share of the range of training, and appears this often.
 LEAST_GAP, LEAST_REPEATS = 0.2, 3
 
@@ -31,37 +31,41 @@ def explain_mix_ups(inputs: Inputs, values: np.ndarray) -> list[str]:
     if inputs.training_range is None or min(map(len, columns), default=0) < LEAST_ROWS:
         return []
     distance = _distance(inputs)
-    unlike = {at for at, column in enumerate(columns) if distance(at, column) > UNLIKE}  # indices of channels
+    unlike = {index for index, column in enumerate(columns) if distance(index, column) > UNLIKE}  # channels
     names = [channel.name for channel in inputs.channels]
-    found = []
+    sentences = []
     for first, second in combinations(range(len(columns)), 2):
-        crossed = max(distance(first, columns[second]), distance(second, columns[first]))
-        if {first, second} & unlike and crossed < ALIKE:
-            found.append(
+        distance_if_swapped = max(distance(first, columns[second]), distance(second, columns[first]))
+        if {first, second} & unlike and distance_if_swapped < ALIKE:
+            sentences.append(
                 f"{names[first]} and {names[second]} seem to be swapped: each looks like the other in training."
             )
             unlike -= {first, second}
-    usual = inputs.scaling.fleet.invert(np.array(inputs.training_range.mean))
-    for at in sorted(unlike):
-        guesses = [(round(distance(at, changed), 6), cause) for changed, cause in _guesses(inputs, at, columns[at])]
+    training_means = inputs.scaling.fleet.invert(np.array(inputs.training_range.mean))
+    for index in sorted(unlike):
+        name, column, training_mean = names[index], columns[index], training_means[index]
+        guesses = [
+            (round(distance(index, corrected), 6), cause) for corrected, cause in _guesses(inputs, index, column)
+        ]
         nearest, cause = min(guesses, key=lambda guess: guess[0])  # of equal ones the first: a unit before a factor
         if nearest < ALIKE:
-            mean = columns[at].mean()
-            found.append(f"{names[at]} {cause}: its mean is {mean:.3g}, in training it was {usual[at]:.3g}.")
-    return found
+            sentences.append(
+                f"{name} {cause}: its mean is {column.mean():.3g}, in training it was {training_mean:.3g}."
+            )
+    return sentences
 
 
 def describe_unit(channel: Channel, stated: str) -> str:
-    """Say that a file states another unit for a channel than the model reads; empty if it states none, or that one.
+    """Return a message if a file states another unit for a channel than the model reads; empty otherwise.
 
     >>> describe_unit(Channel("NO2", "ppb"), "µg/m³")
     'the file states µg/m³ for NO2, and the model reads ppb'
     """
     unit = find_unit(stated) or LETTERS.get(stated.strip("()[] "), "")
-    wanted = channel.unit or guess_unit(channel.name)
-    if not unit or not wanted or spell_unit(unit) == spell_unit(wanted):
+    model_unit = channel.unit or guess_unit(channel.name)
+    if not unit or not model_unit or spell_unit(unit) == spell_unit(model_unit):
         return ""
-    return f"the file states {display_unit(unit)} for {channel.name}, and the model reads {display_unit(wanted)}"
+    return f"the file states {display_unit(unit)} for {channel.name}, and the model reads {display_unit(model_unit)}"
 
 
 def describe_unlike(inputs: Inputs, values: np.ndarray) -> str:
@@ -80,7 +84,10 @@ def describe_unlike(inputs: Inputs, values: np.ndarray) -> str:
 
 
 def find_codes_beyond(inputs: Inputs, at: int, values: np.ndarray) -> list[float]:
-    """Find codes in a channel's values: its lowest or highest, if repeated and far from the next and from training."""
+    """Find numbers that stand for "no reading" among the values of the channel with the index `at`.
+
+    They are the lowest and the highest value, if repeated, far from the next value and outside the range of training.
+    """
     distinct, counts = np.unique(values, return_counts=True)
     if inputs.training_range is None or len(distinct) < LEAST_ROWS:
         return []

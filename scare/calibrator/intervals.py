@@ -234,22 +234,18 @@ def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], un
         wider = "it is not widened for flagged rows (too few were seen, or their errors are no larger)"
     bands = plural(len(intervals.below), "band")
     lines = [f"The {100 * intervals.level:g} % interval was {intervals.origin}, with {bands}; {wider}."]
-    if found := facts.get(COVERAGE_FACT):
-        covered = f"It covers {_percent(found['share'])} of {found['rows']:,} test rows"
-        too_low = ", less than stated," if under_covers(found["level"], found["share"]) else ""
-        width = f"{found['width']:.3g} {display_unit(unit)}".rstrip()
+    if coverage := facts.get(COVERAGE_FACT):
+        covered = f"It covers {100 * coverage['share']:.1f} % of {coverage['rows']:,} test rows"
+        too_low = ", less than stated," if under_covers(coverage["level"], coverage["share"]) else ""
+        width = f"{coverage['width']:.3g} {display_unit(unit)}".rstrip()
         lines.append(f"{covered}{too_low} and is {width} wide on average.")
-        plain, flagged = found.get("not_flagged"), found.get("flagged")
-        if plain and flagged:
+        not_flagged, flagged = coverage.get("not_flagged"), coverage.get("flagged")
+        if not_flagged and flagged:
             lines.append(
-                f"It covers {_percent(plain['share'])} of the {plain['rows']:,} rows without such a flag,"
-                f" {_percent(flagged['share'])} of the {flagged['rows']:,} flagged ones."
+                f"It covers {100 * not_flagged['share']:.1f} % of the {not_flagged['rows']:,} rows without such a flag,"
+                f" {100 * flagged['share']:.1f} % of the {flagged['rows']:,} flagged ones."
             )
     return lines
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def under_covers(level: float, share: float) -> bool:
@@ -272,22 +268,23 @@ def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
     ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
     edges = np.unique(_quantiles(values, weights, ranks).astype(np.float32)).astype(np.float64)
     band, bands = np.searchsorted(edges, values, side="right"), len(edges) + 1  # equal edges make fewer bands
-    squares = np.bincount(band, weights * np.square(residuals), bands)
+    squares = np.bincount(band, weights * np.square(residuals), bands)  # weighted sum in each band [bands]
     total = np.bincount(band, weights, bands)
-    enough = np.bincount(band, minlength=bands) >= 2 * MIN_ROWS
-    mean_squares = np.where(enough, squares / np.maximum(total, np.finfo(float).tiny), squares.sum() / total.sum())
+    has_enough = np.bincount(band, minlength=bands) >= 2 * MIN_ROWS
+    mean_squares = np.where(has_enough, squares / np.maximum(total, np.finfo(float).tiny), squares.sum() / total.sum())
     rmse = np.maximum(np.sqrt(mean_squares), TINY)
     low, high = _quantiles(residuals / rmse[band], weights, np.array([(1 - level) / 2, (1 + level) / 2]))
-    factor = 1 + FEW_BLOCKS / blocks[-1]
-    below, above = ((max(end, 0.0) * factor * rmse).astype(np.float32).tolist() for end in (-low, high))
+    factor = 1 + FEW_BLOCKS / blocks[-1]  # by the blocks of validation
+    below, above = ((max(quantile, 0.0) * factor * rmse).astype(np.float32).tolist() for quantile in (-low, high))
     return Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
 
 
 def _quantiles(numbers: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return weighted quantiles of numbers [n]: the first at which the cumulative weight reaches each share."""
+    """Return weighted quantiles of numbers [n]: for each share, the first at which the cumulative weight reaches it."""
     order = np.argsort(numbers, kind="stable")
-    reached = np.cumsum(weights[order])
-    return np.asarray(numbers[order][np.searchsorted(reached, shares * reached[-1]).clip(max=len(numbers) - 1)])
+    cumulative = np.cumsum(weights[order])
+    positions = np.searchsorted(cumulative, shares * cumulative[-1]).clip(max=len(numbers) - 1)
+    return np.asarray(numbers[order][positions])
 
 
 def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float:

@@ -21,11 +21,11 @@ def raw_reading(
     inputs: Inputs, target: Channel, offset: float = 0.0, standard_temperature: float = STANDARD_TEMPERATURE
 ) -> Calibrator:
     """Make a calibrator that returns the first channel in the target's unit, plus an offset."""
-    found = to_unit(inputs.channels[0], target, standard_temperature) or Conversion(1.0)
-    as_is = Affine(np.zeros(1), np.ones(1))
-    inputs = replace(newest_inputs(inputs, [0]), scaling=Scaling("constant", as_is, as_is))
+    to_target = to_unit(inputs.channels[0], target, standard_temperature) or Conversion(1.0)
+    identity = Affine(np.zeros(1), np.ones(1))
+    inputs = replace(newest_inputs(inputs, [0]), scaling=Scaling("constant", identity, identity))
     name = "offset" if offset else "raw"
-    return linear_calibrator(inputs, target, np.array([found.gain]), found.offset + offset, name)
+    return linear_calibrator(inputs, target, np.array([to_target.gain]), to_target.offset + offset, name)
 
 
 def to_unit(channel: Channel, target: Channel, standard_temperature: float = STANDARD_TEMPERATURE) -> Conversion | None:
@@ -43,19 +43,19 @@ def same_unit(channel: Channel, target: Channel) -> bool:
 
 def newest_inputs(inputs: Inputs, channels: Sequence[int]) -> Inputs:
     """Narrow inputs to these channels of the newest row, without a training range; channel 0 must be the first."""
-    kept = list(channels)
+    indices = list(channels)
     scaling = inputs.scaling
 
     def narrowed(affine: Affine) -> Affine:
-        return Affine(affine.center[kept], affine.scale[kept])
+        return Affine(affine.center[indices], affine.scale[indices])
 
     devices = {device: narrowed(affine) for device, affine in scaling.devices.items()}
-    share = None if scaling.own_share is None else scaling.own_share[kept]
-    if share is None or not share.any():  # no channel is left for which a new device has to settle
-        scaling, share = replace(scaling, settle=0), None
-    scaling = replace(scaling, fleet=narrowed(scaling.fleet), devices=devices, own_share=share)
-    kept_channels = tuple(inputs.channels[index] for index in kept)
-    return replace(inputs, channels=kept_channels, scaling=scaling, window=1, training_range=None)
+    own_share = None if scaling.own_share is None else scaling.own_share[indices]
+    if own_share is None or not own_share.any():  # no channel is left for which a new device has to settle
+        scaling, own_share = replace(scaling, settle=0), None
+    scaling = replace(scaling, fleet=narrowed(scaling.fleet), devices=devices, own_share=own_share)
+    narrowed_channels = tuple(inputs.channels[index] for index in indices)
+    return replace(inputs, channels=narrowed_channels, scaling=scaling, window=1, training_range=None)
 
 
 def linear_calibrator(
@@ -63,7 +63,7 @@ def linear_calibrator(
 ) -> Calibrator:
     """Make a calibrator from the weights [channels] and bias of a linear regression on the scaled newest row.
 
-    `curve` are the weights of the products of its readings, if it has any [channels·(channels+1)/2].
+    `curve` [channels·(channels+1)/2] are the weights of the products of two readings each, if the regression has them.
     """
     channels = len(inputs.channels)
     parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
@@ -73,6 +73,6 @@ def linear_calibrator(
         steps.append(dense_step("pairs", "curved", curve[:, None].astype(np.float32)))
         steps.append(add_step("straight", "curved", "y"))
     plan = Plan(1, channels, tuple(steps))
-    none = Sample(np.empty((0, 1, channels), np.float32), np.empty(0))
+    no_windows = Sample(np.empty((0, 1, channels), np.float32), np.empty(0))
     facts = {"model": name, "parameters": count(plan).weights, "bytes": count(plan).weight_bytes}
-    return Calibrator(plan, inputs, target, none, none, facts)
+    return Calibrator(plan, inputs, target, no_windows, no_windows, facts)

@@ -100,7 +100,7 @@ class WindowStream:
         return segments, flags | window_flags
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
-        """Like `take`, without flags: skips the quality rules."""
+        """Like `take`, but skips the quality rules and returns no flags."""
         usable, _ = self._inputs.usable_rows(values)
         return self._cut(times, usable, self._starts(times))[0]
 
@@ -167,10 +167,8 @@ class WindowStream:
 
         Empty parts are left out.
         """
-        pairs = (
-            (rows[rows < settled], self._inputs.scaling.fleet),
-            (rows[rows >= settled], self._scaling.affine),
-        )
+        unsettled_rows, settled_rows = rows[rows < settled], rows[rows >= settled]
+        pairs = (unsettled_rows, self._inputs.scaling.fleet), (settled_rows, self._scaling.affine)
         return [(part, affine) for part, affine in pairs if len(part) and affine is not None]
 
 
@@ -215,8 +213,8 @@ class _DeviceScaling:
         self._settling.update_one(0, values[:missing])
         if len(values) < missing:
             return end
-        own = self._settling.affine(np.zeros(1, np.int64))
-        self.affine = Affine(own.center[0], own.scale[0])
+        affines = self._settling.affine(np.zeros(1, np.int64))  # of one device [1, channels]
+        self.affine = Affine(affines.center[0], affines.scale[0])
         return int(rows[missing - 1])
 
     def state(self) -> dict[str, np.ndarray]:

@@ -90,9 +90,9 @@ class RingBuffer(DeviceArrays):
         flags[used & ~real] |= MISSING
         self["last_time"][at[used]] = times[used]
         # Slots to fill by repeating the row before: all of a jump but its last, which the new row takes if it is real.
-        holes = np.minimum(jumps, self._policy.longest_jump(self._window)).astype(np.int64) - real
-        for hole in range(holes[used].max(initial=0)):
-            self._repeat(at[used & (holes > hole)])
+        holes = np.minimum(jumps, self._policy.longest_jump(self._window)).astype(np.int64) - real  # [n]
+        for filled in range(holes[used].max(initial=0)):
+            self._repeat(at[used & (holes > filled)])
         real &= used
         flags[real] |= self._take(at[real], times[real], rows[real])
         return flags
@@ -334,6 +334,6 @@ class LiveWindows:
         windows, center, scale = self._ring.windows(at), self._scaling["center"][at], self._scaling["scale"][at]
         scaled = np.empty(windows.shape, np.float32)
         for channel in range(windows.shape[2]):  # per channel, NumPy's inner loops are long and fast
-            own = Affine(center[:, channel, None], scale[:, channel, None])
-            scaled[..., channel] = own.apply(windows[..., channel])
+            affine = Affine(center[:, channel, None], scale[:, channel, None])  # [n, 1]: of each device
+            scaled[..., channel] = affine.apply(windows[..., channel])
         return scaled

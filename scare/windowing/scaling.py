@@ -16,7 +16,7 @@ import numpy as np
 from scare.errors import DataError
 from scare.windowing.device_arrays import DeviceArrays
 
-SMALLEST_SCALE = 1e-290
+SMALLEST_SCALE = 1e-290  # a smaller divisor may make a quotient overflow
 FREE = -1  # the row count of a place in `Settling` that no device has
 
 
@@ -57,7 +57,7 @@ def robust(values: np.ndarray) -> Affine:
     return Affine(middle, nonzero((high - low) / 1.349))
 
 
-# Each fits center and scale [..., channels] to rows [..., rows, channels].
+# Functions that fit center and scale [..., channels] to rows [..., rows, channels], by the name of the method.
 METHODS: dict[str, Callable[[np.ndarray], Affine]] = {"constant": constant, "standard": standard, "robust": robust}
 
 
@@ -124,11 +124,10 @@ def fit_scaling(
     if method not in METHODS:
         raise DataError(f"there is no scaling '{method}'; choose one of {', '.join(METHODS)}")
     fit = METHODS[method]
-    everything = np.concatenate(list(rows.values()))
     settles = own_share is not None and bool(own_share.any()) and method != "constant" and settle > 0
     scaling = Scaling(
         method,
-        fleet=fit(everything),
+        fleet=fit(np.concatenate(list(rows.values()))),
         target=fit(targets[:, None]),
         settle=settle if settles else 0,
         own_share=own_share if settles else None,

@@ -20,7 +20,7 @@ from scare.windowing.windows import longest_run, make_grid
 from scare.words import plural
 
 STORED_BYTES = 1 << 30  # most memory for features computed in advance
-ROWS = 8192  # windows turned into features at once
+BATCH = 8192  # windows turned into features at once
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Examples:
         """Subtract each device's effect from its targets, because a plan does not know the device of a window."""
         if not effects:
             return self
-        by_name = np.array([effects.get(name, NO_EFFECT) for name in self.names]).reshape(-1, 2)
-        offset, slope = by_name[self.devices].T
-        added = offset + slope * self.series[self.ends, 0]
-        return replace(self, targets=(self.targets - added).astype(np.float32))
+        effect_of_name = np.array([effects.get(name, NO_EFFECT) for name in self.names]).reshape(-1, 2)
+        offset, slope = effect_of_name[self.devices].T  # [n] each
+        effect = offset + slope * self.series[self.ends, 0]
+        return replace(self, targets=(self.targets - effect).astype(np.float32))
 
     def spread(self, count: int) -> np.ndarray:
         """Return the indices of at most `count` examples, evenly spread over all of them."""
@@ -107,8 +107,8 @@ class DesignMatrix(NamedTuple):
 def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
     """Make the design matrix of at most `most` evenly spread examples (default: as many as can be stored)."""
     which = examples.spread(most or storable(examples, basis))
-    rows = examples.targets[which], examples.times[which], examples.devices[which]
-    return DesignMatrix(features(examples, which, basis), *rows, examples.names)
+    chosen = examples.take(which)
+    return DesignMatrix(features(examples, which, basis), chosen.targets, chosen.times, chosen.devices, examples.names)
 
 
 def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
@@ -120,8 +120,8 @@ def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) ->
         return examples.windows(which)
     matrix = basis.T.astype(np.float32)
     out = np.empty((len(which), len(matrix), examples.series.shape[1]), np.float32)
-    for start in range(0, len(which), ROWS):
-        np.matmul(matrix, examples.windows(which[start : start + ROWS]), out=out[start : start + ROWS])
+    for start in range(0, len(which), BATCH):
+        np.matmul(matrix, examples.windows(which[start : start + BATCH]), out=out[start : start + BATCH])
     return out
 
 

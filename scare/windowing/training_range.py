@@ -91,12 +91,12 @@ class TrainingRange:
 
         Summed channel by channel, and not by a matrix product, so that every batch size gives the same bits.
         """
-        channels = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T
+        channels = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T  # [channels, n]
         whitened = [
             sum(weight * channel for weight, channel in zip(weights, channels, strict=True))
             for weights in self.whitening
         ]
-        return np.asarray(sum(np.square(number) for number in whitened))
+        return np.asarray(sum(np.square(component) for component in whitened))
 
     def outside(self, rows: np.ndarray, distances: np.ndarray, slow: np.ndarray) -> np.ndarray:
         """Whether scaled rows [n, channels] lie outside the training range, bool [n].
@@ -135,14 +135,13 @@ def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRa
     whitening = tuple(map(_as_row, _whitening(rows)))
     training_range = TrainingRange(low, high, *clamp, mean, whitening, limit=0.0, slow_limit=0.0)
     distances = [training_range.distances(device) for device in devices]
-    slow = [slow_means(device, training_range.usual, window) for device in distances]
-    limit, slow_limit = (
-        float(np.quantile(np.concatenate(numbers), 1 - FALSE_ALARMS / 2, method="higher"))
-        for numbers in (distances, slow)
-    )
-    if rows.shape[1] == 1:
-        limit = float(np.concatenate(distances).max())
-    return replace(training_range, limit=DISTANCE_SLACK * limit, slow_limit=DISTANCE_SLACK * slow_limit)
+    slow = [slow_means(of_device, training_range.usual, window) for of_device in distances]
+
+    def limit_of(numbers: Sequence[np.ndarray]) -> float:
+        return float(np.quantile(np.concatenate(numbers), 1 - FALSE_ALARMS / 2, method="higher"))
+
+    limit = limit_of(distances) if rows.shape[1] > 1 else float(np.concatenate(distances).max())
+    return replace(training_range, limit=DISTANCE_SLACK * limit, slow_limit=DISTANCE_SLACK * limit_of(slow))
 
 
 def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
@@ -151,7 +150,7 @@ def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
 
 
 def slow_means(distances: np.ndarray, before: float, window: int) -> np.ndarray:
-    """Return the slow mean after each row of one device, oldest first [n]; `before` is that before the first row."""
+    """Return the slow mean of distances after each row of one device, oldest first [n]; it starts from `before`."""
     means = accumulate(distances.tolist(), lambda slow, each: update_slow_mean(slow, each, window), initial=before)
     return np.fromiter(means, np.float64, len(distances) + 1)[1:]
 

@@ -102,9 +102,9 @@ class Grid:
     def usable(self, policy: GapPolicy) -> np.ndarray:
         """Whether `policy` allows the window that ends in each slot, bool [slots]; always false in the history."""
         checked = policy.rows_checked(self.window)
-        enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
-        recent = _moving_sum(self.age > policy.hold, checked) == 0  # no row repeats one that is too old
-        usable = self.real & enough & recent
+        has_enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
+        none_too_old = _moving_sum(self.age > policy.hold, checked) == 0  # no row repeats one that is too old
+        usable = self.real & has_enough & none_too_old
         usable[: self.window - 1] = False
         return usable
 
@@ -128,10 +128,10 @@ def make_grid(
     >>> grid.values[:, 0], grid.real
     (array([1., 1., 1., 2., 2., 4.]), array([False, False,  True,  True, False,  True]))
     """
-    lead = window - 1
+    lead = window - 1  # slots of the history
     if history is None:
-        blank, never = np.full((lead, values.shape[1]), np.nan), np.full(lead, NEVER, np.int64)
-        history = Grid(window, blank, np.zeros(lead, bool), never, np.empty(0, int), np.nan)
+        blank, ages = np.full((lead, values.shape[1]), np.nan), np.full(lead, NEVER, np.int64)
+        history = Grid(window, blank, np.zeros(lead, bool), ages, np.empty(0, int), np.nan)
     slots = _place(times, step_seconds, policy.longest_jump(window), history.last_time)
     used = slots >= 0
     count = lead + (int(slots.max()) + 1 if used.any() else 0)
@@ -165,8 +165,9 @@ def longest_run(usable: np.ndarray) -> int:
     >>> longest_run(np.array([True, False, True, True]))
     2
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], usable.astype(np.int8), [0]])))
-    return int((edges[1::2] - edges[::2]).max(initial=0))
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], usable.astype(np.int8), [0]])))
+    starts, ends = changes[::2], changes[1::2]  # of the runs
+    return int((ends - starts).max(initial=0))
 
 
 def steps_between(elapsed_seconds: float, step_seconds: float) -> int:
@@ -182,14 +183,14 @@ def history_starts(times: np.ndarray, step_seconds: float, window: int, last_tim
     >>> history_starts(np.array([0.0, 60.0, 9e9, 120.0, 180.0, 60.0]), 60.0, 1, np.nan)
     [3, 5]
     """
-    reach = window * step_seconds
+    window_seconds = window * step_seconds
     # Usually no row is far behind any row before it; then the loop below is not needed.
     latest = np.fmax.accumulate(np.concatenate([[last_time], times]))
-    if not (times < latest[:-1] - reach).any():
+    if not (times < latest[:-1] - window_seconds).any():
         return []
     starts, last = [], last_time
     for row, time in enumerate(times.tolist()):
-        if time < last - reach:
+        if time < last - window_seconds:
             starts.append(row)
         elif not np.isnan(last) and steps_between(time - last, step_seconds) < 1:
             continue  # too early, so this row is not used

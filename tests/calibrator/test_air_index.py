@@ -55,7 +55,7 @@ def test_the_worked_examples_of_epa() -> None:
     ozone = find_index("us-aqi", Channel("O3", "ppm"))
     concentration = ozone.gain * 0.07853333
     assert ozone.value(concentration) == 126
-    assert ozone.index.categories[ozone.place(concentration)] == "unhealthy for sensitive groups"
+    assert ozone.index.categories[ozone.category(concentration)] == "unhealthy for sensitive groups"
     assert PM25.value(35.9) == 102
     newest_first = [13, 16, 10, 21, 74, 64, 53, 82, 90, 75, 80, 50]
     average = PM25.average(np.array(newest_first[::-1], float)[:, None])[0]
@@ -122,8 +122,8 @@ def test_a_gas_in_another_unit_is_converted_and_an_index_without_values_has_cate
     no2 = find_index("eea", Channel("NO2", "ppb"))
     assert no2.gain == pytest.approx(1.9127, rel=1e-4)
     assert no2.value(100.0) is None
-    assert no2.index.categories[no2.place(100.0)] == "very poor"
-    assert [no2.place(value) for value in (9.9, 10.0, 24.9, 25.0, 59.9, 60.0)] == [0, 1, 1, 2, 2, 3]
+    assert no2.index.categories[no2.category(100.0)] == "very poor"
+    assert [no2.category(value) for value in (9.9, 10.0, 24.9, 25.0, 59.9, 60.0)] == [0, 1, 1, 2, 2, 3]
     assert all(one.second_hand for one in air_indices().values())
 
 
