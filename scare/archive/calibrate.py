@@ -198,7 +198,7 @@ def _make_tasks(
     """Divide series into tasks, the largest series first, so that workers end at about the same time."""
 
     def make_task(batch: Sequence[Series]) -> Task:
-        devices = {device for series in batch for member in series.files for device in member.summary.devices}
+        devices = set[str]().union(*(member.summary.devices for series in batch for member in series.files))
         their_models = {device: models[device] for device in devices if device in models}
         their_stays = tuple(stay for stay in archive.sites.stays if stay.device in devices)
         return Task(str(archive.out.absolute()), labels, their_models, tuple(batch), their_stays)

@@ -102,7 +102,9 @@ def edge_case_vectors(calibrator: Calibrator) -> Vectors:
         "ramp": 2 * rows / max(calibrator.window - 1, 1) - 1,
     }
     levels = [("zero", 0.0)]
-    levels += [(kind, sign * size) for kind, sizes in LEVELS.items() for size in sizes for sign in (1, -1)]
+    for kind, sizes in LEVELS.items():
+        for size in sizes:
+            levels += [(kind, size), (kind, -size)]
     levels += [("nan", np.nan), ("infinite", np.inf), ("infinite", -np.inf)]
     kinds, windows = [], []
     for kind, level in levels:

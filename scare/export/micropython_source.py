@@ -174,9 +174,9 @@ class _Printer:
             return step
         step.lines.append(f"{name} = zeros({size(tensor)})")
         axis, start = tensor.settings.get("axis", 0), 0
-        for part in tensor.inputs if tensor.operation == "concatenate" else (tensor,):
-            self._fill(step, tensor, part, axis, start)
-            start += part.shape[axis]
+        for operand in tensor.inputs if tensor.operation == "concatenate" else (tensor,):
+            self._fill(step, tensor, operand, axis, start)
+            start += operand.shape[axis]
         return step
 
     def _is_array(self, tensor: Tensor) -> bool:
@@ -199,7 +199,7 @@ class _Printer:
 
     def _call(self, tensor: Tensor, step: _Step) -> str:
         """Print the call of a function in scare_live.py: its arrays, then how many numbers a row has."""
-        names = [self._array(part, step) for part in tensor.inputs]
+        names = [self._array(operand, step) for operand in tensor.inputs]
         # Rows of `later_sum` are along the first axis, those of the others along the last.
         width = size(tensor) // tensor.shape[0] if tensor.operation == "later_sum" else tensor.shape[-1]
         return f"{tensor.operation}({', '.join([*names, str(width)])})"
@@ -241,7 +241,7 @@ class _Printer:
 
     def _pointwise(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         """Print an elementwise operation as in FORMATS; adding 0 and multiplying by 1 are left out."""
-        values = [self._value(part, broadcast(places, part.shape), step, lines) for part in tensor.inputs]
+        values = [self._value(operand, broadcast(places, operand.shape), step, lines) for operand in tensor.inputs]
         if values[1:] == [NEUTRAL.get(tensor.operation)]:
             return values[0]
         form = FORMATS[tensor.operation]
@@ -252,7 +252,7 @@ class _Printer:
         source = unshaped(tensor)
         split = split_axes(tensor.shape, source.shape)
         assert split is not None, "what cannot be split was stored"
-        inner = [address(places[part], tensor.shape[part]) for part in split]
+        inner = [address(places[axes], tensor.shape[axes]) for axes in split]  # one index for each axis of the source
         return self._value(source, inner, step, lines)
 
     def _permute(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
@@ -351,13 +351,13 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
         if id(tensor) in arrays or not (is_read_once or tensor.operation in VIEWS):
             stored.add(id(tensor))
         if tensor.operation in CALLS:
-            arrays |= {id(unshaped(part)) for part in tensor.inputs}
+            arrays |= {id(unshaped(operand)) for operand in tensor.inputs}
         if tensor.operation == "reshape" and split_axes(tensor.shape, unshaped(tensor).shape) is None:
             arrays.add(id(unshaped(tensor)))
         # A stored tensor computes each element once, another one computes it anew for each reader.
         for computed in [size(tensor)] if id(tensor) in stored else reads_by_reader:
-            for part, factor in zip(tensor.inputs, _reads_per_element(tensor), strict=True):
-                reads[id(part)].append(computed * factor)
+            for operand, factor in zip(tensor.inputs, _reads_per_element(tensor), strict=True):
+                reads[id(operand)].append(computed * factor)
     return stored, arrays
 
 

@@ -120,7 +120,7 @@ class _GraphBuilder:
 
     def _operation(self, tensor: Tensor, name: str) -> str:
         """Add a computed tensor: as one operator of OPERATORS, or by the method of its operation."""
-        inputs = [self._names[id(part)] for part in tensor.inputs]
+        inputs = [self._names[id(operand)] for operand in tensor.inputs]
         if tensor.operation in OPERATORS:
             return self._node(OPERATORS[tensor.operation], inputs, name)
         return getattr(self, f"_{tensor.operation}")(tensor, inputs, name)
@@ -194,8 +194,8 @@ class _GraphBuilder:
         """
         size = tensor.shape[0]
 
-        def in_onnx_order(part: Tensor) -> np.ndarray:
-            gates = np.split(np.asarray(part.constant), 4, axis=-1)
+        def in_onnx_order(operand: Tensor) -> np.ndarray:
+            gates = np.split(np.asarray(operand.constant), 4, axis=-1)
             return np.concatenate([gates[gate] for gate in GATES], axis=-1)
 
         weights, recurrent, bias = map(in_onnx_order, tensor.inputs[1:])

@@ -53,11 +53,11 @@ def calibrator_graph(calibrator: Calibrator) -> Tensor:
 def simplify(result: Tensor) -> Tensor:
     """Apply `join_products` and `batch_alike` wherever they shorten the graph; the result stays the same."""
     ordered = in_order(result)
-    reader_counts = Counter(id(part) for tensor in ordered for part in tensor.inputs)
+    reader_counts = Counter(id(operand) for tensor in ordered for operand in tensor.inputs)
     rewritten: dict[int, Tensor] = {}  # by the id of the original
     for tensor in ordered:
-        rebuilt = replace(tensor, inputs=tuple(rewritten[id(part)] for part in tensor.inputs))
-        if all(reader_counts[id(part)] == 1 for part in tensor.inputs):  # else a product would be computed twice
+        rebuilt = replace(tensor, inputs=tuple(rewritten[id(operand)] for operand in tensor.inputs))
+        if all(reader_counts[id(operand)] == 1 for operand in tensor.inputs):  # else a product would be computed twice
             rebuilt = join_products(rebuilt)
         rewritten[id(tensor)] = batch_alike(rebuilt)
     return rewritten[id(result)]

@@ -292,7 +292,7 @@ def _compute(ordered: list[Tensor], window: tf.Tensor, layers: Mapping[int, Any]
         elif tensor.constant is not None:
             values[id(tensor)] = tf.constant(tensor.constant)
         else:
-            inputs = [values[id(part)] for part in tensor.inputs]
+            inputs = [values[id(operand)] for operand in tensor.inputs]
             values[id(tensor)] = functions[tensor.operation](*inputs, tensor)
     return values[id(ordered[-1])]
 
@@ -374,7 +374,7 @@ def _lstm_layer(tensor: Tensor) -> Any:
 
     layer = tf.keras.layers.LSTM(tensor.shape[0])
     layer.build((1, *tensor.inputs[0].shape))
-    layer.set_weights([part.constant for part in tensor.inputs[1:]])
+    layer.set_weights([operand.constant for operand in tensor.inputs[1:]])
     return layer
 
 

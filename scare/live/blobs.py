@@ -132,5 +132,7 @@ class Blobs:
             if device not in self._asked:
                 return None
             version, when = self._asked[device]
-        state = UNKNOWN if not version else NEWEST if version == self._newest(device) else OTHER
+        state = UNKNOWN
+        if version:
+            state = NEWEST if version == self._newest(device) else OTHER
         return {"runs": version or None, "state": state, "asked": when}

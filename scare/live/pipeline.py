@@ -324,12 +324,15 @@ class ModelFiles:
 
     def describe_steps(self) -> list[str]:
         """Return, for each model, a sentence on what happens to readings that come more or less often than its step."""
-        return [
-            f"'{name}' takes a reading every {duration(calibrator.inputs.step_seconds)}; ones that come more often are"
-            f" {'rejected' if self.rejects_finer(name) else 'averaged'}, ones that come less often"
-            f" {'rejected' if self.rejects_coarser(name) else 'calibrated as they are'}."
-            for name, calibrator in self.calibrators.items()
-        ]
+        sentences = []
+        for name, calibrator in self.calibrators.items():
+            of_finer = "rejected" if self.rejects_finer(name) else "averaged"
+            of_coarser = "rejected" if self.rejects_coarser(name) else "calibrated as they are"
+            sentences.append(
+                f"'{name}' takes a reading every {duration(calibrator.inputs.step_seconds)}; ones that come more often"
+                f" are {of_finer}, ones that come less often {of_coarser}."
+            )
+        return sentences
 
     def describe_interval(self, device: str, seconds: float) -> str:
         """Return what happens to a device that sends every so many seconds; empty if that is its model's step."""

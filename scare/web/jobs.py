@@ -156,8 +156,11 @@ class Jobs:
                 await self._run(job, command)
             if job.code != ExitCode.OK:
                 break
-        is_stopped = job.code == ExitCode.INTERRUPTED or job.about.get("stopping")
-        job.state = DONE if job.code == ExitCode.OK else STOPPED if is_stopped else REFUSED
+        if job.code == ExitCode.OK:
+            job.state = DONE
+        else:
+            is_stopped = job.code == ExitCode.INTERRUPTED or job.about.get("stopping")
+            job.state = STOPPED if is_stopped else REFUSED
         job.ended = time()
         if self.by_name.get(job.name) is job:
             fields = asdict(job)
