@@ -44,6 +44,7 @@ from scare.live.config import Http, Input, is_loopback
 from scare.live.messages import MAX_PAYLOAD, Reader, Reading, RejectedError, parse_json
 from scare.live.pipeline import COUNTS, ModelFiles, Monitor, Pipeline
 from scare.live.recent_results import Recent
+from scare.upkeep.update import age_of_correction
 
 LOG = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page")
@@ -218,7 +219,13 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         except DataError as error:
             return error_response(404, str(error))
         box = await run_in_threadpool(status.blobs.runs, history["device"])
-        return JSONResponse({**history, "unit": status.units.get(history["model"], ""), "box": box})
+        calibrator = status.models.calibrators.get(history["model"])
+        try:
+            correction = age_of_correction(calibrator) if calibrator else {}
+        except DataError:  # damaged facts are no reason to hide values; `scare update` reports them
+            correction = {}
+        unit = status.units.get(history["model"], "")
+        return JSONResponse({**history, "unit": unit, "box": box, "correction": correction, "now": time()})
 
     async def give_blob(request: Request) -> Response:
         """Return the model file of a device, or 304 if it runs that (the first version it names) or has refused it."""

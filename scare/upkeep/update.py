@@ -30,10 +30,11 @@ from scare.data.clock import find_clock_offset
 from scare.data.flags import Flag, drop_unusable_references
 from scare.data.readings import REFERENCE, TIME, Channel, Readings
 from scare.errors import DataError, UsageError
-from scare.schema import convert
+from scare.schema import Amount, convert
 from scare.upkeep.learner import KEPT_SHARE, LIMIT, Learner, LearnerSettings, learner_settings
 from scare.windowing.inputs import WindowStream
 
+DAY_SECONDS = 86400.0
 CHUNK = 256  # windows computed at once
 DOUBTFUL = ~np.uint32(Flag.GAP | Flag.RESTART | Flag.OUTSIDE)  # a row with any other flag is not learned from
 
@@ -68,6 +69,15 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class NetworkFacts:
+    """How sure a network was of a box when it was solved (`network/calibrators`)."""
+
+    uncertainty: Amount
+    solved: str = ""  # time of the last readings, ISO 8601
+    age_days: Amount | None = None  # since the last encounter before that
+
+
+@dataclass(frozen=True)
 class SessionFacts:
     """The co-location sessions recorded in the facts of a file."""
 
@@ -76,6 +86,32 @@ class SessionFacts:
     devices: tuple[str, ...] = ()
     periods: tuple[tuple[str, ...], ...] = ()
     interval_factor: Annotated[float, Gt(0), Lt(inf)] = 1.0  # width of intervals, relative to those shipped
+    network: NetworkFacts | None = None
+
+
+def age_of_correction(calibrator: Calibrator) -> dict[str, float | None]:
+    """Return when a learned correction was last compared with anything, and its uncertainty then.
+
+    "compared" is in seconds since 1970, "uncertainty" a standard deviation in the target's unit; None where the file
+    does not say. Empty without a correction.
+    """
+    if LEARNED not in calibrator.facts:
+        return {}
+    known = session_facts(calibrator)
+    compared = [_seconds(period[-1]) for period in known.periods if period]
+    uncertainty = None
+    if known.network is not None:
+        uncertainty = known.network.uncertainty
+        if known.network.solved and known.network.age_days is not None:
+            compared.append(_seconds(known.network.solved) - DAY_SECONDS * known.network.age_days)
+    return {"compared": max(compared, default=None), "uncertainty": uncertainty}
+
+
+def _seconds(moment: str) -> float:
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except ValueError as error:
+        raise DataError(f"what was learned: '{moment}' is not an ISO 8601 time") from error
 
 
 @dataclass(frozen=True)
@@ -333,10 +369,7 @@ def _session_facts(
     calibrator: Calibrator, learner: Learner, readings: Sequence[Readings], pairs: Pairs
 ) -> dict[str, Any]:
     """Return the facts about all sessions so far, this one included; `SessionFacts` reads them."""
-    facts = calibrator.facts.get(LEARNED, {})
-    if isinstance(facts, dict) and "visits" in facts:  # the former name, in older files
-        facts = {**facts, "sessions": facts["visits"]}
-    known = convert(facts, SessionFacts, "what was learned", DataError, unknown="ignore")
+    known = session_facts(calibrator)
     channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.size - 2]]
     period = [
         datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -352,6 +385,14 @@ def _session_facts(
         "periods": [*map(list, known.periods), period],
         "numbers": {name: round(float(coefficient), 6) for name, coefficient in coefficients},
     }
+
+
+def session_facts(calibrator: Calibrator) -> SessionFacts:
+    """Read what earlier sessions and networks left in the facts of a file."""
+    facts = calibrator.facts.get(LEARNED, {})
+    if isinstance(facts, dict) and "visits" in facts:  # the former name, in older files
+        facts = {**facts, "sessions": facts["visits"]}
+    return convert(facts, SessionFacts, "what was learned", DataError, unknown="ignore")
 
 
 def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:

@@ -93,7 +93,7 @@ def test_json_lines_are_calibrated_and_shown(gateway: Gateway, tmp_path: Path) -
     assert [one is None for one in shown["calibrated"]] == [one is None for one in numbers]
     assert [one for one in shown["calibrated"] if one] == pytest.approx([one for one in numbers if one], rel=1e-4)
     assert shown["flags"] == [one.flags for one in wanted]
-    assert (shown["unit"], shown["model"]) == ("µg/m³", "dust")
+    assert (shown["unit"], shown["model"], shown["correction"]) == ("µg/m³", "dust", {})
     _, all_devices = ask(gateway, "GET", "/v1/devices")
     counts = Counter(one.device for one in READINGS)
     assert {row[0]: len(row[-1]) for row in all_devices["devices"]} == {name: min(30, n) for name, n in counts.items()}

@@ -105,6 +105,14 @@ def test_a_new_value_and_a_refusal_are_seen_within_seconds(gateway: Gateway, tab
     gateway.monitor.reject("http", "line 3: <b>not JSON</b>")
     until(tab, "document.getElementById('facts').textContent.includes('calibrated 66.5 (60.5 – 80.5) µg/m³, raw 77')")
     until(tab, "document.getElementById('reasons').textContent.includes('<b>not JSON</b>')")
+    network = {"uncertainty": 1.25, "solved": "2026-02-12T00:00:00Z", "age_days": 11.5}
+    models = gateway.models.calibrators
+    models["dust"] = models["dust"].with_facts(learned={"network": network})
+    gateway.recent.publish([Result("box-1", time(), 77.0, 66.5, 60.5, 80.5, 0, "dust")])
+    until(tab, "document.getElementById('facts').textContent.includes('uncertainty of the calibration 1.25 µg/m³')")
+    assert "last beside another instrument 2026-01-31 12:00" in tab.value(
+        "document.getElementById('facts').textContent"
+    )
     tab.value("document.getElementById('back').click()")
     until(tab, "!document.getElementById('fleet').hidden")
     until(tab, "[...document.querySelectorAll('.between')].some(one => one.textContent === '60.5 – 80.5')")

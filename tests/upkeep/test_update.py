@@ -14,7 +14,7 @@ from scare.calibrator.plan_passes import LEARNED, STATE
 from scare.data.alignment import shift
 from scare.data.readings import CALIBRATED, Channel, Readings
 from scare.errors import DataError, UsageError
-from scare.upkeep.update import adopt, revert, update
+from scare.upkeep.update import adopt, age_of_correction, revert, update
 from scare.windowing.scaling import DeviceEffect
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.kernels.test_choice import choice_plan
@@ -55,6 +55,8 @@ def test_sessions_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert again.changed
     learned = again.calibrator.facts[LEARNED]
     assert (learned["sessions"], learned["devices"], len(learned["periods"])) == (2, ["box-1"], 2)
+    assert age_of_correction(HOURLY) == {}
+    assert age_of_correction(again.calibrator) == {"compared": second.times[-1], "uncertainty": None}
 
 
 @pytest.mark.parametrize("calibrator", [HOURLY, make_calibrator(choice_plan())])
@@ -111,6 +113,14 @@ def test_an_older_file_counts_its_visits_as_sessions() -> None:
     again = update(once.with_facts(**{LEARNED: older}), [session(air(2, start_day=20005))])
     assert again.calibrator.facts[LEARNED]["sessions"] == 2
     assert "visits" not in again.calibrator.facts[LEARNED]
+
+
+@pytest.mark.parametrize(
+    "facts", [{"periods": [["yesterday"]]}, {"network": {"uncertainty": "small"}}, {"network": {"age_days": 3.0}}]
+)
+def test_a_correction_of_unknown_age_is_refused(facts: dict[str, object]) -> None:
+    with pytest.raises(DataError, match=r"^what was learned: "):
+        age_of_correction(HOURLY.with_facts(**{LEARNED: facts}))
 
 
 def test_nothing_learned_cannot_be_taken_back() -> None:

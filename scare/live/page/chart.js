@@ -55,11 +55,11 @@ export class DeviceView {
   }
 
   showFacts() {
-    const { time, calibrated, low, high, raw, unit, model, flags, flag_names: names, box } = this.found;
+    const { time, calibrated, low, high, raw, unit, model, flags, flag_names: names, box, correction, now } = this.found;
     const last = time.length - 1;
     const between = low[last] == null ? "" : ` (${number(low[last])} – ${number(high[last])})`;
     byId("facts").textContent =
-      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])}${between} ${unit}, raw ${number(raw[last])}; model ${model}${box ? onBox(box) : ""}`;
+      `${moment(time[last])} UTC: calibrated ${number(calibrated[last])}${between} ${unit}, raw ${number(raw[last])}; model ${model}${box ? onBox(box) : ""}${correctedWhen(correction, unit, now)}`;
     byId("chart").setAttribute("aria-label", `Raw and calibrated values of ${this.name}, the last ${time.length} readings`);
     const list = byId("flags");
     const counts = new Map();
@@ -96,4 +96,12 @@ export class DeviceView {
     this.zoomed = false;
     this.chart?.setData(this.values, true);
   }
+}
+
+// When the correction of this box was last compared with anything, and how uncertain it was then.
+function correctedWhen({ compared, uncertainty }, unit, now) {
+  const parts = [];
+  if (compared != null) parts.push(`last beside another instrument ${moment(compared)} UTC, ${Math.max(0, Math.floor((now - compared) / 86400))} days ago`);
+  if (uncertainty != null) parts.push(`uncertainty of the calibration ${number(uncertainty)} ${unit}`.trim());
+  return parts.length ? `; ${parts.join(", ")}` : "";
 }

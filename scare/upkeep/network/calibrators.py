@@ -41,6 +41,7 @@ def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
         "network": {
             "path": [f"{step.instrument} beside {step.other} on {_day(step.time)}" for step in path],
             "age_days": None if age is None else round(age, 1),
+            "solved": f"{datetime.fromtimestamp(solution.end, UTC):%Y-%m-%dT%H:%M:%SZ}",
             "uncertainty": round(solution.uncertainty(box), 4),
             "effective_pairs": round(solution.effective_pairs(box), 1),
             "gain": round(line.gain, 5),

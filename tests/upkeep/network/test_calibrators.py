@@ -17,7 +17,7 @@ from scare.data.simulated_city import Journey
 from scare.export.package import export_calibrator
 from scare.upkeep.network.calibrators import as_it_reads, for_box
 from scare.upkeep.network.fleet import SolvedNetwork
-from scare.upkeep.update import revert, set_line, update
+from scare.upkeep.update import age_of_correction, revert, set_line, update
 from tests.calibrator.building import make_calibrator, newest_plan
 from tests.upkeep.network.cities import draw_city, solve_city
 from tests.upkeep.sessions import HOURLY, air, session
@@ -47,6 +47,10 @@ def test_a_calibrator_computes_the_line_of_its_box(tmp_path: Path) -> None:
     learned = made.facts[LEARNED]
     assert learned["network"]["path"][-1].split(" on ")[0].endswith("beside station-a")
     assert learned["network"]["uncertainty"] == pytest.approx(NETWORK.solution.uncertainty("box-07"), abs=1e-4)
+    age_days = NETWORK.solution.age_days("box-07")
+    assert age_days is not None
+    compared = age_of_correction(made)["compared"]
+    assert compared == pytest.approx(NETWORK.solution.end - 86400 * age_days, abs=0.06 * 86400)  # rounded to 0.1 days
 
 
 def test_it_is_undone_and_continued_like_any_update() -> None:
