@@ -158,6 +158,7 @@ def test_the_codec_refuses_other_bytes(codec: Path) -> None:
         ("decodeUplink", {"bytes": [0x28] * 8, "fPort": 10}),
         ("encodeDownlink", {"data": {"every_seconds": 70000}}),
         ("encodeDownlink", {"data": {"every_seconds": 1.5}}),
+        ("encodeDownlink", {"data": {"seconds": 300}}),
         ("decodeDownlink", {"bytes": [0x20, 0, 0, 0], "fPort": 10}),
     ]
     answers = run_codec(codec, calls)

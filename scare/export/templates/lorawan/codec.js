@@ -36,6 +36,9 @@ function decodeUplink(input) {
 
 function encodeDownlink(input) {
   var data = input.data || {}, every = data.every_seconds || 0;
+  for (var key in data) {
+    if (key !== "every_seconds" && key !== "reset") return { errors: ["'" + key + "' is none of every_seconds, reset"] };
+  }
   if (every !== Math.floor(every) || every < 0 || every > 65535) {
     return { errors: ["every_seconds is a whole number of seconds from 1 to 65535; 0 changes nothing"] };
   }
