@@ -64,30 +64,28 @@ def align(
         "the command line",
     )
     data = replace(data, quantity=quantity, stamp=stamp)
-    of_sensors = options.written(dates, timezone, encoding, skip_rows, sheet, missing)
-    of_stations = {"timezone": reference_timezone} if reference_timezone else {}
-    sensor_table = _inspect_first(sensors, of_sensors)
-    station_table = _inspect_first(stations, of_stations)
+    sensor_table = _inspect_first(sensors, options.table_options(dates, timezone, encoding, skip_rows, sheet, missing))
+    station_table = _inspect_first(stations, {"timezone": reference_timezone} if reference_timezone else {})
     sensor, column, notes = choose_pair(sensor_table, station_table, data)
     for line in (*sensor_table.notes, *station_table.notes, *notes):
         note(line)
     names = [channel.name for channel in data.channels] or [
         channel.name for channel in sensor_table.propose(quantity, sensor=sensor)[0].channels
     ]
-    truth = _station(_read(stations, station_table, [column.name]), station)
-    truth = with_end_stamps(truth, station_table, data, note)
+    station_readings = _choose_station(_read(stations, station_table, [column.name]), station)
+    station_readings = with_end_stamps(station_readings, station_table, data, note)
     aligned = []
     clocks: dict[str, ClockCheck] = {}
     for box in _read(sensors, sensor_table, names):
         try:
-            clock = check_clock(box, truth, box.channels[0].name, max_offset)
-            aligned.append(align_readings(correct_clock(box, clock) if apply_offset else box, truth))
+            clock = check_clock(box, station_readings, box.channels[0].name, max_offset)
+            aligned.append(align_readings(correct_clock(box, clock) if apply_offset else box, station_readings))
             clocks[box.device] = clock
         except DataError as error:
             note(f"Left out: {error}")
     if not aligned:
-        raise DataError(f"no sensor in {sensors} overlaps in time with station {truth.device} in {stations}")
-    name = f"{REFERENCE}_{truth.channels[0].name}"
+        raise DataError(f"no sensor in {sensors} overlaps in time with station {station_readings.device} in {stations}")
+    name = f"{REFERENCE}_{station_readings.channels[0].name}"
     frames = [box.frame.select(pl.lit(box.device).alias(DEVICE), pl.exclude("flags")) for box in aligned]
     table = pl.concat(frames, how="diagonal").rename({REFERENCE: name}).sort(DEVICE, TIME)
     write_table(table, out)
@@ -97,22 +95,23 @@ def align(
     _print_result(clocks, table, name, out, picture, as_json)
 
 
-def _inspect_first(place: str, stated: dict[str, Any]) -> Inspection:
-    """Inspect the first file of a folder, glob or file, whose columns hold for all; `stated` are its table options."""
-    return inspect_table(find_files([place])[0].path, convert(stated, TableOptions, "the command line"))
+def _inspect_first(place: str, table_options: dict[str, Any]) -> Inspection:
+    """Inspect the first file of a folder, glob or file, whose columns hold for all."""
+    return inspect_table(find_files([place])[0].path, convert(table_options, TableOptions, "the command line"))
 
 
 def _read(place: str, inspection: Inspection, names: Sequence[str]) -> list[Readings]:
     """Read these columns of each device in a folder, glob or file; a device may have several files.
 
-    The columns `found` in the first file hold for all.
+    `inspection` is that of the first file and holds for all.
     """
     by_device: dict[str, list[pl.DataFrame]] = {}
     sources = find_files([place])
     channels = tuple(inspection.column(name).channel for name in names)
     device_column = "" if sources[0].device else inspection.device_column
-    stated = inspection.options.table_options
-    mapping = ColumnMapping(inspection.time, channels, None, device_column, sort=True, **stated)
+    mapping = ColumnMapping(
+        inspection.time, channels, None, device_column, sort=True, **inspection.options.table_options
+    )
     for source in sources:
         for box in read_readings(source.path, mapping, source.device or None):
             by_device.setdefault(box.device, []).append(box.frame)
@@ -122,8 +121,8 @@ def _read(place: str, inspection: Inspection, names: Sequence[str]) -> list[Read
     ]
 
 
-def _station(stations: list[Readings], name: str) -> Readings:
-    """Find the reference station by name; a single one needs none."""
+def _choose_station(stations: list[Readings], name: str) -> Readings:
+    """Return the readings of the reference station of this name; a single station needs no name."""
     known = [station.device for station in stations]
     if not name and len(stations) > 1:
         raise UsageError(

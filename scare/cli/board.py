@@ -52,22 +52,19 @@ def run(
                 VirtualModel(read_export(folder), chosen, compiler), calibrator.golden.windows[-1]
             )
     if as_json:
-        shown = []
+        plain_examples = []
         for example in examples:
             numbers = {"value": example.value, "low": example.low, "high": example.high}
             known = {name: number if isfinite(number) else None for name, number in numbers.items()}
-            shown.append({"reading": list(example.reading), **known, "flags": list(example.flags)})
-        emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": shown})
+            plain_examples.append({"reading": list(example.reading), **known, "flags": list(example.flags)})
+        emit({"arithmetic": str(arithmetic), **report.as_dict(), "examples": plain_examples})
     else:
         _show(report, arithmetic)
         heading = (*(channel.name for channel in calibrator.inputs.channels), "calibrated", "low", "high", "flags")
-        rows = [
-            (
-                *(f"{number:.5g}" for number in (*example.reading, example.value, example.low, example.high)),
-                " ".join(example.flags) or "none",
-            )
-            for example in examples
-        ]
+        rows = []
+        for example in examples:
+            cells = [f"{number:.5g}" for number in (*example.reading, example.value, example.low, example.high)]
+            rows.append((*cells, " ".join(example.flags) or "none"))
         show_table("examples: within the training range, and far outside", heading, rows)
     for reason in report.reasons:
         note(f"Does not fit: {reason}")
@@ -82,23 +79,22 @@ def list_boards(as_json: Json = False) -> None:
     Examples:
       scare board list
     """
-    every = boards.boards().values()
+    known = boards.boards().values()
     if as_json:
-        names = ("name", "title", "chip", "clock_hz", "ram", "flash")
-        emit(
-            {
-                "boards": [
-                    {**{name: getattr(board, name) for name in names}, "measures": board.measures} for board in every
-                ]
-            }
-        )
+        names = ("name", "title", "chip", "clock_hz", "ram", "flash", "measures")
+        emit({"boards": [{name: getattr(board, name) for name in names} for board in known]})
         return
     rows = [
         (
-            *(board.name, board.title, board.chip, f"{board.clock_hz / 1e6:g}", f"{board.ram:,}", f"{board.flash:,}"),
+            board.name,
+            board.title,
+            board.chip,
+            f"{board.clock_hz / 1e6:g}",
+            f"{board.ram:,}",
+            f"{board.flash:,}",
             ", ".join([*board.measures, "memory"]),
         )
-        for board in every
+        for board in known
     ]
     show_table("boards", ("name", "board", "core", "MHz", "RAM [B]", "flash [B]", "measured"), rows)
 

@@ -73,12 +73,12 @@ def compare(
       scare compare sim.parquet --executor dask://10.0.0.5:8786
       scare compare pm.csv --out out/pm --format latex --beside out/no2
     """
-    given = read_config(
+    loaded = read_config(
         config,
         settings or (),
         data={
             **options.columns(time, channels, reference, device_column, reference_file),
-            **options.written(dates, timezone, encoding, skip_rows, sheet, missing),
+            **options.table_options(dates, timezone, encoding, skip_rows, sheet, missing),
             "reference_table": {"timezone": reference_timezone} if reference_timezone else None,
             "quantity": quantity or None,
             "stamp": stamp or None,
@@ -92,43 +92,45 @@ def compare(
             "executor": executor,
         },
     )
-    rules = asdict(make_recipe(given).rules)  # an error in [training] is found before the work
+    rules = asdict(make_recipe(loaded).rules)  # an error in [training] is found before the work
     from scare.experiments.comparison_table import grade_methods, join_tables, make_table
     from scare.experiments.study import choose, grid, run_study
     from scare.experiments.study import prepare as prepare_study
     from scare.report.png_figures import draw_comparison
 
-    asked, data = given.config.compare, given.config.data
+    section, data = loaded.config.compare, loaded.config.data
     sets = choose_sets(targets) if targets else ()
-    methods = choose(asked.models)
+    methods = choose(section.models)
     readings = read_colocation(files, data, note)
     report_doubts(readings, force, note)
-    lengths = [*dict.fromkeys(window_readings(window, readings) for window in asked.windows)]
-    parts = make_split(readings, files, data, given.config.split, max(lengths))
+    lengths = [*dict.fromkeys(window_readings(window, readings) for window in section.windows)]
+    parts = make_split(readings, files, data, loaded.config.split, max(lengths))
     note_split(parts)
-    training = {name: value for name, value in given.config.training.items() if name != "seed"}  # each job has its own
-    budget = given.config.budget.make()
-    changed = training | ({"selection": rules} if given.config.selection else {})
-    changed |= {"budget": asdict(budget)} if budget else {}
-    study = prepare_study(out, parts, grid(methods, lengths, asked.seeds), changed)
+    # Settings of all networks; each job has a seed of its own.
+    study_settings = {name: value for name, value in loaded.config.training.items() if name != "seed"}
+    study_settings |= {"selection": rules} if loaded.config.selection else {}
+    budget = loaded.config.budget.make()
+    study_settings |= {"budget": asdict(budget)} if budget else {}
+    study = prepare_study(out, parts, grid(methods, lengths, section.seeds), study_settings)
     with progress("comparing", "job") as (bar, task):
 
         def advance(done: int, total: int, job: str) -> None:
             bar.update(task, completed=done, total=total, job=job)
 
-        run_study(study, asked.jobs, advance, asked.executor)
+        run_study(study, section.jobs, advance, section.executor)
     rows = make_table(study)
-    dicts = [row.as_dict() for row in rows]
-    _write(out, dicts)
-    tasks = {folder.name: _read(folder) for folder in beside or ()} | {out.name: dicts}
+    plain_rows = [row.as_dict() for row in rows]
+    _write(out, plain_rows)
+    tasks = {folder.name: _read(folder) for folder in beside or ()} | {out.name: plain_rows}
     over_tasks = join_tables(tasks) if beside else []
     grades = {target_set.name: grade_methods(study, target_set, reference_uncertainty) for target_set in sets}
     if as_json:
-        joined = {"over_tasks": [asdict(row) for row in over_tasks]} if beside else {}
-        graded = (
-            {"targets": {name: [asdict(grade) for grade in found] for name, found in grades.items()}} if sets else {}
-        )
-        emit({**parts.facts, "folder": str(out), "rows": dicts, **joined, **graded})
+        result: dict[str, Any] = {**parts.facts, "folder": str(out), "rows": plain_rows}
+        if beside:
+            result["over_tasks"] = [asdict(row) for row in over_tasks]
+        if sets:
+            result["targets"] = {name: [asdict(grade) for grade in of_set] for name, of_set in grades.items()}
+        emit(result)
     else:
         for length in lengths:
             _show([row for row in rows if row.window == length], length, form)
@@ -211,6 +213,7 @@ def _label(row: Any) -> str:
 
 
 def _accuracy_cells(row: Any) -> list[str]:
+    """Return the cells under the headings `ACCURACY`."""
     accuracy = row.accuracy
     spread = f" ±{row.spread.rmse:.1g}" if row.seeds > 1 else ""
     others = (f"{number:.3g}" for number in (accuracy.bias, accuracy.r2, accuracy.slope, accuracy.intercept))
@@ -219,6 +222,7 @@ def _accuracy_cells(row: Any) -> list[str]:
 
 
 def _cost_cells(facts: Mapping[str, float]) -> list[str]:
+    """Return the cells under the headings `COST`."""
     speed = f"{facts['windows_per_second']:,.0f}" if facts["windows_per_second"] else ""
     return [f"{facts['parameters']:,.0f}", f"{facts['bytes']:,.0f}", f"{facts['fit_seconds']:.1f}", speed]
 

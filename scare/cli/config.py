@@ -88,7 +88,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Given:
+class LoadedConfig:
     """A config, the TOML tables it was made from, and their origin for error messages."""
 
     config: Config
@@ -102,7 +102,7 @@ class Given:
         return {name: self.tables[name] for name in RECIPE if name in self.tables}
 
 
-def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapping[str, Any]) -> Given:
+def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapping[str, Any]) -> LoadedConfig:
     """Read a config file, then apply `settings` (key=value) and `options`, which win over it.
 
     `options` are sections of command-line options, such as data={"time": …}; None is an option that was not given.
@@ -110,23 +110,24 @@ def read_config(path: Path | None, settings: Sequence[str] = (), **options: Mapp
     file = _tidy(load_toml(path)) if path else {}
     where = str(path or COMMAND_LINE)
     convert(file, Config, where)  # check the file alone first, so that an error names it
-    present = {
-        name: {key: value for key, value in table.items() if value is not None} for name, table in options.items()
-    }
-    given = _tidy(merge(parse_settings(settings), {name: table for name, table in present.items() if table}))
+    given_options: dict[str, Any] = {}
+    for section, table in options.items():
+        if present := {key: value for key, value in table.items() if value is not None}:
+            given_options[section] = present
+    command_line = _tidy(merge(parse_settings(settings), given_options))
+    # An option gives only names: a channel that the file describes keeps its unit and limits.
     file_data = file.get("data", {})
     described = [*file_data.get("channels", ()), *([file_data["reference"]] if "reference" in file_data else ())]
     known = {channel["name"]: channel for channel in described}
-    columns = dict(given.get("data", {}))
-    # An option gives only names: a channel that the file describes keeps its unit and limits.
+    columns = dict(command_line.get("data", {}))
     if "channels" in columns:
         columns["channels"] = [known.get(channel["name"], channel) for channel in columns["channels"]]
     if "reference" in columns:
         columns["reference"] = known.get(columns["reference"]["name"], columns["reference"])
-    tables = merge(file, {**given, "data": columns} if columns else given)
+    tables = merge(file, {**command_line, "data": columns} if columns else command_line)
     if "reference" in columns:  # `merge` would give the new column the unit and limits of the file's
         tables["data"]["reference"] = columns["reference"]
-    return Given(convert(tables, Config, COMMAND_LINE), tables, where, bool({*RECIPE} & file.keys()))
+    return LoadedConfig(convert(tables, Config, COMMAND_LINE), tables, where, bool({*RECIPE} & file.keys()))
 
 
 def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> dict[str, Any]:
@@ -146,7 +147,7 @@ def parse_settings(texts: Sequence[str], example: str = "training.seed=3") -> di
             nested = tomllib.loads(f"value = {value}")["value"]
         except ValueError:
             nested = value.strip()
-        for part in reversed(key.strip().split(".")):
+        for part in reversed(key.strip().split(".")):  # a.b=1 becomes {"a": {"b": 1}}, from the inside out
             nested = {part: nested}
         tables = merge(tables, nested)
     return tables

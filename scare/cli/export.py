@@ -68,8 +68,8 @@ def add_command(target: Target) -> None:
             known = ", ".join(known_devices(compiled.calibrator.inputs.scaling))
             for_one = f" For one device, add --device: {known}." if known else ""
             settle = compiled.descriptor.settle
-            on_board = settle and target.runner in ("c", "python")
-            settles = f" A new device settles in its first {settle:,} readings." if on_board else ""
+            settles_on_board = settle and target.runner in ("c", "python")
+            settles = f" A new device settles in its first {settle:,} readings." if settles_on_board else ""
             note(f"Scaled with the mean and spread of all devices.{settles}{for_one}")
         elif not device:
             note(f"Scaled for {compiled.device}, the only device in training.")

@@ -65,15 +65,8 @@ def openaq(
       scare fetch openaq 2178 --from 2022-05-01 --to 2022-05-31 --out openaq
     """
     request, source = _request(locations, first, last, near, within), read_source("openaq", sources)
-    _fetch(
-        "openaq",
-        source,
-        openaq_files(request, source),
-        partial(read_openaq, source=source),
-        request,
-        out,
-        as_json,
-    )
+    files, read = openaq_files(request, source), partial(read_openaq, source=source)
+    _fetch("openaq", source, files, read, request, out, as_json)
 
 
 @app.command("sensor-community")
@@ -94,10 +87,7 @@ def sensor_community(
       scare fetch sensor-community --near 48.78,9.18 --within 3 --from 2023-01-01 --to 2023-01-07 --out sensors
     """
     request, source = _request(sensors, first, last, near, within), read_source("sensor-community", sources)
-    files, read = (
-        sensor_community_files(request, source),
-        partial(read_sensor_community, source=source),
-    )
+    files, read = sensor_community_files(request, source), partial(read_sensor_community, source=source)
     _fetch("sensor-community", source, files, read, request, out, as_json)
 
 
@@ -121,19 +111,12 @@ def airnow(
     """
     request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
     named = frozenset(device.replace("-", "")[-9:] for device in request.devices)  # AQS writes 06-037-1103
-    wanted = named | find_airnow_stations(request, source).keys()
-    if not wanted:
+    codes = named | find_airnow_stations(request, source).keys()
+    if not codes:
         raise UsageError(f"there is no station within {within:g} km of {near}; search farther with --within")
     files = airnow_files(request, source, split_names(aqs) if aqs else ())
-    _fetch(
-        "airnow",
-        source,
-        files,
-        partial(read_airnow, source=source, stations=wanted),
-        request,
-        out,
-        as_json,
-    )
+    read = partial(read_airnow, source=source, stations=codes)
+    _fetch("airnow", source, files, read, request, out, as_json)
 
 
 @app.command()
@@ -161,6 +144,7 @@ def _request(devices: list[str] | None, first: str, last: str, near: str, within
 
 
 def _day(text: str, option: str) -> date:
+    """Parse a day, the value of an option."""
     try:
         return date.fromisoformat(text)
     except ValueError as error:

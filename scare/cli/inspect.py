@@ -81,12 +81,11 @@ def _rows(inspection: Inspection) -> list[list[str]]:
     """Return one row of the printed table for each column of the file."""
     rows = []
     for facts in inspection.as_dict()["columns"]:
-        numbers = [
-            "" if not np.isfinite(facts[name]) else f"{facts[name]:.4g}" for name in ("minimum", "median", "maximum")
-        ]
+        numbers = [facts[name] for name in ("minimum", "median", "maximum")]
+        cells = ["" if not np.isfinite(number) else f"{number:.4g}" for number in numbers]
         sentinels = ", ".join(f"{value:g}" for value in facts["sentinels"][:SHOWN_SENTINELS])
         known = [facts["name"], facts["role"], facts["quantity"], facts["unit"]]
-        rows.append([*known, f"{facts['missing_share']:.1%}", *numbers, sentinels])
+        rows.append([*known, f"{facts['missing_share']:.1%}", *cells, sentinels])
     return rows
 
 
@@ -109,7 +108,8 @@ def info(
             temporary.write_text(model_card(model), encoding="utf-8")
         note(f"Wrote the card to {out}.")
     if as_json:
-        inputs, unit = model.inputs, model.target.unit
+        inputs, intervals = model.inputs, model.intervals
+        verdict = verdict_of(model.facts, inputs.step_seconds, model.target.unit)
         emit(
             {
                 "channels": [asdict(channel) for channel in inputs.channels],
@@ -118,9 +118,7 @@ def info(
                 "step_seconds": inputs.step_seconds,
                 "processing_level": asdict(processing_level(model)),
                 "product": product_version(calibrator),
-                "verdict": verdict.as_dict()
-                if (verdict := verdict_of(model.facts, inputs.step_seconds, unit))
-                else None,
+                "verdict": verdict.as_dict() if verdict else None,
                 "equations": {device: str(equation) for device, equation in equations(model).items()},
                 "gap_policy": inputs.policy.name,
                 "scaling": inputs.scaling.method,
@@ -130,7 +128,7 @@ def info(
                 "floor": model.floor,
                 "cost": asdict(cost),
                 "steps": [step.kernel for step in model.plan.steps],
-                "intervals": asdict(model.intervals) | {"origin": model.intervals.origin} if model.intervals else None,
+                "intervals": {**asdict(intervals), "origin": intervals.origin} if intervals else None,
                 "facts": dict(model.facts),
             }
         )

@@ -76,8 +76,11 @@ def check(
     listener.listen(seconds)
     if listener.dropped and listener.dropped[-1]:
         note(f"The broker dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
-    intervals = {device: seconds for stats in listener.heard for device, seconds in stats.intervals.items()}
-    sentences = [text for device, seconds in intervals.items() if (text := models.describe_interval(device, seconds))]
+    intervals: dict[str, float] = {}  # seconds between messages, by device
+    for stats in listener.heard:
+        intervals |= stats.intervals
+    described = (models.describe_interval(device, interval) for device, interval in intervals.items())
+    sentences = [sentence for sentence in described if sentence]
     for sentence in sentences[:SHOWN]:
         note(sentence)
     if len(sentences) > SHOWN:

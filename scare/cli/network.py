@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
-import polars as pl
 import typer
 
 from scare.archive.input_files import find_files
@@ -52,6 +52,7 @@ ReferenceColumn = Annotated[
     str, typer.Option("--reference-column", help="Column of the references.", show_default="the only one")
 ]
 Rules = Annotated[Path | None, typer.Option("--rules", help="TOML with rules for encounters (docs/network.md).")]
+SHOWN = 20  # boxes that are printed
 Distant = Annotated[bool, typer.Option("--distant", help="Compare boxes with stations kilometres away, too.")]
 
 
@@ -129,24 +130,21 @@ def solve(
     if as_json:
         emit(described)
     else:
-        shown = described["boxes"][:20]
-        show_table(
-            "boxes, the most uncertain first",
-            ["box", "uncertainty", "age", "gain", "intercept", "path"],
+        cells = [
             [
-                [
-                    box["device"],
-                    f"{box['uncertainty']:.3g}",
-                    describe_age(box["age_days"]),
-                    f"{box['gain']:.3f}",
-                    f"{box['intercept']:.3g}",
-                    describe_path(box),
-                ]
-                for box in shown
-            ],
-        )
-        if len(shown) < len(rows):
-            note(f"{len(rows) - len(shown)} more boxes are in {out / 'network.json'}.")
+                box["device"],
+                f"{box['uncertainty']:.3g}",
+                describe_age(box["age_days"]),
+                f"{box['gain']:.3f}",
+                f"{box['intercept']:.3g}",
+                describe_path(box),
+            ]
+            for box in described["boxes"][:SHOWN]
+        ]
+        head = ["box", "uncertainty", "age", "gain", "intercept", "path"]
+        show_table("boxes, the most uncertain first", head, cells)
+        if len(cells) < len(rows):
+            note(f"{len(rows) - len(cells)} more boxes are in {out / 'network.json'}.")
     for sentence in network.notes:
         note(f"Not identifiable: {sentence}.")
     for doubt in network.doubts:
@@ -225,6 +223,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder that scare networ
 
 
 def _write_page(described: dict[str, Any], out: Path) -> None:
+    """Write the page and the map of a network, described as in network.json, to a folder."""
     for name, text in (("network.html", make_network_page(described)), ("network.svg", make_map(described))):
         with replacing(out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -252,22 +251,25 @@ def _solve(
     stations = {box.device for box, _ in reference_series}
     tables = [(box.device, box.frame.rename({channel.name: CALIBRATED})) for box, channel in reference_series]
     fleet = options.open_calibrator(model) if model else None
-    wanted = tuple(channel.name for channel in fleet.inputs.channels) if fleet else (column,) if column else ()
-    steps, first = [], None
+    columns: tuple[str, ...] = (column,) if column else ()
+    if fleet:
+        columns = tuple(channel.name for channel in fleet.inputs.channels)
+    steps: list[float] = []  # seconds between readings, of each box
+    compared = None  # the column that is compared without a model
     with progress("reading", "device") as (bar, task):
-        for box, name in _read(files, wanted, time, device_column):
+        for box, name in _read(files, columns, time, device_column):
             if box.device in stations:
                 raise DataError(f"'{box.device}' is among the boxes and among the references; rename one of them")
             frame = fleet.predict(box) if fleet else box.frame.rename({name: CALIBRATED})
             tables.append((box.device, frame.select(TIME, CALIBRATED)))
-            first = first or Channel(name)
+            compared = compared or Channel(name)
             steps += [box.step_seconds] if len(box) > 1 else []
             bar.update(task, advance=1, device=box.device)
     if fleet is None:
-        if first is None or not steps:
+        if compared is None or not steps:
             raise DataError(f"{', '.join(files)}: no box has two readings")
-        target = Channel("calibrated", reference_series[0][1].unit)
-        fleet = as_it_reads(first, target, float(pl.Series(steps).median() or steps[0]))  # type: ignore[arg-type]
+        _, reference = reference_series[0]
+        fleet = as_it_reads(compared, Channel("calibrated", reference.unit), median(steps))
     hours = hourly(((name, frame.select(TIME, CALIBRATED)) for name, frame in tables), CALIBRATED, stations)
     return solve_network(hours, read_sites(sites), read_places(places), rules), fleet
 
@@ -282,17 +284,17 @@ def _read(
 ) -> Iterator[tuple[Readings, str]]:
     """Yield the readings of each device in each file, with the name of the first column."""
     for file in find_files(places):
-        times, guessed = find_time_and_device(Path(file.path), options.split_names(time) if time else ())
-        label = device_column or guessed
-        names = tuple(columns) or (_only_column(file.path, (*times, label)),)
-        mapping = ColumnMapping(times, tuple(map(Channel, names)), None, label, sort=True)
+        times, guessed_column = find_time_and_device(Path(file.path), options.split_names(time) if time else ())
+        devices = device_column or guessed_column
+        names = tuple(columns) or (_only_column(file.path, (*times, devices)),)
+        mapping = ColumnMapping(times, tuple(map(Channel, names)), None, devices, sort=True)
         for box in read_readings(Path(file.path), mapping, file.device or None):
             yield box, names[0]
 
 
-def _only_column(path: str, others: Sequence[str]) -> str:
-    """Return `calibrated`, or the only column that is neither time nor device."""
-    names = [name for name in open_table(Path(path)).columns if name not in others]
+def _only_column(path: str, labels: Sequence[str]) -> str:
+    """Return `calibrated`, or the only column that is not among the `labels`, those of time and device."""
+    names = [name for name in open_table(Path(path)).columns if name not in labels]
     if CALIBRATED in names:
         return CALIBRATED
     if len(names) != 1:

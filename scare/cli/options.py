@@ -208,15 +208,19 @@ def columns(time: str, channels: str, reference: str, device_column: str, refere
     }
 
 
-def written(
+def table_options(
     dates: Dates, timezone: str, encoding: str, skip_rows: int | None, sheet: str, missing: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Return how a file is written, as keys of [data] or of `TableOptions`; only what is given."""
-    given = {
-        **{"dates": dates, "timezone": timezone, "encoding": encoding, "skip_rows": skip_rows, "sheet": sheet},
+    """Return the options that were given of how to read a table, as keys of [data] or of `TableOptions`."""
+    values = {
+        "dates": dates,
+        "timezone": timezone,
+        "encoding": encoding,
+        "skip_rows": skip_rows,
+        "sheet": sheet,
         "missing": list(missing or ()),
     }
-    return {name: value for name, value in given.items() if value not in ("", None, [])}
+    return {name: value for name, value in values.items() if value not in ("", None, [])}
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -229,8 +233,8 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def find_published(model: str) -> Correction | None:
     """Return the published correction of this name; None if there is a file of the name, or no such correction."""
-    published = model in CORRECTIONS or model in ALL_VERSIONS
-    return find_correction(model) if published and not Path(model).exists() else None
+    is_published = model in CORRECTIONS or model in ALL_VERSIONS
+    return find_correction(model) if is_published and not Path(model).exists() else None
 
 
 def open_calibrator(model: str, step_seconds: float | None = None) -> Calibrator:
@@ -261,11 +265,12 @@ def open_for_table(model: str, file: Path, time: tuple[str, ...] = (), table: Ta
         raise DataError(f"{file}: {model} {error}") from error
     times, device = find_time_and_device(file, time, table)
     mapping = ColumnMapping(times, tuple(channels.values()), None, device, **table.table_options)
+    # The step is the median time between readings of the first device, in the first rows of the file.
     rows = next(iterate_tables(file, mapping))
     stamps = rows.filter(pl.col(DEVICE) == rows[DEVICE][0])[TIME].unique().sort()
     step = float(stamps.diff().dt.total_microseconds().median() or 1e6 * CORRECTION_STEP_SECONDS) / 1e6  # type: ignore[arg-type]
-    read = ", ".join(f"{role} from '{channel.name}'" for role, channel in channels.items())
-    note(f"{model} takes {read}; a reading every {duration(step)}.")
+    sources = ", ".join(f"{role} from '{channel.name}'" for role, channel in channels.items())
+    note(f"{model} takes {sources}; a reading every {duration(step)}.")
     return bind(correction, channels, step)
 
 

@@ -35,11 +35,13 @@ from scare.errors import DataError, ExitCode, UsageError
 from scare.executor import LOCAL, open_executor
 from scare.words import spell_counts
 
-COUNTED = ("rows", "calibrated", "outside", "unsettled", "negative")  # of each device
-DOUBTFUL = COUNTED[2:]
+DOUBTFUL = ("outside", "unsettled", "negative")  # kinds of rows that are counted for each device
+COUNTED = ("rows", "calibrated", *DOUBTFUL)
 SAMPLED = 7  # after the first chunk, every seventh row is compared with training: 7 does not divide an hour or a day
 OLDEST = datetime(2010, 1, 1, tzinfo=UTC).timestamp()  # a clock that was never set starts in 1970, 1980 or 2000
+DAY = 86400.0  # s
 SHOWN = 10  # devices, files, reasons that are printed
+MOST_FLAGGED = 0.2  # share of the rows with a flag above which a warning is printed
 
 
 def predict(
@@ -114,8 +116,8 @@ def predict(
         hourly = HourlyIndex(air_index, level, step) if air_index else None
         metadata = describe_table({"*": (product_version(model), calibrator)})
         output = Output(out or Path("calibrated.csv"), metadata, stays, hourly)
-        enough = _predict_file(calibrator, table, output, labels, device, as_json)
-        if strict and not enough:
+        has_enough_values = _predict_file(calibrator, table, output, labels, device, as_json)
+        if strict and not has_enough_values:
             raise typer.Exit(ExitCode.PARITY_FAILED)
         return
     if index:
@@ -149,7 +151,7 @@ class Output:
 
     @property
     def index_path(self) -> Path:
-        """Where the index goes: NAME.index.csv for NAME.csv."""
+        """The file of the index: NAME.index.csv for NAME.csv."""
         name, dot, suffix = self.path.name.partition(".")
         return self.path.with_name(f"{name}.index{dot}{suffix}")
 
@@ -165,15 +167,16 @@ def _predict_file(
     table = open_table(file, labels, probed=True)
     for line in table.notes:
         note(f"{file}: {line}")
-    for line in filter(None, (describe_unit(one, table.units.get(one.name, "")) for one in model.inputs.channels)):
-        note(f"Warning: {line}.")
+    for channel in model.inputs.channels:
+        if line := describe_unit(channel, table.units.get(channel.name, "")):
+            note(f"Warning: {line}.")
     device_column = labels.device_column or ("" if device else guessed_device)
     mapping = ColumnMapping(times, model.inputs.channels, model.target, device_column, **labels.table_options)
-    own_name = "" if device_column else device
+    file_device = "" if device_column else device  # the device of all rows
     step = model.inputs.step_seconds
-    spans = _readable_spans(file, replace(labels, time=times, device_column=device_column), own_name, step)
+    spans = _readable_spans(file, replace(labels, time=times, device_column=device_column), file_device, step)
     steps = {span.device: step for span in spans if not span.refusal(step)}
-    if age := describe_age(model.facts, min(one.first for one in spans), max(one.last for one in spans)):
+    if age := describe_age(model.facts, min(span.first for span in spans), max(span.last for span in spans)):
         note(f"Warning: {age}")
     new: list[str] = []
 
@@ -191,7 +194,7 @@ def _predict_file(
     flags = Counter[str](dict.fromkeys(Flag.__members__, 0))
     reasons = Counter[str]()  # flags of rows without a value
     with progress("calibrating", "count") as (bar, task), table_writer(output.path, output.metadata) as write:
-        for chunk in iterate_at_step(file, mapping, spans, steps, own_name):
+        for chunk in iterate_at_step(file, mapping, spans, steps, file_device):
             result = streams.push(chunk)
             write(output.sites.add_to(result))
             if output.index is not None:
@@ -223,8 +226,8 @@ def _predict_file(
         doubtful = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
         note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {doubtful}.")
     if 2 * calibrated < rows:
-        why = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons.most_common() if count)
-        note(f"Warning: fewer than half of the rows have a calibrated value. {why}.")
+        listed = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons.most_common() if count)
+        note(f"Warning: fewer than half of the rows have a calibrated value. {listed}.")
     return 2 * calibrated >= rows
 
 
@@ -244,8 +247,12 @@ def _write_index(hourly: HourlyIndex, path: Path) -> None:
 
 
 def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[str, int], rows: int) -> Iterator[str]:
-    """Yield a sentence for each problem of a whole channel; `sample` begins with all rows of the first chunk."""
-    for at, (channel, column) in enumerate(zip(model.inputs.channels, sample[0].T, strict=True)):
+    """Yield a sentence for each problem of a whole channel.
+
+    `sample` has parts of the values [rows, channels], first those of all rows of the first chunk; of the file's `rows`,
+    `flags` counts those with each flag.
+    """
+    for index, (channel, column) in enumerate(zip(model.inputs.channels, sample[0].T, strict=True)):
         values = column[np.isfinite(column)]
         if not len(values):
             yield f"{channel.name} has no reading."
@@ -253,7 +260,8 @@ def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[st
         yield from (f"{line}." for line in describe_limits(values, channel))
         within = values[(values >= channel.low) & (values <= channel.high)]
         yield from filter(None, (describe_sorted(channel.name, within), describe_filled(channel.name, within)))
-        for code in sorted({*find_codes(within), *find_codes_beyond(model.inputs, at, within)}) if len(within) else ():
+        codes = {*find_codes(within), *find_codes_beyond(model.inputs, index, within)} if len(within) else set()
+        for code in sorted(codes):
             yield (
                 f"{channel.name}: {code:g} is far from all other readings; if it means 'no reading', add"
                 f" --missing {code:g}."
@@ -261,10 +269,10 @@ def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[st
     values = np.concatenate(sample)
     yield from explain_mix_ups(model.inputs, values)
     outside, stuck = flags[Flag.OUTSIDE.name], flags[Flag.STUCK.name]
-    if 5 * outside > rows:
-        why = describe_unlike(model.inputs, values)
-        yield f"{outside:,} of {rows:,} rows are unlike training (OUTSIDE): {why}"
-    if 5 * stuck > rows:
+    if outside > MOST_FLAGGED * rows:
+        difference = describe_unlike(model.inputs, values)
+        yield f"{outside:,} of {rows:,} rows are unlike training (OUTSIDE): {difference}"
+    if stuck > MOST_FLAGGED * rows:
         yield f"{stuck:,} of {rows:,} rows repeat one reading (STUCK): is the sensor connected?"
 
 
@@ -274,16 +282,20 @@ def _readable_spans(file: Path, labels: LabelColumns, device: str, step_seconds:
     Raises a DataError if no device can be read.
     """
     spans = find_device_spans(file, labels, device)
-    refused = {span.device: refusal for span in spans if (refusal := span.refusal(step_seconds))}
-    if len(refused) == len(spans):
-        raise DataError(f"{file}: {next(iter(refused))} {next(iter(refused.values()))}")
-    _list(f"{file}: left out", [f"{name} {refusal}" for name, refusal in refused.items()], "")
+    refusals = {span.device: refusal for span in spans if (refusal := span.refusal(step_seconds))}
+    sentences = [f"{device} {refusal}" for device, refusal in refusals.items()]
+    if len(refusals) == len(spans):
+        raise DataError(f"{file}: {sentences[0]}")
+    _note_first(f"{file}: left out", sentences, "")
     for span in spans:
-        if span.first < OLDEST or span.last > current_time() + 86400:
+        if span.first < OLDEST or span.last > current_time() + DAY:
             first, last = (f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}" for moment in (span.first, span.last))
             note(f"Warning: {span.device}: its times go from {first} to {last}; was the clock of the logger set?")
-    changes = (change for span in spans if span.device not in refused for change in span.changes(step_seconds))
-    _list(str(file), list(dict.fromkeys(changes)), "")
+    changes: list[str] = []
+    for span in spans:
+        if span.device not in refusals:
+            changes += span.changes(step_seconds)
+    _note_first(str(file), list(dict.fromkeys(changes)), "")  # each once
     return spans
 
 
@@ -337,16 +349,12 @@ def predict_archive(archive: Archive, jobs: int, executor: str, as_json: bool) -
     else:
         devices = facts["devices"]
         worst = sorted(devices, key=lambda name: devices[name]["calibrated"] - devices[name]["rows"])[:SHOWN]
-        rows = [
-            [
-                name,
-                *(f"{devices[name][what]:,}" for what in ("rows", "calibrated")),
-                spell_counts(devices[name]["flags"]),
-            ]
-            for name in worst
-        ]
-        rest = f", the {len(worst)} with the most rows without a value" if len(devices) > SHOWN else ""
-        show_table(f"{len(devices):,} devices{rest}", ["", "rows", "calibrated", "flagged"], rows)
+        rows = []
+        for name in worst:
+            counts = devices[name]
+            rows.append([name, f"{counts['rows']:,}", f"{counts['calibrated']:,}", spell_counts(counts["flags"])])
+        which = f", the {len(worst)} with the most rows without a value" if len(devices) > SHOWN else ""
+        show_table(f"{len(devices):,} devices{which}", ["", "rows", "calibrated", "flagged"], rows)
     _note_summary(archive, facts)
     if not facts["rows"]:
         raise DataError(f"nothing was calibrated; the reasons are in {facts['manifest']}")
@@ -364,20 +372,20 @@ def _note_summary(archive: Archive, facts: Mapping[str, Any]) -> None:
         f"{name}: {outside:,} of {counted['rows']:,} rows are unlike training (OUTSIDE);"
         " predict one of its files alone, which says why"
         for name, counted in facts["devices"].items()
-        if 5 * (outside := counted["flags"].get(Flag.OUTSIDE.name, 0)) > counted["rows"]
+        if (outside := counted["flags"].get(Flag.OUTSIDE.name, 0)) > MOST_FLAGGED * counted["rows"]
     ]
-    _list("Warning", unlike, facts["manifest"])
+    _note_first("Warning", unlike, facts["manifest"])
     changed = [": ".join(entry.values()) for entry in facts["changed"]]
-    _list("Before calibration", changed, facts["manifest"])
-    _list("Left out", [": ".join(filter(None, entry.values())) for entry in facts["left_out"]], facts["manifest"])
-    _list("New since the run began; run again to calibrate it", facts["appeared"], "")
-    _list("Result of a file that no longer exists", facts["gone"], "")
-    _list("Result that was changed or damaged after it was written", facts["damaged"], "")
+    _note_first("Before calibration", changed, facts["manifest"])
+    _note_first("Left out", [": ".join(filter(None, entry.values())) for entry in facts["left_out"]], facts["manifest"])
+    _note_first("New since the run began; run again to calibrate it", facts["appeared"], "")
+    _note_first("Result of a file that no longer exists", facts["gone"], "")
+    _note_first("Result that was changed or damaged after it was written", facts["damaged"], "")
 
 
-def _list(what: str, names: Sequence[str], where: str) -> None:
-    """Print the first names, and how many more there are; `where` is a file that lists all, or empty."""
+def _note_first(label: str, names: Sequence[str], file: str) -> None:
+    """Print the first names, each after a label, and how many more there are; `file` lists all, if it is not empty."""
     for name in names[:SHOWN]:
-        note(f"{what}: {name}")
+        note(f"{label}: {name}")
     if len(names) > SHOWN:
-        note(f"{what}: {len(names) - SHOWN:,} more{f', in {where}' if where else ''}")
+        note(f"{label}: {len(names) - SHOWN:,} more{f', in {file}' if file else ''}")

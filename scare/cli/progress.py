@@ -53,9 +53,9 @@ def progress(
       scare progress box.csv --reference-file station.csv
       scare progress box*.csv --reference Ref.NO2 --deployment lastyear.csv --targets cen
     """
-    given = read_config(config, data=options.columns(time, channels, reference, device_column, reference_file))
+    loaded = read_config(config, data=options.columns(time, channels, reference, device_column, reference_file))
     sets = choose_sets(targets) if targets else ()
-    readings = read_colocation(files, given.config.data, note)
+    readings = read_colocation(files, loaded.config.data, note)
     conditions = _read_conditions(deployment or (), readings[0].channels)
     status = assess_progress(readings, sets, conditions, reference_uncertainty)
     target = readings[0].reference or Channel("")
@@ -78,8 +78,8 @@ def progress(
 
 def assess_live(files: Sequence[Path], settings: CoLocationSettings) -> dict[str, Any]:
     """Assess the hours that `scare live` keeps, as a run of this command with --json would."""
-    given = options.columns("time", "", settings.reference, "", settings.reference_file)
-    readings = read_colocation(files, read_config(None, data=given).config.data, lambda text: None)
+    loaded = read_config(None, data=options.columns("time", "", settings.reference, "", settings.reference_file))
+    readings = read_colocation(files, loaded.config.data, lambda text: None)
     sets = choose_sets(settings.targets) if settings.targets else ()
     status = assess_progress(readings, sets, _find_conditions(settings.deployment, readings[0].channels))
     unit = readings[0].reference.unit if readings[0].reference else ""
@@ -88,22 +88,23 @@ def assess_live(files: Sequence[Path], settings: CoLocationSettings) -> dict[str
 
 def _find_conditions(patterns: Sequence[str], channels: Sequence[Channel]) -> Mapping[str, np.ndarray]:
     """Read the files that these patterns find, again only if one has changed."""
-    found: list[tuple[str, int]] = []
+    versions: list[tuple[str, int]] = []  # files, and when each was changed [ns]
     for pattern in patterns:
         names = sorted(glob(pattern, recursive=True))
         if not names:
             raise DataError(f"{pattern}: co_location.deployment names it, but there is no such file")
-        found += [(name, Path(name).stat().st_mtime_ns) for name in names]
-    return _read_versions(tuple(found), tuple(channels))
+        versions += [(name, Path(name).stat().st_mtime_ns) for name in names]
+    return _read_versions(tuple(versions), tuple(channels))
 
 
 @lru_cache(maxsize=1)
 def _read_versions(versions: Sequence[tuple[str, int]], channels: Sequence[Channel]) -> Mapping[str, np.ndarray]:
-    """Read files, each given with the time when it changed."""
+    """Read files, each with the time when it was changed, so that the cache does not return what a file was before."""
     return _read_conditions([Path(name) for name, _ in versions], channels)
 
 
 def _advice(status: CoLocationProgress) -> str:
+    """Return the advice, to stop or to go on, as a sentence with its reason."""
     more = plural(status.go_on_days or 1, "day")
     return f"{'Stop' if status.stop else f'Go on for at least {more}'}: {status.reason}."
 
@@ -137,7 +138,8 @@ def _summary(status: CoLocationProgress, unit: str) -> list[list[str]]:
         rows.append(["after another week", f"{status.in_a_week:.3g} {unit}"])
     if status.raw_error is not None:
         rows.append(["error of the sensor as it reads", f"{status.raw_error:.3g} {unit}"])
-    rows += [[f"conditions seen: {one.name}", f"{100 * one.share:.0f} %"] for one in status.conditions]
+    for condition in status.conditions:
+        rows.append([f"conditions seen: {condition.name}", f"{100 * condition.share:.0f} %"])
     return rows + _class_rows(status)
 
 
@@ -148,13 +150,12 @@ def _class_rows(status: CoLocationProgress) -> list[list[str]]:
         mark = " (second-hand)" if assessment.second_hand else ""
         for device in assessment.devices:
             value = device.values.get("uncertainty")
-            at = (
-                f", U {100 * value:.0f} % at {assessment.limit:.3g} {display_unit(assessment.unit)}"
-                if value and assessment.limit
-                else ""
-            )
+            uncertainty = ""
+            if value and assessment.limit:
+                limit = f"{assessment.limit:.3g} {display_unit(assessment.unit)}"
+                uncertainty = f", U {100 * value:.0f} % at {limit}"
             beyond = ", extrapolated" if assessment.beyond(device) else ""
             label = class_label(device.reached, assessment) if device.reached else "not judged"
-            reached = f"{label}{mark}{at}{beyond}; {device.certainty or 'too few averages'}"
+            reached = f"{label}{mark}{uncertainty}{beyond}; {device.certainty or 'too few averages'}"
             rows.append([f"{assessment.title}, {device.device}", reached])
     return rows

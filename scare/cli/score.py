@@ -83,9 +83,10 @@ def score(
     sets = choose_sets(targets)
     chosen = None if board == NONE else boards.board(board)
     files = [*data, *(more or ())]
-    given = read_config(config, data=options.columns(time, channels, reference, device_column))
-    calibrator, readings = _open(model, files, given.config.data)
-    comparison = _comparison(study, {channel.name for channel in (calibrator.target, readings[0].reference) if channel})
+    loaded = read_config(config, data=options.columns(time, channels, reference, device_column))
+    calibrator, readings = _open(model, files, loaded.config.data)
+    references = {channel.name for channel in (calibrator.target, readings[0].reference) if channel}
+    comparison = _read_comparison(study, references)
     growth = None
     if is_installed("equinox"):
         from scare.experiments.untrained import operation_growth
@@ -95,7 +96,7 @@ def score(
     with _run_writer(out) as write:
         scored = _measure(subject, table)
         provenance = describe_provenance(model, files, calibrator, arithmetic, table.protocol)
-        card, run = _card(subject, scored, provenance, comparison)
+        card, run = _make_card(subject, scored, provenance, comparison)
         card = replace(card, **summarize(run, sets, reference_uncertainty))
         write(card, scored)
     if as_json:
@@ -155,8 +156,8 @@ def _measure(subject: Subject, table: RequirementTable) -> Scored:
         return measure(subject, table, lambda: bar.advance(task))
 
 
-def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
-    """Read the rows of a `scare compare` run; its reference must have one of these names."""
+def _read_comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
+    """Read the rows of a `scare compare` run, none without one; its reference must have one of these names."""
     if study is None:
         return []
     try:
@@ -171,18 +172,18 @@ def _comparison(study: Path | None, names: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _card(
+def _make_card(
     subject: Subject, scored: Scored, provenance: dict[str, Any], comparison: Sequence[dict[str, Any]]
 ) -> tuple[Card, Run]:
-    """Make the scorecard from the facts of model and data and the measured numbers; and the run it describes."""
+    """Make the scorecard from the facts of model and data and the measured numbers; returns it with its run."""
     calibrator, facts = subject.calibrator, subject.calibrator.facts
     names = ("model", "preset", "data", "parameters", "split", "left_out", "validation_rmse", "formula", "doi")
     model = {name: facts[name] for name in (*names, *sorted(SELECTION_FACTS)) if name in facts}
     model |= {"window": calibrator.window, "step_seconds": calibrator.inputs.step_seconds}
     model |= {"processing_level": str(processing_level(calibrator))}
-    scores = facts.get("test_scores", {})
-    if "linear" in scores and scores["linear"]["rows"] == len(scored.series.rows.scored):  # the rows of training's test
-        model |= {"line_rmse": scores["linear"]["rmse"]}
+    line = facts.get("test_scores", {}).get("linear")
+    if line and line["rows"] == len(scored.series.rows.scored):  # the rows scored here are those of training's test
+        model |= {"line_rmse": line["rmse"]}
     target = {"name": calibrator.target.name, "unit": calibrator.target.unit}
     dataset = scored.series.facts(subject.readings, calibrator)
     card = Card(model, target, scored.entries, dataset, scored.board, provenance, tuple(comparison))
@@ -221,15 +222,16 @@ def _show(card: Card) -> None:
         previous = entry.requirement
     facts = card.dataset
     days = describe_period(facts["scored_period"])
-    by = card.model.get("model", "a calibrator")
-    title = f"{card.target['name']} by {by}: {facts['rows_scored']:,} rows of {days} scored"
+    model = card.model.get("model", "a calibrator")
+    title = f"{card.target['name']} by {model}: {facts['rows_scored']:,} rows of {days} scored"
     show_table(title, ("requirement", "measure", "value", "unit", "source", "grade"), rows)
 
 
 def _show_targets(card: Card, sets: Sequence[TargetSet]) -> None:
-    """Print the class of each device by each set of targets that was asked for, and what is behind it."""
+    """Print the class of each device by each set of targets that was asked for, and where the targets come from."""
+    by_name = {assessment.name: assessment for assessment in card.assessments}
     for target_set in sets:
-        assessment = next((each for each in card.assessments if each.name == target_set.name), None)
+        assessment = by_name.get(target_set.name)
         if assessment is None:
             note(why_no_target(Channel(card.target["name"], card.target["unit"]), [target_set]))
             continue

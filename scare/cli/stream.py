@@ -20,8 +20,8 @@ from scare.files import lock_file
 from scare.words import suggestion
 
 BATCH = 1024  # lines calibrated at once
-SHOWN = 10  # lines that are no readings, about which a sentence is printed
-WAIT_SECONDS = 0.2  # for more lines, before it is looked whether to stop
+SHOWN = 10  # rejected lines about which a sentence is printed
+WAIT_SECONDS = 0.2  # longest wait for a line before a request to stop is noticed
 SAVE_SECONDS = 60.0  # between two snapshots of the state
 
 
@@ -115,7 +115,7 @@ def _lock(state: Path) -> TextIO:
 
 
 def _batches() -> Iterator[list[str]]:
-    """Yield the lines that are there, as soon as there are any, until stdin ends or the process is asked to stop."""
+    """Yield lines of stdin in batches, as soon as any have arrived, until it ends or the process is asked to stop."""
     lines_read: Queue[str | None] = Queue(16 * BATCH)
     stopped = threading.Event()
     threading.Thread(target=_read_lines, args=(lines_read, stopped), daemon=True).start()

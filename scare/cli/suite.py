@@ -54,20 +54,23 @@ def run_suite(
     from scare.experiments.study import choose
     from scare.experiments.suite_run import collect_predictions, import_predictions, prepare_tasks, run_tasks
 
-    chosen, names = read_suite(suite), split_names(methods)
-    tables = [Path(name) for name in names if name.endswith((".csv", ".csv.gz", ".parquet"))]
-    fitted = choose(list(dict.fromkeys([*SIMPLE, *(name for name in names if Path(name) not in tables)])))
+    sets_and_tasks, names = read_suite(suite), split_names(methods)
+    tables = [name for name in names if name.endswith((".csv", ".csv.gz", ".parquet"))]
+    methods_to_fit = choose([*SIMPLE, *(name for name in names if name not in tables)])
     if fetch:
         with progress("downloading", "file") as (bar, task):
-            download_sets(
-                chosen, files, lambda done, total, name: bar.update(task, completed=done, total=total, file=name)
-            )
-    studies = prepare_tasks(chosen, chosen.choose(tasks), files, out, fitted, note)
+
+            def report(done: int, total: int, name: str) -> None:
+                bar.update(task, completed=done, total=total, file=name)
+
+            download_sets(sets_and_tasks, files, report)
+    chosen_tasks = sets_and_tasks.choose(tasks)
+    studies = prepare_tasks(sets_and_tasks, chosen_tasks, files, out, methods_to_fit, note)
     for table in tables:
-        import_predictions(table, chosen, out, note)
+        import_predictions(Path(table), sets_and_tasks, out, note)
     with progress("running", "job") as (bar, task):
         run_tasks(studies, jobs, out, lambda done, total, job: bar.update(task, completed=done, total=total, job=job))
-    for name in fitted:
+    for name in methods_to_fit:
         collect_predictions(name, out, board, note)
     _publish(out, as_json)
 

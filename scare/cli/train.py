@@ -35,7 +35,7 @@ from scare.calibrator.model_card import (
 from scare.calibrator.provenance import EXTERNAL_FACT
 from scare.calibrator.verdict import verdict_of
 from scare.cli import options
-from scare.cli.config import Given, read_config
+from scare.cli.config import LoadedConfig, read_config
 from scare.cli.console import STDERR, STDOUT, emit, is_json_progress, note, progress, show_table
 from scare.cli.options import OUTPUT, option
 from scare.data.colocation import make_split, read_colocation
@@ -108,13 +108,13 @@ def train(
       scare train sensor.csv --reference-file station.csv --reference PM2.5
       scare train box*.csv --config no2.toml --window 2h
     """
-    given = read_config(
+    loaded = read_config(
         config,
         settings or (),
         data={
             **options.columns(time, channels, reference, device_column, reference_file),
             "quantity": quantity or None,
-            **options.written(dates, timezone, encoding, skip_rows, sheet, missing),
+            **options.table_options(dates, timezone, encoding, skip_rows, sheet, missing),
             "reference_table": {"timezone": reference_timezone} if reference_timezone else None,
             "stamp": stamp or None,
             "standard_temperature": standard_temperature,
@@ -134,8 +134,8 @@ def train(
         },
         budget={"board": board, "instructions": instructions, "flash": flash},
     )
-    recipe = replace(make_recipe(given), budget=given.config.budget.make())
-    baselines = check_baselines(given.config.compare.beside)
+    recipe = replace(make_recipe(loaded), budget=loaded.config.budget.make())
+    baselines = check_baselines(loaded.config.compare.beside)
     notes: list[str] = []
 
     def notify(line: str) -> None:
@@ -143,10 +143,10 @@ def train(
         note(line)
 
     with replacing(out) as temporary:  # an output that cannot be written is reported before the work, not after
-        readings = read_colocation(files, given.config.data, notify)
+        readings = read_colocation(files, loaded.config.data, notify)
         doubts = report_doubts(readings, force, notify)
         recipe = recipe.for_readings(readings)
-        parts = make_split(readings, files, given.config.data, given.config.split, recipe.window)
+        parts = make_split(readings, files, loaded.config.data, loaded.config.split, recipe.window)
         note_split(parts)
         with training_progress(recipe) as report:
             evaluation = require_training().evaluate(parts.train, parts.validation, recipe, report)
@@ -155,16 +155,21 @@ def train(
         name = f"{calibrator.facts['model']} ({recipe.name})"
         recorded = RecordedPredictor(calibrator)
         scores = score_against_baselines(
-            *(recorded, parts, name, recipe, evaluation.is_refitted, baselines),
-            given.config.data.standard_temperature,
+            recorded,
+            parts,
+            name,
+            recipe,
+            evaluation.is_refitted,
+            baselines,
+            loaded.config.data.standard_temperature,
         )
         coverage = coverage_of(calibrator, recorded.predictions, parts.test)
         facts: dict[str, Any] = {COVERAGE_FACT: coverage} if coverage else {}
         scored = [box.rows(np.isfinite(box.targets)) for box in parts.test]
         facts |= {"test_period": require_training().period_of([box for box in scored if len(box)])}
         names = [channel.name for channel in calibrator.inputs.channels]
-        if external := [name for name in names if name in given.config.data.external]:
-            facts |= {EXTERNAL_FACT: external}
+        external = [name for name in names if name in loaded.config.data.external]
+        facts |= {EXTERNAL_FACT: external} if external else {}
         if not equations(calibrator):
             facts |= {LINE_FACT: straight_line(evaluation)}
         calibrator = calibrator.with_facts(**parts.facts, test_scores=scores_as_dict(scores), **facts)
@@ -174,8 +179,8 @@ def train(
         calibrator.save(temporary)
     verdict = verdict_of(calibrator.facts, calibrator.inputs.step_seconds, calibrator.target.unit)
     if as_json:
-        printed = {"scores": scores_as_dict(scores), "verdict": verdict.as_dict() if verdict else None}
-        emit({"file": str(out), "notes": notes, **printed, "facts": dict(calibrator.facts)})
+        results = {"scores": scores_as_dict(scores), "verdict": verdict.as_dict() if verdict else None}
+        emit({"file": str(out), "notes": notes, **results, "facts": dict(calibrator.facts)})
     else:
         if verdict:
             STDOUT.print(verdict.text, markup=False)
@@ -198,8 +203,8 @@ def train(
         raise typer.Exit(ExitCode.INTERRUPTED)
     note(f"Wrote the calibrator to {out}.")
     if refitted := describe_refit(calibrator.facts):
-        kept = evaluated_file(out)
-        note(f"{refitted} The version that was measured is kept in {kept}; 'scare score' uses it for those days.")
+        file = evaluated_file(out)
+        note(f"{refitted} The version that was measured is kept in {file}; 'scare score' uses it for those days.")
     if strict and doubts:
         raise typer.Exit(ExitCode.PARITY_FAILED)
 
@@ -237,13 +242,13 @@ def require_training() -> Any:
     return fit
 
 
-def make_recipe(given: Given) -> Any:
+def make_recipe(loaded: LoadedConfig) -> Any:
     """Make the recipe that a config describes, named after its preset and the file that changes it."""
     require_training()
     from scare.training import recipe as recipes
 
-    recipe = recipes.make_recipe(given.recipe, given.where)
-    return replace(recipe, name=f"{recipe.name}+{Path(given.where).stem}") if given.changes_recipe else recipe
+    recipe = recipes.make_recipe(loaded.recipe, loaded.where)
+    return replace(recipe, name=f"{recipe.name}+{Path(loaded.where).stem}") if loaded.changes_recipe else recipe
 
 
 def check_baselines(names: Sequence[str]) -> Sequence[str]:
@@ -264,7 +269,10 @@ def evaluated_file(out: Path) -> Path:
 
 
 def ship(evaluation: Any, evaluated: Calibrator, test: Sequence[Readings]) -> Calibrator:
-    """Fit the evaluated calibrator once more, to the test rows as well; its facts are those of the evaluation."""
+    """Fit what was evaluated once more, to the test rows as well, and return it to be shipped.
+
+    Its facts are those of the evaluation, because no rows are left to score it on.
+    """
     with training_progress(evaluation.recipe, "fitting to all rows") as report:
         shipped: Calibrator = evaluation.refit((*evaluation.train, *evaluation.validation, *test), report)
     return shipped.with_facts(**{**evaluated.facts, "refitted": shipped.facts["refitted"]})
@@ -333,13 +341,13 @@ def score_against_baselines(
 
     # Inputs with all channels; the calibrator may use fewer.
     inputs, target = prepare_inputs(split.train, split.validation, recipe, with_effects=False)
-    learned = (*split.train, *split.validation) if refit else split.train
+    fitted_to = (*split.train, *split.validation) if refit else split.train
     methods: dict[str, Any] = {}
     if to_unit(inputs.channels[0], target):  # a current in nA is not compared with ppb
         methods["raw"] = raw_reading(inputs, target, standard_temperature=standard_temperature)
-    methods["linear"] = linear_regression(learned, inputs, target)
+    methods["linear"] = linear_regression(fitted_to, inputs, target)
     if len(inputs.channels) > 1:
-        methods["linear, all"] = linear_regression(learned, inputs, target, len(inputs.channels))
+        methods["linear, all"] = linear_regression(fitted_to, inputs, target, len(inputs.channels))
     for baseline in baselines:
         note(f"Fitting {baseline}.")
         try:
@@ -379,4 +387,5 @@ def scores_as_dict(scores: Mapping[str, Accuracy]) -> dict[str, Any]:
 
 
 def _other_channels(calibrator: Calibrator) -> list[str]:
+    """Return the names of the channels beside the one that is calibrated."""
     return [channel.name for channel in calibrator.inputs.channels[1:]]

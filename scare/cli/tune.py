@@ -54,7 +54,7 @@ def tune(
       scare tune box*.csv --time date --channels NO2,OX,T,RH --reference Ref.NO2 --board nano33ble
       scare train box*.csv --config out/tune/best-1.toml
     """
-    given = read_config(
+    loaded = read_config(
         config,
         settings or (),
         data=options.columns(time, channels, reference, device_column),
@@ -66,22 +66,24 @@ def tune(
         },
         budget={"board": board, "instructions": instructions},
     )
-    asked = given.config.tune
-    preset = make_recipe(given)
+    section = loaded.config.tune
+    preset = make_recipe(loaded)
     require("train", "optuna")
     from scare.experiments.trials import TrialSettings, default_space, make_space
     from scare.experiments.tuning import Effort, prepare_search, run_search
 
-    readings = read_colocation(files, given.config.data, note)
+    readings = read_colocation(files, loaded.config.data, note)
     preset = preset.for_readings(readings)
-    space = make_space(asked.knobs, preset, f"{given.where}: [tune.knobs]") if asked.knobs else default_space(preset)
-    if (budget := given.config.budget.make()) is None:
+    space = (
+        make_space(section.knobs, preset, f"{loaded.where}: [tune.knobs]") if section.knobs else default_space(preset)
+    )
+    if (budget := loaded.config.budget.make()) is None:
         note("No --board and no budget: memory and instructions are not measured.")
     # The window may have been given as a duration; trials get it as a number of readings.
-    tables = merge(given.recipe, {"model": {"window": preset.window}})
-    trial_settings = TrialSettings(asked.folds, preset.settings.seed, tables, budget)
+    tables = merge(loaded.recipe, {"model": {"window": preset.window}})
+    trial_settings = TrialSettings(section.folds, preset.settings.seed, tables, budget)
     try:
-        search = prepare_search(out, _without_test(readings, asked.until), space, trial_settings)
+        search = prepare_search(out, _without_test(readings, section.until), space, trial_settings)
     except DataError as error:
         raise DataError(f"{error}; a shorter window, fewer tune.folds or more data may help") from error
     for line in search.left_out:
@@ -90,13 +92,13 @@ def tune(
     with suppress(KeyboardInterrupt), progress("tuning", "what") as (bar, task):
 
         def show_progress(trials: Sequence[Any]) -> None:
-            bar.update(task, completed=len(trials), total=asked.trials, what=_best(search, trials))
+            bar.update(task, completed=len(trials), total=section.trials, what=_best(search, trials))
             if not STDERR.is_terminal:  # a log shows no bar
                 note(_best(search, trials))
 
-        run_search(search, Effort(60 * asked.minutes, asked.trials, asked.jobs, asked.executor), show_progress)
+        run_search(search, Effort(60 * section.minutes, section.trials, section.jobs, section.executor), show_progress)
         interrupted = False
-    _print_outcome(search, given.tables, as_json)
+    _print_outcome(search, loaded.tables, as_json)
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -107,8 +109,8 @@ def _without_test(readings: list[Readings], until: str) -> list[Readings]:
         end = parse_time(until, "tune.until").timestamp()
         rows = [box.rows(box.times < end) for box in readings]
     else:
-        rows, test = (list(part) for part in cut_by_time(readings, TEST_SHARE, 0.0))
-        end = min(float(box.times[0]) for box in test)
+        before, test = cut_by_time(readings, TEST_SHARE, gap_seconds=0.0)
+        rows, end = list(before), min(float(box.times[0]) for box in test)
     note(f"Rows from {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M:%S} on are reserved for the test and not used.")
     before_test = [box for box in rows if len(box)]
     if not before_test:
@@ -122,12 +124,15 @@ def _best(search: Any, trials: Sequence[Any]) -> str:
     return plural(len(trials), "candidate") + (f", RMSE {front[0].mean[0]:.4g}" if front else "")
 
 
-def _print_outcome(search: Any, given: Mapping[str, Any], as_json: bool) -> None:
-    """Print the outcome, and write it to table.json with a config file for each candidate of the Pareto front."""
+def _print_outcome(search: Any, tables: Mapping[str, Any], as_json: bool) -> None:
+    """Print the outcome, and write it to table.json with a config file for each candidate of the Pareto front.
+
+    The config files have the sections [data] and [split] of the user's `tables`.
+    """
     from scare.experiments.tuning import make_outcome, write_configs
 
     outcome = make_outcome(search)
-    sections = {name: given[name] for name in ("data", "split") if name in given}
+    sections = {name: tables[name] for name in ("data", "split") if name in tables}
     configs = write_configs(search, outcome["front"], sections)
     for member, path in zip(outcome["front"], configs, strict=True):
         member["config"] = str(path)
@@ -160,18 +165,17 @@ def _show(outcome: Mapping[str, Any], settings: Any) -> None:
     rows = [[_name(candidate, candidate in off_front), *_scores(candidate), *_cost(candidate)] for candidate in shown]
     if rows:
         show_table(title, ["", *SCORES, *cost], rows)
-    if over := outcome["does_not_fit"]:
-        title = f"does not fit {settings.budget}: {len(over)}, nearest first"
-        show_table(
-            title, ["", *_cost_headings(over)], [[_name(candidate), *_cost(candidate)] for candidate in over[:SHOWN]]
-        )
+    if too_large := outcome["does_not_fit"]:
+        title = f"does not fit {settings.budget}: {len(too_large)}, nearest first"
+        rows = [[_name(candidate), *_cost(candidate)] for candidate in too_large[:SHOWN]]
+        show_table(title, ["", *_cost_headings(too_large)], rows)
 
 
 def _name(candidate: Mapping[str, Any], off_front: bool = False) -> str:
     """Return the trial's number and its differences from the preset."""
     changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in candidate["changes"].items()]
-    why = "does not fit" if candidate["does_not_fit"] else "not on the front"
-    return f"{candidate['trial']}: {', '.join(changes) or 'preset'}{f' ({why})' if off_front else ''}"
+    reason = "does not fit" if candidate["does_not_fit"] else "not on the front"
+    return f"{candidate['trial']}: {', '.join(changes) or 'preset'}{f' ({reason})' if off_front else ''}"
 
 
 def _scores(candidate: Mapping[str, Any]) -> list[str]:
@@ -180,22 +184,18 @@ def _scores(candidate: Mapping[str, Any]) -> list[str]:
     for name in ("rmse", "top5_rmse"):
         mean, spread = candidate.get(f"{name}_to_preset"), candidate.get(f"{name}_to_preset_sd")
         difference = f"{mean:+.2g}" if candidate["trial"] and mean is not None else ""
-        cells += [
-            f"{candidate[name]:.4g}",
-            difference + (f" ±{spread:.1g}" if difference and spread is not None else ""),
-        ]
+        if difference and spread is not None:
+            difference += f" ±{spread:.1g}"
+        cells += [f"{candidate[name]:.4g}", difference]
     return cells
 
 
 def _cost_headings(shown: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the headings of the costs that were measured for any of these candidates."""
-    return [
-        heading
-        for name, heading in COST_HEADINGS.items()
-        if any(name in (candidate["cost"] or {}) for candidate in shown)
-    ]
+    measured = {name for candidate in shown for name in candidate["cost"] or ()}
+    return [heading for name, heading in COST_HEADINGS.items() if name in measured]
 
 
 def _cost(candidate: Mapping[str, Any]) -> list[str]:
     """Return the cells for the headings of `_cost_headings`; empty if the cost was not measured."""
-    return [f"{need:,}" for need in candidate["cost"].values()] if candidate["cost"] else []
+    return [f"{cost:,}" for cost in (candidate["cost"] or {}).values()]

@@ -67,13 +67,13 @@ def update(
     if not files:
         raise UsageError("name the tables of the co-location session, or use --revert")
     columns = options.columns(time, channels, reference, device_column, reference_file)
-    given = read_config(config, settings or (), data=columns)
+    loaded = read_config(config, settings or (), data=columns)
     if device and full:
         raise UsageError("--device updates one box, --full retrains for all; use one of them")
     with replacing(out) as temporary:
-        readings = read_for(model, files, given.config.data)
+        readings = read_for(model, files, loaded.config.data)
         if full:
-            trained = _retrain(model, read_for(model, full, given.config.data), readings)
+            trained = _retrain(model, read_for(model, full, loaded.config.data), readings)
             trained.calibrator.save(temporary)
         else:
             result = adopt(model, _of_device(readings, device)) if device else update_calibrator(model, readings)
@@ -101,11 +101,12 @@ def _retrain(model: Calibrator, old: Sequence[Readings], new: Sequence[Readings]
 
 def _of_device(readings: Sequence[Readings], device: str) -> Readings:
     """Return the readings of the device; a single table under another name is taken as this device's."""
-    named = [box for box in readings if box.device == device]
-    if not named and len(readings) > 1:
-        names = [box.device for box in readings]
-        raise UsageError(f"the tables have no device '{device}'{suggestion(device, names)}")
-    return named[0] if named else replace(readings[0], device=device)
+    by_device = {box.device: box for box in readings}
+    if device in by_device:
+        return by_device[device]
+    if len(readings) > 1:
+        raise UsageError(f"the tables have no device '{device}'{suggestion(device, list(by_device))}")
+    return replace(readings[0], device=device)
 
 
 def _print_retraining(retraining: Any, out: Path, as_json: bool) -> None:
@@ -123,8 +124,8 @@ def _print_retraining(retraining: Any, out: Path, as_json: bool) -> None:
         unit = retraining.calibrator.target.unit
         before = f"RMSE on the newest day: {retraining.before:.4g} {unit}".rstrip()
         STDOUT.print(f"{before} before, {retraining.after:.4g} retrained.", markup=False)
-    kept = "" if retraining.changed else " It is the old one, because retraining did not improve it."
-    note(f"Wrote the calibrator to {out}.{kept}")
+    remark = "" if retraining.changed else " It is the old one, because retraining did not improve it."
+    note(f"Wrote the calibrator to {out}.{remark}")
 
 
 def _print_update(result: Update, out: Path, as_json: bool) -> None:
@@ -143,10 +144,8 @@ def _print_update(result: Update, out: Path, as_json: bool) -> None:
         STDOUT.print(f"{result.pairs:,} pairs. {outcome}", markup=False)
         numbers = ", ".join(f"{name} {number:+.3f}" for name, number in learned["numbers"].items())
         STDOUT.print(f"All updates since training, in scaled units: {numbers}", markup=False)
-        STDOUT.print(
-            f"RMSE on these pairs: {result.before:.4g} {unit}".rstrip() + f" before, {result.after:.4g} now.",
-            markup=False,
-        )
+        before = f"RMSE on these pairs: {result.before:.4g} {unit}".rstrip()
+        STDOUT.print(f"{before} before, {result.after:.4g} now.", markup=False)
         if factor := learned.get("interval_factor"):
             STDOUT.print(f"Intervals are {factor:.3g} times as wide as after training.", markup=False)
     if not result.changed:

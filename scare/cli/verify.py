@@ -123,14 +123,14 @@ def verify_file(
         emit(facts)
     else:
         _show(proof.certificate)
-        of_c, interpreted = proof.costs[C], proof.costs[INTERPRETED]
+        c_cost, interpreter_cost = proof.costs[C], proof.costs[INTERPRETED]
         rows = [
             (f"results that differ on {place}", f"{count:,} of {proof.windows + proof.readings:,}")
             for place, count in proof.different.items()
         ]
         rows += [
-            ("instructions, C", f"{of_c.run:,.0f} + {of_c.reading:,} for a reading"),
-            ("instructions, interpreter", f"{interpreted.run:,.0f} + {interpreted.reading:,}"),
+            ("instructions, C", f"{c_cost.run:,.0f} + {c_cost.reading:,} for a reading"),
+            ("instructions, interpreter", f"{interpreter_cost.run:,.0f} + {interpreter_cost.reading:,}"),
             ("more than C", f"{100 * proof.overhead:.1f} %"),
             ("instructions to open, without the signature", f"{proof.opening:,}"),
             ("signature", {None: "not checked: add --key", True: "right", False: "WRONG"}[signed]),
@@ -181,8 +181,8 @@ def _column(result: ArithmeticResult) -> dict[str, str]:
         **_agreement_rows("windows", windows),
         "equal codes": f"{windows.equal_codes:.4%} of {windows.tokens:,}" if windows.tokens else "none",
         "ties": "" if result.ties is None else f"{result.ties:.3%}",
-        "minus float32: mean [sd]": _share(result.fixed_point, "mean"),
-        "minus float32: sd [sd]": _share(result.fixed_point, "sd"),
+        "minus float32: mean [sd]": _in_deviations(result.fixed_point, "mean"),
+        "minus float32: sd [sd]": _in_deviations(result.fixed_point, "sd"),
         "largest difference [sd]": f"{windows.largest['deviations']:.1e}",
         "largest difference [target's unit]": f"{windows.largest['unit']:.1e}",
         "windows over 1e-05, explained by float32 rounding": f"{windows.beyond:,}",
@@ -192,17 +192,17 @@ def _column(result: ArithmeticResult) -> dict[str, str]:
     }
 
 
-def _share(error: FixedPointError | None, what: str) -> str:
-    """Print mean or sd of fixed point minus float32, in standard deviations of the target; empty in float32."""
-    return f"{getattr(error, what) / error.deviation:.1e}" if error else ""
+def _in_deviations(error: FixedPointError | None, statistic: str) -> str:
+    """Format the mean or sd of fixed point minus float32, in standard deviations of the target; empty in float32."""
+    return f"{getattr(error, statistic) / error.deviation:.1e}" if error else ""
 
 
-def _agreement_rows(what: str, agreement: Agreement) -> dict[str, str]:
-    """Return the rows of the table: how many windows were compared, and how many agree bit for bit."""
+def _agreement_rows(label: str, agreement: Agreement) -> dict[str, str]:
+    """Return the rows that begin with a label: how many windows were compared, and how many agree bit for bit."""
     return {
-        what: f"{sum(agreement.windows.values()):,}",
-        f"{what}, host = board": f"{agreement.equal_bits['host_board']:,}",
-        f"{what}, host = Python": f"{agreement.equal_bits['host_python']:,}",
+        label: f"{sum(agreement.windows.values()):,}",
+        f"{label}, host = board": f"{agreement.equal_bits['host_board']:,}",
+        f"{label}, host = Python": f"{agreement.equal_bits['host_python']:,}",
     }
 
 

@@ -39,16 +39,16 @@ def watch(
     with progress("watching", "device") as (bar, task):
         bar.update(task, total=len(readings))
         watched = watch_fleet(calibrator, readings, lambda name: bar.update(task, advance=1, device=name))
-    plain = watch_as_dict(watched)
+    report = watch_as_dict(watched)
     texts = {
-        "watch.json": json.dumps(plain, indent=1, allow_nan=False),
+        "watch.json": json.dumps(report, indent=1, allow_nan=False),
         "watch.html": make_watch_page(watched, calibrator),
     }
     for name, text in texts.items():
         with replacing(out / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if as_json:
-        emit({"page": str(out / "watch.html"), **plain})
+        emit({"page": str(out / "watch.html"), **report})
     else:
         rows = [
             [box.device, box.state.label, f"{box.score:.2f}", "; ".join(piece.sentence for piece in box.evidence)]
@@ -62,7 +62,7 @@ def watch(
 
 
 def _read(files: Sequence[Path], calibrator: Calibrator, time: str, device_column: str) -> list[Readings]:
-    """Read every box; a box may have several files, and a time in two of them is taken from the first."""
+    """Read every box; a box may have several files, and the first one wins where two have the same time."""
     boxes: dict[str, list[Readings]] = {}
     for file in files:
         times, guessed = find_time_and_device(file, options.split_names(time) if time else ())
