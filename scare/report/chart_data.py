@@ -155,8 +155,7 @@ def _scatter(scored: DeviceSeries, points: int, accuracies: Mapping[str, Accurac
 
     The estimates to draw are those with `accuracies`, by name: calibrated and, where it is comparable, raw.
     """
-    chosen = np.unique(np.linspace(0, len(scored) - 1, min(points, len(scored))).astype(int))
-    sample = scored.rows(chosen)
+    sample = scored.rows(np.unique(np.linspace(0, len(scored) - 1, min(points, len(scored))).astype(int)))
     sample = sample.rows(np.argsort(sample.reference, kind="stable"))
     estimates = {name: pack(getattr(sample, name)) for name in ("reference", *accuracies)}
     low, high = float(sample.reference.min()), float(sample.reference.max())
@@ -253,8 +252,11 @@ def decimate(columns: np.ndarray, limit: int) -> np.ndarray:
 
 
 def with_breaks(times: np.ndarray, columns: np.ndarray, kept: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Select the kept rows of times and columns [rows, k], and insert a row of NaN at each gap in time."""
-    gaps_before = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]
+    """Select the rows `kept` [n] of times and columns [rows, k], and insert a row of NaN at each gap in time.
+
+    Times and `step` are in seconds; a NaN breaks the line of a chart.
+    """
+    gaps_before = np.cumsum(np.diff(times, prepend=times[:1]) > BREAK_STEPS * step)[kept]  # how many, of each row
     after_gap = np.flatnonzero(np.diff(gaps_before)) + 1  # kept rows that follow a gap
     shown_times = np.insert(times[kept], after_gap, times[kept][after_gap - 1] + step)
     return shown_times, np.insert(columns[kept], after_gap, np.nan, axis=0)

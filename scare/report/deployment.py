@@ -36,7 +36,7 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Deployment:
-    """The facts, by the keys of a TOML file."""
+    """Facts of a deployment; the fields are the keys of a TOML file."""
 
     place: Name = ""
     latitude: Annotated[float, Ge(-90), Le(90)] | None = None

@@ -69,13 +69,13 @@ def largest_changes(series: DeviceSeries) -> np.ndarray:
 
     They are taken from the 5 % of rows with the largest changes, the largest first.
     """
-    free = np.ones(len(series), bool)
-    chosen = []
+    is_near_larger = np.zeros(len(series), bool)
+    rows = []
     for row in fastest(series.changes):
-        if free[row]:
-            chosen.append(row)
-            free[max(0, row - AROUND) : row + AROUND + 1] = False
-    return np.sort(np.array(chosen, int))
+        if not is_near_larger[row]:
+            rows.append(row)
+            is_near_larger[max(0, row - AROUND) : row + AROUND + 1] = True
+    return np.sort(np.array(rows, int))
 
 
 def error_around(series: DeviceSeries, changes: np.ndarray, errors: Mapping[str, np.ndarray]) -> dict[str, list[float]]:

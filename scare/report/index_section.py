@@ -117,9 +117,10 @@ def _hourly_index(of: IndexOf, sums: SumsByStep, level: float, every: int) -> pl
 
 
 def _category_row(category: str, hourly: Mapping[str, pl.DataFrame]) -> list[str]:
-    """Make the row of a category: its hours, the share of them with the reference's category, and its probability.
+    """Make the row of a category: its hours, the share in which each estimate shows it, and its mean probability.
 
-    `hourly` has the hours of each estimate; the probability is the mean that the intervals give to the reference's.
+    `hourly` has, for each estimate, the hours in which the reference shows this category (or any, for "all"). The
+    probability is the one that the intervals of the calibrated values give to the reference's category.
     """
     shares = []
     for table in hourly.values():

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +112,8 @@ def write_report(
     page = _make_page(run, views, sections, deployment)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-    tables = (block for blocks in sections.values() for block in blocks if isinstance(block, ReportTable))
-    write_tables(tables, path)
+    blocks = chain.from_iterable(sections.values())
+    write_tables((block for block in blocks if isinstance(block, ReportTable)), path)
     return path
 
 

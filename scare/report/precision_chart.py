@@ -42,12 +42,9 @@ def precision_drawing(run: Run, assessment: Assessment) -> Drawing | None:
     drawing = Drawing(f"{assessment.title}: units beside each other", "")
     drawing.line(to_pixels(first, -top), to_pixels(first, top))
     drawing.line(to_pixels(first, 0), to_pixels(last, 0), OF_CLASS)
-    for y in ticks(top, -top) if top else []:
-        drawing.text((MARGIN - 5, to_pixels(first, y)[1] + 4), number(y), "end")
-    for x in ticks(last, first) if last > first else []:
-        drawing.text((to_pixels(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
-    drawing.text(((MARGIN + right) / 2, HEIGHT - 10), f"mean of the units [{display_unit(assessment.unit)}]", "middle")
-    drawing.text((MARGIN - 36, MARGIN - 30), "unit − mean")
+    x_labels = [(to_pixels(x, 0)[0], number(x)) for x in ticks(last, first)] if last > first else []
+    y_labels = [(to_pixels(first, y)[1], number(y)) for y in ticks(top, -top)] if top else []
+    drawing.label_axes(x_labels, y_labels, f"mean of the units [{display_unit(assessment.unit)}]", "unit − mean", right)
     if largest_sd is not None:
         for y in (-largest_sd, largest_sd):
             drawing.line(to_pixels(first, y), (right + 20, to_pixels(first, y)[1]), OF_CLASS)
@@ -61,9 +58,9 @@ def precision_drawing(run: Run, assessment: Assessment) -> Drawing | None:
         f"{letter} {device}: {quantity(float(of_unit.mean()), assessment.unit)}"
         for letter, device, of_unit in zip(MARKS, units, differences, strict=False)
     )
-    more = f"; {len(units) - SHOWN} more are not drawn" if len(units) > SHOWN else ""
+    hidden = f"; {len(units) - SHOWN} more are not drawn" if len(units) > SHOWN else ""
     drawing.caption = (
         f"Medians of {len(common):,} averages of {assessment.average_hours} h in {len(groups)} groups by level. On"
-        f" average above the mean of the units: {named}{more}."
+        f" average above the mean of the units: {named}{hidden}."
     )
     return drawing

@@ -269,8 +269,8 @@ def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: 
     rows = [upgrade_row(row) for row in study]
     blocks: list[Block] = []
     for window in sorted({row.get("window") or 0 for row in rows}):
-        here = [row for row in rows if (row.get("window") or 0) == window]
-        scored = sorted((row for row in here if row.get("rmse") is not None), key=lambda row: row["rmse"])
+        of_window = [row for row in rows if (row.get("window") or 0) == window]
+        scored = sorted((row for row in of_window if row.get("rmse") is not None), key=lambda row: row["rmse"])
         body = []
         if scored:
             full_bar = min(scored[-1]["rmse"], 3 * scored[0]["rmse"])
@@ -279,7 +279,7 @@ def comparison(study: Sequence[Mapping[str, Any]], views: Sequence[View], unit: 
         errors_in = display_unit(unit) or "the target’s unit"
         caption = f"All methods on the same rows, window of {window:,} readings, errors in {errors_in}"
         blocks += [ReportTable(caption, head, body)] if body else []
-        failed = [row for row in here if row.get("rmse") is None]
+        failed = [row for row in of_window if row.get("rmse") is None]
         blocks += [Note(f"{row['method']}: no score: {row.get('failed') or 'not run'}") for row in failed]
     star = "★ less error than every other method, beyond chance. " if any(row.get("winner") for row in rows) else ""
     origin = "These methods were trained for this comparison; none of them is the calibrator of the other sections."
@@ -321,7 +321,7 @@ def board(report: Mapping[str, Any] | None) -> list[Block]:
         badge = Badge("good", "in time") if report["meets_deadline"] else Badge("bad", "too slow")
         longest, period = quantity(report["worst"]["reading_ms"], "ms"), number(report["deadline_ms"] / 1e3)
         banners.append(Banner(badge, f"at most {longest} of the {period} s between readings"))
-    memory = [_memory_row(what, *(report.get(key) for key in keys)) for what, keys in MEMORY.items()]
+    memory = [_memory_row(name, report.get(need), report.get(capacity)) for name, (need, capacity) in MEMORY.items()]
     cost = _cost_rows(report)
     reading = ReportTable("One calibrated reading", ("cost", "typical", "between"), cost, "words")
     legend = (
@@ -332,28 +332,30 @@ def board(report: Mapping[str, Any] | None) -> list[Block]:
     return [*banners, needs, *([reading] if cost else []), Note(legend)]
 
 
-def _memory_row(what: str, need: float | None, capacity: float | None) -> list[str | Cell]:
+def _memory_row(name: str, need: float | None, capacity: float | None) -> list[str | Cell]:
     """Make the row of RAM or flash, in bytes; `need` is None for a model that does not run."""
     if need is None or not capacity:
-        return [what, "not known", f"{number(capacity)} B", ""]
+        return [name, "not known", f"{number(capacity)} B", ""]
     share = 100 * need / capacity
     bar = Cell(f"{share:.1f} %", bar=round(min(100.0, share), 1), ours=True)
-    return [what, f"{number(need)} B", f"{number(capacity)} B", bar]
+    return [name, f"{number(need)} B", f"{number(capacity)} B", bar]
 
 
 def _cost_rows(report: Mapping[str, Any]) -> list[list[str]]:
     """Make rows of name, typical number and range, for the numbers that are known on this board."""
     rows: list[list[str]] = []
-    for name, key, middle, low, high, unit in (
-        ("instructions", "instructions", "mean", "min", "max", ""),
-        ("cycles (estimate)", "cycles", "typical", "low", "high", ""),
-        ("time (estimate)", "milliseconds", "typical", "low", "high", "ms"),
+    # Label, key of the numbers in the report, their own keys (typical, lowest, highest), unit.
+    for label, key, (typical, lowest, highest), unit in (
+        ("instructions", "instructions", ("mean", "min", "max"), ""),
+        ("cycles (estimate)", "cycles", ("typical", "low", "high"), ""),
+        ("time (estimate)", "milliseconds", ("typical", "low", "high"), "ms"),
     ):
-        if spread := report.get(key):
-            between = f"{quantity(spread[low], unit)} and {quantity(spread[high], unit)}"
-            if spread[low] == spread[high]:
+        numbers = report.get(key)
+        if numbers:
+            between = f"{quantity(numbers[lowest], unit)} and {quantity(numbers[highest], unit)}"
+            if numbers[lowest] == numbers[highest]:
                 between = "always the same"
-            rows.append([name, quantity(spread[middle], unit), between])
+            rows.append([label, quantity(numbers[typical], unit), between])
     if report.get("duty_cycle") is not None:
         rows.append(["share of time busy (estimate)", f"{number(100 * report['duty_cycle'])} %", ""])
     if report.get("energy_microjoules") is not None:
@@ -395,18 +397,15 @@ def quality(run: Run) -> list[Block]:
         span = series.times[-1] - series.times[0] + series.step_seconds
         expected = span / series.step_seconds if series.step_seconds else 1.0
         shares = [percent(min(1.0, count / expected), 1), percent(reference / count, 1), percent(calibrated / count, 1)]
-        parts = known.get(series.device, {})
-        shares += [_share(parts.get(name)) for name in ("uptime", "data_capture")]
-        rows.append(
-            [series.device, f"{count:,}", f"{number(series.step_seconds)} s", *shares, f"{len(series.scored):,}"]
-        )
+        summary = known.get(series.device, {})
+        for name in ("uptime", "data_capture"):
+            share = summary.get(name)
+            shares.append(NOTHING if share is None else percent(share, 1))
+        step = f"{number(series.step_seconds)} s"
+        rows.append([series.device, f"{count:,}", step, *shares, f"{len(series.scored):,}"])
     complete = ("of expected rows", "with a reference", "with a calibrated value", "uptime", "hours captured")
     head = ("device", "rows", "step", *complete, "rows scored")
     return [ReportTable("Completeness", head, rows), _flags(run)]
-
-
-def _share(value: float | None) -> str:
-    return NOTHING if value is None else percent(value, 1)
 
 
 def _flags(run: Run) -> Block:

@@ -74,16 +74,16 @@ def targets(run: Run) -> list[Block | Drawing]:
 
 def why_no_target(channel: Channel, sets: Sequence[TargetSet]) -> str:
     """Return why no set of targets applies: another quantity, or a unit that is unknown or does not convert."""
-    found = [target for target_set in sets if (target := target_set.find(channel))]
-    if not found:
+    targets = [target for target_set in sets if (target := target_set.find(channel))]
+    if not targets:
         names = ", ".join(dict.fromkeys(name for target_set in sets for name in target_set.targets))
         return f"There are targets for {names}; by its name, {channel.name} is none of them. Call the column after one."
     unit = f"these readings are in {channel.unit}."
     if not channel.unit:
         entry = f'reference = {{ name = "{channel.name}", unit = "…" }}'
         unit = f"the unit of these readings is unknown. Give it in a config file (--config): {entry}."
-    units = " or ".join(dict.fromkeys(display_unit(target.unit) for target in found))
-    return f"The targets for {found[0].name} are in {units}; {unit}"
+    units = " or ".join(dict.fromkeys(display_unit(target.unit) for target in targets))
+    return f"The targets for {targets[0].name} are in {units}; {unit}"
 
 
 def target_table(assessment: Assessment) -> ReportTable:
@@ -124,7 +124,7 @@ def _averages(assessment: Assessment) -> str:
 
 
 def class_label(reached: str, assessment: Assessment) -> str:
-    """Name the class that was reached; of a set with a single class, say whether all is within its bounds."""
+    """Name the class that was reached; with a single class, say whether all measures are within its bounds."""
     if len(assessment.classes) > 1:
         return "no class" if reached == BELOW_ALL else reached
     return "outside" if reached == BELOW_ALL else "within"
@@ -166,10 +166,10 @@ def describe_targets(assessment: Assessment) -> list[str]:
     if assessment.limit is not None:
         lines += _about_uncertainty(assessment)
     if assessment.untested:
-        wanted = ", ".join(MEASURES[name] for name in assessment.untested)
-        needs = plural(assessment.units_needed, "unit")
-        why = f" (it needs at least {needs} with averages beside the same reference)"
-        lines.append(f"Not tested: {wanted}{why if set(assessment.untested) & set(OF_SEVERAL) else ''}.")
+        untested = ", ".join(MEASURES[name] for name in assessment.untested)
+        units = plural(assessment.units_needed, "unit")
+        needs = f" (it needs at least {units} with averages beside the same reference)"
+        lines.append(f"Not tested: {untested}{needs if set(assessment.untested) & set(OF_SEVERAL) else ''}.")
     if not any(result.chances for result in assessment.devices):
         lines.append("How sure a class is cannot be told from fewer than eight days with averages.")
     return [*lines, *assessment.remarks, "This compares numbers; it is neither an approval nor an endorsement."]
@@ -177,18 +177,18 @@ def describe_targets(assessment: Assessment) -> list[str]:
 
 def _about_uncertainty(assessment: Assessment) -> list[str]:
     """Say at which value the expanded uncertainty is judged, and what was taken for the reference's."""
-    at = quantity(assessment.limit, assessment.unit)
+    limit = quantity(assessment.limit, assessment.unit)
     reference = (
         f"u(bs,RM) = {quantity(assessment.reference_uncertainty, assessment.unit)} ({assessment.reference_source})"
     )
     if not assessment.reference_source:
         reference = "u(bs,RM) is not known and taken as 0, so U is an upper bound (--reference-uncertainty)"
-    lines = [f"U is judged at {at}{_second_hand(assessment)}, relative to the reference; {reference}."]
+    lines = [f"U is judged at {limit}{_second_hand(assessment)}, relative to the reference; {reference}."]
     beyond = {result.device: result.highest_reference for result in assessment.devices if assessment.beyond(result)}
     if beyond:
         highest = quantity(max(value for value in beyond.values() if value is not None), assessment.unit)
         lines.append(
-            f"{', '.join(beyond)}: no average of the reference is above {highest}, so U at {at} is extrapolated. A"
+            f"{', '.join(beyond)}: no average of the reference is above {highest}, so U at {limit} is extrapolated. A"
             " directive asks for the region of the limit value."
         )
     spread = [result.device for result in assessment.devices if result.spread_depends_on_level]
@@ -198,7 +198,10 @@ def _about_uncertainty(assessment: Assessment) -> list[str]:
 
 
 def _second_hand(assessment: Assessment, before: str = "") -> str:
-    """Return the mark beside numbers that were not read in the document itself, with the reason if after `before`."""
+    """Return the mark of numbers that were not read in the document itself, empty for others.
+
+    With `before`, the mark begins with this text and ends with the reason.
+    """
     if not assessment.second_hand:
         return ""
     return f"{before}second-hand, {assessment.second_hand}" if before else " (second-hand)"

@@ -21,6 +21,7 @@ LETTER = 11.0  # px between two letters, at least
 TICKS = 4  # intervals of an axis, about
 TOP_OF_CLASSES = 1.15  # the end of an axis, times the widest class in sight
 SHOWN = 8  # devices drawn
+FAR_BELOW = 0.8  # share of the limit below which the highest reference has a line of its own
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 2 1 2", "3 6")
 OF_CLASS, OF_LIMIT, OF_INTERVAL = "4 4", "1 3", "1 2"  # dashes
 MARKS = "ABCDEFGH"
@@ -55,6 +56,25 @@ class Drawing:
     def text(self, at: Point, words: str, anchor: str = "start") -> None:
         """Write a word or two."""
         self.texts.append((*_rounded(at), words, anchor))
+
+    def label_axes(
+        self,
+        x_labels: Iterable[tuple[float, str]],
+        y_labels: Iterable[tuple[float, str]],
+        x_title: str,
+        y_title: str,
+        right: float,
+    ) -> None:
+        """Label axes from `MARGIN` to `right` and from top to bottom; each label has its position along its axis [px].
+
+        The distances are those of the text's size: 4 px lower, a label is centred on its tick.
+        """
+        for x, label in x_labels:
+            self.text((x, HEIGHT - MARGIN + 16), label, "middle")
+        for y, label in y_labels:
+            self.text((MARGIN - 5, y + 4), label, "end")
+        self.text(((MARGIN + right) / 2, HEIGHT - 10), x_title, "middle")
+        self.text((MARGIN - 36, MARGIN - 30), y_title)
 
     def letters(self, ends: Mapping[str, Point], across: float) -> None:
         """Write letters in a column at `across` [px], each with a line to the point that it names.
@@ -103,19 +123,21 @@ def _curve_drawing(assessment: Assessment, devices: Sequence[TargetResult]) -> D
 
     drawing.line(to_pixels(0, 0), to_pixels(end, 0))
     drawing.line(to_pixels(0, 0), to_pixels(0, top))
-    for share in ticks(top):
-        drawing.line(to_pixels(0, share), (MARGIN - 3, to_pixels(0, share)[1]))
-        drawing.text((MARGIN - 5, to_pixels(0, share)[1] + 4), percent(share), "end")
-    for x in ticks(end):
-        drawing.line(to_pixels(x, 0), (to_pixels(x, 0)[0], HEIGHT - MARGIN + 3))
-        drawing.text((to_pixels(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
-    drawing.text(((MARGIN + right) / 2, HEIGHT - 10), f"reference [{display_unit(assessment.unit)}]", "middle")
-    drawing.text((MARGIN - 36, MARGIN - 30), "relative expanded uncertainty")
+    x_labels = [(to_pixels(x, 0)[0], number(x)) for x in ticks(end)]
+    y_labels = [(to_pixels(0, share)[1], percent(share)) for share in ticks(top)]
+    for x, _ in x_labels:
+        drawing.line((x, HEIGHT - MARGIN), (x, HEIGHT - MARGIN + 3))
+    for y, _ in y_labels:
+        drawing.line((MARGIN, y), (MARGIN - 3, y))
+    reference = f"reference [{display_unit(assessment.unit)}]"
+    drawing.label_axes(x_labels, y_labels, reference, "relative expanded uncertainty", right)
     for name, share in bounds.items():
         drawing.line(to_pixels(0, share), (right + 20, to_pixels(0, share)[1]), OF_CLASS)
         drawing.text((right + 24, to_pixels(0, share)[1] + 4), name)
-    seen = max(device.highest_reference or 0.0 for device in devices)
-    lines = {"limit": assessment.limit} | ({"highest reference": seen} if seen < 0.8 * assessment.limit else {})
+    lines = {"limit": assessment.limit}
+    highest = max(device.highest_reference or 0.0 for device in devices)
+    if highest < FAR_BELOW * assessment.limit:  # nearer, the two labels would touch
+        lines["highest reference"] = highest
     for words, x in lines.items():
         is_between = assessment.limit / 2 < x < assessment.limit  # no room for words on the right
         drawing.line(to_pixels(x, 0), to_pixels(x, top), OF_LIMIT)
@@ -153,7 +175,7 @@ def _target_diagram(assessment: Assessment, devices: Sequence[TargetResult]) -> 
     drawing.line(to_pixels(0, -top), to_pixels(0, top))
     drawing.line(to_pixels(0, 0), to_pixels(top, 0))
     for name, share in bounds.items():
-        angles = [pi * (step / 48 - 0.5) for step in range(49)]
+        angles = [pi * (step / 48 - 0.5) for step in range(49)]  # half a circle, from straight down to straight up
         drawing.curve((to_pixels(share * cos(angle), share * sin(angle)) for angle in angles), OF_CLASS)
         drawing.text((CENTRE - 5, to_pixels(0, share)[1] + 4), f"{name}, {percent(share)}", "end")
     dots = {}
@@ -162,10 +184,10 @@ def _target_diagram(assessment: Assessment, devices: Sequence[TargetResult]) -> 
         assert curve is not None
         pairs = zip(curve.random, curve.bias, strict=True)
         drawing.curve((to_pixels(*pair) for pair in pairs if hypot(*pair) <= top), dash)
-        at = _at_limit(curve, assessment.limit or 0.0)
-        if hypot(*at) <= top:
-            drawing.dot(to_pixels(*at))
-            dots[letter] = to_pixels(*at)
+        random, bias = _at_limit(curve, assessment.limit or 0.0)
+        if hypot(random, bias) <= top:
+            dots[letter] = to_pixels(random, bias)
+            drawing.dot(dots[letter])
     drawing.letters(dots, to_pixels(top, 0)[0] + 24)
     drawing.text((CENTRE + 5, to_pixels(0, -top)[1] + 4), "random →")
     drawing.text((CENTRE + 5, to_pixels(0, top)[1] + 4), "bias")
@@ -201,10 +223,10 @@ def _caption(assessment: Assessment, devices: Sequence[TargetResult]) -> str:
         value = device.values.get("uncertainty")
         shown = percent(value) if value is not None else "unknown"
         named.append(f"{letter} {device.device}: {shown}{' (extrapolated)' if assessment.beyond(device) else ''}")
-    more = f"; {len(assessment.devices) - SHOWN} more are in the table" if len(assessment.devices) > SHOWN else ""
+    hidden = f"; {len(assessment.devices) - SHOWN} more are in the table" if len(assessment.devices) > SHOWN else ""
     band = "; dotted: the 95 % interval" if len(devices) == 1 and devices[0].curve and devices[0].curve.low else ""
     limit = quantity(assessment.limit, assessment.unit)
-    return f"At the limit of {limit} ({assessment.title}{mark}): {'; '.join(named)}{more}{band}."
+    return f"At the limit of {limit} ({assessment.title}{mark}): {'; '.join(named)}{hidden}{band}."
 
 
 def _rounded(at: Point) -> Point:

@@ -72,12 +72,9 @@ def _draw(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawing | None:
     drawing.line(to_pixels(first, 0), to_pixels(last, 0))
     drawing.line(to_pixels(first, 0), to_pixels(first, top))
     drawing.line(to_pixels(first, 1), to_pixels(last, 1), "4 4")
-    for share in ticks(top):
-        drawing.text((MARGIN - 4, to_pixels(first, share)[1] + 4), number(share), "end")
-    for x in ticks(last, first):
-        drawing.text((to_pixels(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")
-    drawing.text((WIDTH / 2, HEIGHT - 10), name, "middle")
-    drawing.text((MARGIN - 36, MARGIN - 30), "calibrated / reference")
+    x_labels = [(to_pixels(x, 0)[0], number(x)) for x in ticks(last, first)]
+    y_labels = [(to_pixels(first, share)[1], number(share)) for share in ticks(top)]
+    drawing.label_axes(x_labels, y_labels, name, "calibrated / reference", right=WIDTH - MARGIN)
     medians = {centre: median for centre, (_, median, _) in quartiles.items()}
     for centre, (low, median, high) in quartiles.items():
         drawing.line(to_pixels(centre, low), to_pixels(centre, high))
