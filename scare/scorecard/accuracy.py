@@ -108,15 +108,15 @@ def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, see
     >>> compare_errors(np.full(60, 4.0), np.full(60, 1.0), times)
     RmseDifference(difference=1.0, low=1.0, high=1.0)
     """
-    _, block = np.unique(np.floor(times / BLOCK_SECONDS), return_inverse=True)
+    _, block = np.unique(np.floor(times / BLOCK_SECONDS), return_inverse=True)  # the number of each row's block
     counts = np.bincount(block).astype(float)
-    sums = np.stack([np.bincount(block, weights=errors) for errors in (first, second)])
+    sums = np.stack([np.bincount(block, weights=errors) for errors in (first, second)])  # [2, blocks]
     overall = np.sqrt(sums.sum(axis=1) / counts.sum())
     difference = float(overall[0] - overall[1])
     if len(counts) < MIN_BLOCKS:
         return RmseDifference(difference, np.nan, np.nan)
-    drawn = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
-    drawn_rmse = np.sqrt(sums[:, drawn].sum(axis=2) / counts[drawn].sum(axis=1))
+    drawn_blocks = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
+    drawn_rmse = np.sqrt(sums[:, drawn_blocks].sum(axis=2) / counts[drawn_blocks].sum(axis=1))  # [2, DRAWS]
     low, high = np.percentile(drawn_rmse[0] - drawn_rmse[1], [2.5, 97.5])
     return RmseDifference(difference, float(low), float(high))
 
@@ -330,9 +330,9 @@ def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) ->
     `origin` is the dataset of a card, or comes from `origin_of`.
     """
     rows = np.zeros(len(times), bool)
-    parts = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
-    parts += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
-    for devices, period in parts:
+    sources = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
+    sources += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
+    for devices, period in sources:
         if device in devices and len(period) == 2:
             first, last = (datetime.fromisoformat(text).timestamp() for text in period)
             rows |= (times >= first) & (times < last + 1)  # the file records whole seconds

@@ -143,7 +143,7 @@ class Assessment:
 
     @property
     def untested(self) -> tuple[str, ...]:
-        """The measures with bounds that nothing has a value of."""
+        """The measures with bounds for which neither a device nor the units side by side have a value."""
         results = [*self.devices, *([self.together] if self.together else [])]
         return tuple(name for name in self.measures if not any(name in result.values for result in results))
 
@@ -211,7 +211,7 @@ def assess(
 
 @dataclass(frozen=True)
 class _Grader:
-    """A set's target in the unit of the readings, and u(bs,RM)."""
+    """Grades devices against a target in the unit of the readings; `u_reference` is u(bs,RM)."""
 
     targets: TargetSet
     target: Target
@@ -272,13 +272,14 @@ class _Grader:
         if block is None:
             return result
         draws, curve_interval = measurer.measure(sample.resampled())
+        percentiles = {name: np.nanpercentile(values, LEVEL).tolist() for name, values in draws.items()}
         reached = np.broadcast_to(self.reach({**draws, **fixed}), len(draws["slope"]))
         if curve and curve_interval:
             curve = replace(curve, low=curve_interval.low, high=curve_interval.high)
         return replace(
             result,
             chances=share_of_draws(reached),
-            intervals={name: _interval(value) for name, value in draws.items()},
+            intervals={name: (low, high) for name, (low, high) in percentiles.items()},
             curve=curve,
         )
 
@@ -311,7 +312,10 @@ class _Grader:
         return reached
 
     def _groups(self, names: Mapping[str, object]) -> Iterator[list[str]]:
-        """Yield measures of which one has to be within its bounds: pairs, and every other measure by itself."""
+        """Yield groups of these measures; of each group, one has to be within its bounds.
+
+        A pair in `either` is a group, and so is every other measure by itself.
+        """
         pairs = [[name for name in pair if name in names] for pair in self.targets.either]
         yield from filter(None, pairs)
         yield from ([name] for name in names if not any(name in pair for pair in pairs))
@@ -319,7 +323,7 @@ class _Grader:
 
 @dataclass(frozen=True)
 class _Measurer:
-    """How measures are computed from a sample, or from all of its resamples at once."""
+    """Computes measures from a sample, or from all of its resamples at once."""
 
     grader: _Grader
     ratio: float  # of the variances of errors in a Deming regression
@@ -328,7 +332,7 @@ class _Measurer:
     curve_end: float  # highest reference of the curve, in the unit of the target
 
     def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
-        """Compute each measure, one value a sample, and the curve; of resamples only the interval of the curve."""
+        """Compute each measure, a number or one for each resample, and the curve; of resamples only its interval."""
         target, regression = self.grader.target, self.grader.targets.regression
         n, mean_x, mean_y, sxx, syy, sxy = sample.moments
         line = fit_line(sample, regression, self.ratio)
@@ -353,8 +357,3 @@ def _curve(grid: np.ndarray, relative: np.ndarray, random: np.ndarray, bias: np.
         return Curve(*(tuple(numbers.tolist()) for numbers in (grid, relative, random, bias)))
     low, high = np.nanpercentile(relative, LEVEL, axis=0).tolist()
     return Curve((), (), (), (), tuple(low), tuple(high))
-
-
-def _interval(draws: np.ndarray) -> Interval:
-    low, high = np.nanpercentile(draws, LEVEL).tolist()
-    return low, high

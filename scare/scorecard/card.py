@@ -117,7 +117,7 @@ class Demand:
     """A user's condition for a card: a bound on a measure, or a grade of a measure or requirement."""
 
     name: str
-    wanted: float | Grade
+    wanted: float | Grade  # the bound, or the worst grade that is accepted
 
     def missed(self, card: Card, table: RequirementTable) -> str:
         """Return why the card does not meet the demand; empty if it does."""

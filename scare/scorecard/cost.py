@@ -299,7 +299,7 @@ def board_findings(report: Report) -> list[Finding]:
     if worst is None or report.duty_cycle is None:
         unknown = {"reason": f"cycles are not known on {board.name}"}
         return findings + [Finding(name, None, detail=unknown) for name in OF_CYCLES]
-    run_cycles = report.runs.cycles[:, Cycles._fields.index("typical")]  # of each window
+    _, run_cycles, _ = report.runs.cycles.T  # the lowest, typical and highest estimate for each window
     typical_ms = (run_cycles + report.pushes.cycles.typical) / board.clock_hz * 1e3
     findings += latency_findings(Latency.from_sample(typical_ms), period_ms, {"worst": worst}, "board_latency")
     findings.append(Finding("deadline", float(worst["reading_ms"] <= period_ms), detail=worst))
@@ -313,9 +313,9 @@ def no_board() -> list[Finding]:
 
 
 def worst_case(report: Report) -> dict[str, Any] | None:
-    """Find the worst case over all windows: instructions, cycles and milliseconds of one value, the reading taken.
+    """Find the worst case over all windows: instructions, cycles and milliseconds of one value.
 
-    None for a board without cycle counts.
+    They include taking the reading. None for a board without cycle counts.
     """
     if report.instructions is None or report.cycles is None:
         return None

@@ -34,6 +34,7 @@ GAIN = 0.05  # a smaller relative gain by another week is not worth it
 COVERED, ENOUGH_HOURS = 0.9, 1.0  # share of the deployment's hours to be seen; hours that make a bin seen
 CAPTURED = 0.75  # share of hours with sensor and reference
 BINS, JOINT_BINS = 10, 4  # of each channel's range in deployment; with several channels jointly
+LEAST_SHARE = 0.01  # of the deployment's hours: a smaller range that was not seen is not named
 FEW_HOURS = 48  # of a device, below which nothing is fitted
 Predict = Callable[[np.ndarray], np.ndarray]  # from values [n, channels] to estimates [n]
 LearningCurve = Sequence[tuple[int, float, int]]  # by fit: days of training, sum of squared errors after, hours after
@@ -114,17 +115,13 @@ def assess_progress(
     first, last = min(device.times[0] for device in hours), max(device.times[-1] for device in hours)
     days, total = (last - first + HOUR) / DAY, sum(len(device.times) for device in hours)
     capture = total / sum((device.times[-1] - device.times[0]) / HOUR + 1 for device in hours)
-    runs = {
-        name: [run_forward(device, family) for device in hours]
-        for name, family in FAMILIES.items()
-        if is_usable(name, channels)
-    }
-    curves = {name: pool_devices(parts) for name, parts in runs.items()}
-    recent = {name: recent_error(curve, int(days)) for name, curve in curves.items()}
-    known = {name: error for name, error in recent.items() if error is not None}
-    family = min(known, key=lambda name: known[name]) if known else ""
+    usable = {name: family for name, family in FAMILIES.items() if is_usable(name, channels)}
+    runs = {name: [run_forward(device, family) for device in hours] for name, family in usable.items()}
+    curves = {name: pool_devices(of_family) for name, of_family in runs.items()}
+    errors = {name: error for name in curves if (error := recent_error(curves[name], int(days))) is not None}
+    family = min(errors, key=lambda name: errors[name]) if errors else ""  # the one with the lowest error
     curve = curves[family] if family else []
-    error = known.get(family)
+    error = errors.get(family)
     half_width = NORMAL_80 * sqrt(SPREAD**2 + forward_scatter(curve, int(days)) ** 2)  # of the log error
     in_a_week = error_in_a_week(curve, error, days)
     conditions = _conditions(hours, channels, deployment or {})
@@ -157,20 +154,12 @@ def assess_progress(
 # --- Families in closed form, fitted forward ---
 
 
-def _first_channel(scaled: np.ndarray) -> np.ndarray:
-    return scaled[:, :1]
-
-
-def _all_channels(scaled: np.ndarray) -> np.ndarray:
-    return scaled
-
-
-def _with_products(scaled: np.ndarray) -> np.ndarray:
-    return np.hstack([scaled, scaled[:, :1] * scaled[:, 1:]])
-
-
 # By name: the function from scaled channels [n, channels] to the predictors of the regression [n, k].
-FAMILIES = {"line": _first_channel, "linear regression": _all_channels, "interactions": _with_products}
+FAMILIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "line": lambda scaled: scaled[:, :1],
+    "linear regression": lambda scaled: scaled,
+    "interactions": lambda scaled: np.hstack([scaled, scaled[:, :1] * scaled[:, 1:]]),
+}
 
 
 def is_usable(family: str, channels: Sequence[Channel]) -> bool:
@@ -286,25 +275,10 @@ def _grade(
     series = []
     for run in runs:
         known = np.isfinite(run.estimates)  # not the days before the first fit, which are not missing data
-        hours, nothing = run.hours, np.full(int(known.sum()), np.nan)
-        series.append(
-            DeviceSeries(
-                device=hours.device,
-                step_seconds=HOUR,
-                times=hours.times[known],
-                raw=hours.values[known, 0],
-                reference=hours.reference[known],
-                calibrated=run.estimates[known],
-                low=nothing,
-                high=nothing,
-                humidity=nothing,
-                temperature=nothing,
-                flags=np.zeros(len(nothing), np.uint32),
-                changes=nothing,
-                reference_changes=nothing,
-                trained=np.zeros(len(nothing), bool),
-            )
-        )
+        hours = run.hours
+        raw, times = hours.values[known, 0], hours.times[known]
+        values = DeviceSeries.of_values(hours.device, HOUR, times, raw, hours.reference[known], run.estimates[known])
+        series.append(values)
     assessments = (assess(series, reference, target_set, reference_uncertainty) for target_set in sets)
     return tuple(assessment for assessment in assessments if assessment)
 
@@ -365,7 +339,7 @@ def _describe_missing(conditions: Sequence[Condition]) -> list[str]:
     lines = []
     for condition in conditions:
         for low, high, share in condition.missing:
-            if share >= 0.01:
+            if share >= LEAST_SHARE:
                 between = f"{condition.name} between {low:.3g} and {high:.3g}"
                 lines.append(f"{between} was not seen for an hour ({100 * share:.0f} % of the deployment)")
     return lines
@@ -387,20 +361,20 @@ def _describe_limits(assessments: Sequence[Assessment]) -> list[str]:
 def _advise(
     days: float, capture: float, error: float | None, in_a_week: float | None, conditions: Sequence[Condition]
 ) -> tuple[bool, int | None, str]:
-    """Return whether to stop, otherwise for how many days to go on at least (None: stop), and why."""
+    """Return whether to stop, for how many days to go on at least (None if to stop), and the reason."""
     if capture < CAPTURED:
         return False, WEEK, f"only {100 * capture:.0f} % of the hours have sensor and reference: find out why"
     if days < FEWEST_DAYS or error is None or in_a_week is None:
-        more = max(1, int(np.ceil(FEWEST_DAYS - days)))
-        return False, more, "there are too few days to tell what other days bring"
-    poor = [condition for condition in conditions if condition.share < COVERED]
-    if poor:
-        least = min(poor, key=lambda condition: condition.share)
-        return False, WEEK, f"{least.name} has seen {100 * least.share:.0f} % of the deployment's conditions"
+        missing_days = max(1, int(np.ceil(FEWEST_DAYS - days)))
+        return False, missing_days, "there are too few days to tell what other days bring"
+    least_seen = min(conditions, key=lambda condition: condition.share, default=None)
+    if least_seen and least_seen.share < COVERED:
+        seen = f"{least_seen.name} has seen {100 * least_seen.share:.0f} % of the deployment's conditions"
+        return False, WEEK, seen
     gain = 1 - in_a_week / error
     if gain >= GAIN:
         return False, WEEK, f"another week is expected to lower the error by {100 * gain:.0f} %"
     if not conditions and days < UNKNOWN_DAYS:
-        more = int(np.ceil(UNKNOWN_DAYS - days))
-        return False, more, "what the deployment will bring is not known (--deployment), and weeks differ"
+        missing_days = int(np.ceil(UNKNOWN_DAYS - days))
+        return False, missing_days, "what the deployment will bring is not known (--deployment), and weeks differ"
     return True, None, f"another week is expected to lower the error by only {100 * max(0.0, gain):.0f} %"

@@ -104,8 +104,8 @@ def _read_series(path: Path) -> pl.DataFrame:
         raise DataError(f"{path} is not readable as Parquet; {AGAIN}") from error
     missing = [name for name in (DEVICE, TIME, REFERENCE, CALIBRATED, FLAGS) if name not in frame.columns]
     if missing or not isinstance(frame[TIME].dtype, pl.Datetime):
-        what = f"no column {', '.join(missing)}" if missing else f"'{TIME}' holds no times"
-        raise DataError(f"{path}: {what}; {AGAIN}")
+        problem = f"no column {', '.join(missing)}" if missing else f"'{TIME}' holds no times"
+        raise DataError(f"{path}: {problem}; {AGAIN}")
     return frame.with_columns(pl.col(DEVICE).cast(pl.String).fill_null(""))
 
 

@@ -57,24 +57,36 @@ class DeviceSeries:
     @staticmethod
     def of_estimates(readings: Readings, estimates: np.ndarray, scored: np.ndarray | None = None) -> "DeviceSeries":
         """Make the series of any method's estimates [rows]; rows that are not in `scored` [rows] get no reference."""
-        count, step = len(readings), readings.step_seconds
         reference = readings.targets if scored is None else np.where(scored, readings.targets, np.nan)
-        nothing, raw = np.full(count, np.nan), readings.values[:, 0]
+        raw = readings.values[:, 0]
+        return DeviceSeries.of_values(readings.device, readings.step_seconds, readings.times, raw, reference, estimates)
+
+    @staticmethod
+    def of_values(
+        device: str,
+        step_seconds: float,
+        times: np.ndarray,
+        raw: np.ndarray,
+        reference: np.ndarray,
+        calibrated: np.ndarray,
+    ) -> "DeviceSeries":
+        """Make a series of these values [rows], without intervals, weather and flags, and with no row of training."""
+        unknown = np.full(len(times), np.nan)
         return DeviceSeries(
-            device=readings.device,
-            step_seconds=step,
-            times=readings.times,
+            device=device,
+            step_seconds=step_seconds,
+            times=times,
             raw=raw,
             reference=reference,
-            calibrated=estimates,
-            low=nothing,
-            high=nothing,
-            humidity=nothing,
-            temperature=nothing,
-            flags=np.zeros(count, np.uint32),
-            changes=row_changes(readings.times, raw, step),
-            reference_changes=row_changes(readings.times, reference, step),
-            trained=np.zeros(count, bool),
+            calibrated=calibrated,
+            low=unknown,
+            high=unknown,
+            humidity=unknown,
+            temperature=unknown,
+            flags=np.zeros(len(times), np.uint32),
+            changes=row_changes(times, raw, step_seconds),
+            reference_changes=row_changes(times, reference, step_seconds),
+            trained=np.zeros(len(times), bool),
         )
 
     def __len__(self) -> int:
@@ -305,9 +317,9 @@ def _raw_rmse(scored: DeviceSeries, calibrator: Calibrator) -> float | None:
 
 
 def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
-    """Return the RMSE of a line through the raw reading, fitted to the scored rows themselves: a lower bound.
+    """Return the RMSE of a line through the raw reading, fitted to the scored rows themselves.
 
-    None if the line is not defined.
+    No line fitted to other rows has a lower error here. None if the line is not defined.
     """
     known = np.isfinite(raw)
     if known.sum() < 2 or np.ptp(raw[known]) == 0 or np.ptp(reference[known]) == 0:

@@ -152,7 +152,7 @@ def fit_line(sample: Sample, method: Regression = "orthogonal", ratio: float = 1
     >>> float(line.slope), float(line.intercept), float(line.variance)
     (2.0, 1.0, 0.0)
     """
-    n, x, y, xx, yy, xy = sample.moments
+    n, x, y, xx, yy, xy = sample.moments  # x and y are means, the others sums of squares about them
     with np.errstate(divide="ignore", invalid="ignore"):
         if method == "ols":
             slope = xy / xx
