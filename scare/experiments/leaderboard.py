@@ -75,7 +75,8 @@ def read_predictions(path: Path) -> pl.DataFrame:
         rows, times = parse_times(batch, form, table, tally)
         values = [read_numbers(rows, name, table, tally) for name in numbers]
         parts.append(rows.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(times, *values))
-    if problems := tally.notes():
+    problems = tally.notes()  # cells that are no times or numbers
+    if problems:
         raise DataError(f"{path}: {problems[0]}")
     if not parts:
         raise DataError(f"{path} has no row")
@@ -126,9 +127,10 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class Score:
-    """A method on a task: `ratio` is its RMSE over that of the best simple baseline.
+    """The score of a method on a task; `ratio` is its RMSE divided by that of the best simple baseline.
 
-    `width` is the mean width of its intervals over the same; it and `coverage` are None unless every row has one.
+    `width` is the mean width of its intervals divided by the same RMSE; it and `coverage` are None unless every row has
+    an interval.
     """
 
     rmse: float

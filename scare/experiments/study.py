@@ -142,7 +142,7 @@ def known_methods() -> list[str]:
 def choose(names: Sequence[str]) -> list[str]:
     """Check the names of methods; `all` stands for every method in its usual form.
 
-    Not in `all` are the rivals with the paper's preset and the paper's ablation.
+    `all` leaves out the rivals with the paper's preset, and the paper's ablation.
 
     >>> choose(["scare", "linear"])
     ['scare', 'linear']
@@ -313,9 +313,8 @@ def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results:
         predictor, facts = fit_method(fitted_job, parts["train"], parts["validation"], settings)
         fit_seconds = time.perf_counter() - begun
         test = parts["test"]
-        if (
-            fitted_job.method in installed_methods()
-        ):  # another package's method must not see the references it is scored on
+        # Another package's method must not see the references it is scored on.
+        if fitted_job.method in installed_methods():
             test = [replace(box, frame=box.frame.drop(REFERENCE), reference=None) for box in test]
         tables = [predictor.predict(box) for box in test]
         estimates = _column(tables, CALIBRATED)

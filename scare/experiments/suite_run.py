@@ -88,7 +88,7 @@ def run_tasks(studies: Sequence[Study], processes: int, out: Path, progress: Pro
 def collect_predictions(method: str, out: Path, board: str, notify: Notify) -> None:
     """Write a method's predictions on all tasks in `out` as one table, with its costs.
 
-    With the name of a board, instructions are counted there, in fixed point, of what can be exported.
+    With the name of a board, the instructions of every model that can be exported are counted there, in fixed point.
     """
     tables, costs = [], {}
     for facts, path in task_folders(out).items():
@@ -101,7 +101,7 @@ def collect_predictions(method: str, out: Path, board: str, notify: Notify) -> N
             notify(f"{facts.task}: {method} has no score: {result['failed']}")
             costs[facts.task] = MethodCost(failed=result["failed"])
             continue
-        tables.append(_predicted(facts.task, study, job))
+        tables.append(_make_predictions(facts.task, study, job))
         costs[facts.task] = MethodCost(result.get("bytes"), _count_instructions(study, job, board) if board else None)
     if tables:
         write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), costs)
@@ -130,7 +130,7 @@ def import_predictions(file: Path, suite: Suite, out: Path, notify: Notify) -> N
     write_predictions(out / PREDICTIONS / f"{method}.csv", pl.concat(tables), read_costs(file))
 
 
-def _predicted(task: str, study: Study, job: Job) -> pl.DataFrame:
+def _make_predictions(task: str, study: Study, job: Job) -> pl.DataFrame:
     """Return a job's values and intervals at the test rows with a reference, as a table of predictions."""
     values, interval = study.estimates(job), study.interval(job)
     low, high = np.full((2, len(values)), np.nan) if interval is None else interval.T

@@ -247,7 +247,7 @@ def split_task(task: SuiteTask, readings: Sequence[Readings], folder: Path | Non
 
 
 def gap_seconds(task: SuiteTask, readings: Sequence[Readings]) -> float:
-    """Return the duration of a window: rows this soon after a border are not scored, their windows reach across it."""
+    """Return the duration of a window; rows this soon after a border are not scored, as their windows reach across."""
     return task.window * float(np.median([box.step_seconds for box in readings]))
 
 

@@ -169,16 +169,17 @@ def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:
     The preset, trial 0, is always scored on all folds.
     """
     recipe, budget = settings.recipe(trial.values), settings.budget
+    is_preset = trial.number == 0
     for number in range(1, settings.folds + 1):
         parts = read_parts(folder / f"fold-{number}")
         if budget and trial.cost is None:
             trial = replace(trial, cost=measure_cost(recipe, parts["train"], parts["validation"], budget))
-        if trial.number and budget and trial.cost and budget.reasons(trial.cost):
+        if not is_preset and budget and trial.cost and budget.reasons(trial.cost):
             break
         calibrator = fit(parts["train"], parts["validation"], recipe)
         trial = replace(trial, scores=(*trial.scores, score(calibrator, parts["test"])))
         is_hopeless = settings.hopeless and np.all(np.greater(trial.scores[0], settings.hopeless))
-        if number == 1 and trial.number and is_hopeless:
+        if number == 1 and not is_preset and is_hopeless:
             break
     return trial
 

@@ -82,12 +82,13 @@ def forward_folds(readings: Sequence[Readings], folds: int, gap_seconds: float) 
         raise UsageError(f"there must be at least one fold, not {folds}")
     times = reference_times(readings)
     begins = np.rint(len(times) * np.linspace(FIRST, 1.0, folds + 2)[:-1]).astype(int)  # first row of each part
-    borders = [*times[np.minimum(begins, len(times) - 1)].tolist(), np.inf]
+    borders = [*times[np.minimum(begins, len(times) - 1)].tolist(), np.inf]  # seconds
     splits = []
     for fold in range(folds):
-        rows = [box.rows(box.times < borders[fold + 2]) for box in readings]  # up to the end of the test part
-        validation, test = (datetime.fromtimestamp(border, UTC) for border in borders[fold : fold + 2])
-        split = split_by_time([box for box in rows if len(box)], gap_seconds, borders=(validation, test))
+        validation_begin, test_begin, test_end = borders[fold : fold + 3]
+        rows = [box.rows(box.times < test_end) for box in readings]
+        begins_at = datetime.fromtimestamp(validation_begin, UTC), datetime.fromtimestamp(test_begin, UTC)
+        split = split_by_time([box for box in rows if len(box)], gap_seconds, borders=begins_at)
         splits.append(replace(split, description=f"fold {fold + 1} {split.description}"))
     return splits
 
@@ -144,7 +145,7 @@ class Search:
             return UNFIT * self.times_over(trial), UNFIT * self.times_over(trial)
         if self.finished(trial):
             return trial.mean
-        preset = next((other for other in done if other.number == 0), trial)
+        preset = next((other for other in done if other.number == 0), trial)  # until the preset has ended: its own mean
         first, preset_first = np.array(trial.scores[0]), np.array(preset.scores[0])  # errors on the first fold
         rmse, top5 = (np.array(preset.mean) * first / preset_first).tolist()
         return rmse, top5
@@ -189,8 +190,8 @@ def on_shared_rows(split: Split, windows: Sequence[int], recipe: Recipe) -> Spli
 def run_search(search: Search, effort: Effort, progress: Progress) -> None:
     """Examine candidates until the time or the trials are used up; Ctrl-C stops running trials, finished ones stay.
 
-    The preset is the first and is always finished. No trial starts that would, by the mean so far, end too late, and
-    trials that run when the time is over are stopped without a result.
+    The preset is the first and is always finished. A trial is started only if, with the mean duration so far, it would
+    end in time; trials that still run when the time is over are stopped without a result.
     """
     for trial in search.trials():
         if trial.number == 0 and trial.failed is not None:  # there is no search without the preset: try it again
@@ -318,6 +319,7 @@ class Proposer:
         """
         if self._study is None:
             optuna.logging.set_verbosity(optuna.logging.WARNING)
+            # The constant liar keeps proposals away from trials that still run.
             sampler = optuna.samplers.TPESampler(n_startup_trials=0, seed=self._seed + len(done), constant_liar=True)
             self._study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
         for trial in (trial for trial in done if trial.number not in self._reported):
@@ -386,18 +388,18 @@ def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[s
     return facts
 
 
-def write_configs(search: Search, front: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> list[Path]:
+def write_configs(search: Search, front: Sequence[Mapping[str, Any]], tables: Mapping[str, Any]) -> list[Path]:
     """Write a config file for each member of the front, best-1.toml for the least RMSE; older ones are deleted.
 
-    Later ones win: the tables `given` in the user's config file, the recipe that the search began at, and what the
-    trial changed in it.
+    A file has the user's `tables`, then the recipe that the search began at, then what the trial changed in it; where
+    two have the same key, the later one wins.
     """
     for old in search.folder.glob(CONFIG.format("*")):
         old.unlink()
-    paths = [search.folder / CONFIG.format(place) for place in range(1, len(front) + 1)]
+    paths = [search.folder / CONFIG.format(rank) for rank in range(1, len(front) + 1)]
+    start = merge(tables, search.settings.start)
     for path, member in zip(paths, front, strict=True):
-        begun_at = merge(given, search.settings.start)
-        text = tomli_w.dumps(merge(begun_at, nested(member["values"])))
+        text = tomli_w.dumps(merge(start, nested(member["values"])))
         with replacing(path) as temporary:
             temporary.write_text(f"# trial {member['trial']}\n{text}", encoding="utf-8")
     return paths

@@ -51,8 +51,8 @@ def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Gener
     def fill(leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):
             return leaf
-        drawn = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*BANDWIDTH)
-        return np.where(leaf == 0, drawn, leaf)
+        random = draw.normal(0.0, SMALL, leaf.shape) if leaf.ndim else draw.uniform(*BANDWIDTH)
+        return np.where(leaf == 0, random, leaf)
 
     filled: Network = jax.tree.map(fill, recipe.model.build(recipe.window_readings, channels, jax.random.key(seed)))
     return filled
@@ -125,8 +125,8 @@ def largest_window(
         windows = np.random.default_rng(0).normal(size=(SAMPLES, window, channels)).astype(np.float32)
         sample = Sample(windows, np.zeros(SAMPLES))
         inputs = replace(calibrator.inputs, window=window)
-        drawn = replace(calibrator, plan=plan, inputs=inputs, golden=sample, validation=sample)
-        return measure_once(compile_calibrator(drawn, arithmetic), board).fits
+        shorter = replace(calibrator, plan=plan, inputs=inputs, golden=sample, validation=sample)
+        return measure_once(compile_calibrator(shorter, arithmetic), board).fits
 
     return largest(fits, FEWEST_READINGS, calibrator.window - 1)
 
@@ -139,11 +139,11 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
     """
     if most < least or not fits(least):  # `least` is tried first: often nothing fits, and each trial takes seconds
         return 0
-    best, least = least, least + 1
-    while least <= most:
-        middle = (least + most) // 2
+    best = least  # fits, and nothing above `most` does
+    while best < most:
+        middle = (best + most + 1) // 2
         if fits(middle):
-            best, least = middle, middle + 1
+            best = middle
         else:
             most = middle - 1
     return best
