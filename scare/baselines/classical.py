@@ -205,8 +205,8 @@ def _fit_boosted(
     flat = data.features.reshape(len(data.targets), -1)
     weights, bias = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
-        chosen = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
-        weights, bias = chosen.fit(data)
+        ridge = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
+        weights, bias = ridge.fit(data)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)
     with one_thread():
         trees.fit(flat, data.targets - flat @ weights - bias)
@@ -287,11 +287,12 @@ def make_all(
 
 
 def _batches(examples: Examples, which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield flat windows [n, window·channels] and targets [n], at most `PART_BYTES` at a time."""
-    rows = max(1, PART_BYTES // (8 * examples.window * examples.series.shape[1]))
+    """Yield flat windows [n, window·channels] and targets [n] of the examples `which`, at most `PART_BYTES` at once."""
+    bytes_of_window = 8 * examples.window * examples.series.shape[1]
+    rows = max(1, PART_BYTES // bytes_of_window)
     for start in range(0, len(which), rows):
-        chosen = which[start : start + rows]
-        yield examples.windows(chosen).reshape(len(chosen), -1), examples.targets[chosen]
+        batch = which[start : start + rows]
+        yield examples.windows(batch).reshape(len(batch), -1), examples.targets[batch]
 
 
 BASELINES: dict[str, Baseline] = {

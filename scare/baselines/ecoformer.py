@@ -92,7 +92,8 @@ class EcoFormer:
         # The value of each token with `Bias.TOKEN`; with `Bias.SUM`, the sum of the tokens.
         value = width**2 if self.bias == Bias.TOKEN else 0
         summed = width if self.bias == Bias.SUM else 0
-        once = width + width**2 + 3 * width + 2 * width * hidden + 3 * hidden + width  # bias, project, ..., head
+        # Of the newest token alone: bias, projection, norm, feed-forward network, GELU, head.
+        once = width + width**2 + 3 * width + 2 * width * hidden + 3 * hidden + width
         memory = self.bits * (width + 1)  # signed additions: into it for each token, out of it once
         return Operations(
             multiply_adds=window * (token + value) + once,

@@ -212,7 +212,7 @@ class CausalConvolution(eqx.Module):
 
 
 class StateSpaceMixer(eqx.Module):
-    """Mixer of a Mamba-2 block: tokens, given as rows · basis, to the newest row's output [batch, width]."""
+    """Mixer of a Mamba-2 block, from tokens, given as rows · basis, to the newest row's output [batch, width]."""
 
     gate: Array  # z [width, inner]
     value: Array  # x [width, inner]
@@ -350,8 +350,8 @@ def newest_output(value: Array, write: Array, read: Array, step: Array, decay: A
     from_row_on = jax.lax.cumsum(step, axis=1, reverse=True)
     after_row = jnp.pad(from_row_on[:, 1:], ((0, 0), (0, 1), (0, 0)))  # Σ_{r>s} Δ_r
     weight = jnp.exp(decay * after_row) * step * jnp.einsum("bts,bs->bt", write, read)[:, :, None]
-    heads = value.reshape(*value.shape[:2], step.shape[2], -1)
-    return jnp.einsum("bth,bthp->bhp", weight, heads).reshape(len(value), -1)
+    by_head = value.reshape(*value.shape[:2], step.shape[2], -1)  # [batch, rows, heads, inner / heads]
+    return jnp.einsum("bth,bthp->bhp", weight, by_head).reshape(len(value), -1)
 
 
 def draw_step_bias(heads: int, key: Array) -> Array:

@@ -138,7 +138,7 @@ class PatchTST:
 
 
 class PatchEmbedding(eqx.Module):
-    """Windows [batch, rows, channels] to one token per patch, [batch, patches, width]."""
+    """Embeds windows [batch, rows, channels] as one token per patch, [batch, patches, width]."""
 
     linear: Linear  # [patch·channels, width]
     position: Array  # [patches, width]
@@ -213,7 +213,8 @@ class BatchNorm(eqx.Module):
 class ResidualAttention(eqx.Module):
     """Attention that adds the scores of the layer before to its own, before softmax (residual attention).
 
-    Tokens [batch, tokens, width] to mixed values of the same shape, and scores [batch, heads, tokens, tokens].
+    It maps tokens [batch, tokens, width] to mixed values of the same shape, and to scores [batch, heads, tokens,
+    tokens].
     """
 
     query: Linear
@@ -262,7 +263,7 @@ class ResidualAttention(eqx.Module):
 
 
 class EncoderLayer(eqx.Module):
-    """Tokens [batch, tokens, width] to tokens of the same shape, and the scores for the next layer."""
+    """Maps tokens [batch, tokens, width] to tokens of the same shape, and to the scores for the next layer."""
 
     attention: ResidualAttention
     first_norm: BatchNorm
@@ -369,7 +370,10 @@ class PatchTSTNetwork(Network):
     def plan(self) -> Plan:
         """Return the network as a plan of kernel calls, from the window to the scaled target."""
         normed = self.architecture.instance_norm
-        steps = standardize_steps(INPUT, "windows", "moments") if normed else []
+        steps = []
+        if normed:  # as `standardize` does
+            steps.append(Step("window_moments", (INPUT,), "moments", settings={"epsilon": EPSILON}))
+            steps.append(Step("standardize", (INPUT, "moments"), "windows"))
         steps += self.embedding.steps("windows" if normed else INPUT, "tokens")
         source, before = "tokens", None
         for index, layer in enumerate(self.layers):
@@ -413,14 +417,6 @@ def restore(outputs: Array, moments: Array) -> Array:
     Differs from the published code: there each channel forecasts itself; here the first is the sensor's own.
     """
     return outputs * moments[:, 1, 0] + moments[:, 0, 0]
-
-
-def standardize_steps(source: str, output: str, moments: str) -> list[Step]:
-    """Return `standardize` as plan steps."""
-    return [
-        Step("window_moments", (source,), moments, settings={"epsilon": EPSILON}),
-        Step("standardize", (source, moments), output),
-    ]
 
 
 def drop(x: Array, rate: float, key: Array) -> Array:

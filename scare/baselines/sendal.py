@@ -47,8 +47,8 @@ class Deep(StrEnum):
 class Sendal:
     """The architecture of SenDaL.
 
-    The published margin is 1 µg/m³, but a network sees scaled targets and any pollutant: here it is a share of the
-    targets' standard deviation, 0.05 as for 1 of some 20 µg/m³ of particles.
+    The published margin is 1 µg/m³. A network sees scaled targets of any pollutant, so here the margin is in standard
+    deviations of the targets: 0.05 is 1 µg/m³ for particles with a standard deviation of 20 µg/m³.
     """
 
     deep: Deep = Deep.TRANSFORMER
@@ -72,7 +72,7 @@ class Sendal:
 
     @staticmethod
     def default() -> "Sendal":
-        """Return it with a transformer, as the cost in the paper's comparison implies: O(N²), as large as its Exp 1."""
+        """Return SenDaL with a transformer: the paper's comparison has it at O(N²), with the cost of its Exp 1."""
         return Sendal()
 
     @property
@@ -155,8 +155,8 @@ class SimpleBranch(eqx.Module):
 class Lstm(eqx.Module):
     """Long short-term memory with a forget gate (Hochreiter and Schmidhuber 1997), read at its last row.
 
-    Rows [batch, rows, channels] to the last hidden state [batch, hidden]; gates i, f, g, o side by side. There are two
-    bias vectors, as in the frameworks' own layer; only their sum matters, and the plan has the sum.
+    It maps rows [batch, rows, channels] to the last hidden state [batch, hidden]; the gates i, f, g, o are side by
+    side. There are two bias vectors, as in the frameworks' own layer; only their sum matters, and the plan has the sum.
     """
 
     input: Array  # [channels, 4·hidden]
@@ -243,13 +243,13 @@ class SendalNetwork(Network):
 
     def moving(self) -> Any:
         """Mark what this phase trains: first both branches, then the classifier, then both output layers."""
-        parts: Callable[[Any], tuple[Any, ...]] = (
+        trained: Callable[[Any], tuple[Any, ...]] = (
             lambda network: (network.simple, network.deep),
             lambda network: (network.classifier,),
             lambda network: (network.simple.head, network.deep.head),
         )[self.phase]
         nothing = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(parts, nothing, (True,) * len(parts(self)))
+        return eqx.tree_at(trained, nothing, (True,) * len(trained(self)))
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
         """Return the loss of this phase: of both branches, the classifier at the newest row, or the chosen branch."""

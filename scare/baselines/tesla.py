@@ -95,7 +95,7 @@ class Tesla:
 
 
 class LogarithmicBinner(eqx.Module):
-    """Tokens [batch, rows, width] to bin tokens [batch, bins, width], each a learned weighted sum of its readings.
+    """Sums tokens [batch, rows, width] into bin tokens [batch, bins, width], each with a learned weight per reading.
 
     Bins double in length from the newest reading back (`logarithmic_bins`). It is a `SequenceLensProjector` whose
     matrix has one weight per row, so the tokens of single readings are never needed here either.

@@ -30,7 +30,7 @@ MEMORY = 0.99  # weight of the old bandwidth in its running mean
 
 
 class RbfHash(eqx.Module):
-    """The RBF hash h of the module's docstring: vectors [..., width] to codes of ±1 [..., bits]."""
+    """The RBF hash h of the module's docstring, from vectors [..., width] to codes of ±1 [..., bits]."""
 
     projection: Array  # A [supports, bits]
     supports: Buffer  # S [supports, width], unit vectors unless raw
@@ -42,9 +42,9 @@ class RbfHash(eqx.Module):
     def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "RbfHash":
         """Draw A ~ N(0, 1) and random supports, which the first batch replaces."""
         first, second = jax.random.split(key)
-        drawn = unit(jax.random.normal(second, (supports, width)))
+        random_supports = unit(jax.random.normal(second, (supports, width)))
         projection = jax.random.normal(first, (supports, bits))
-        return RbfHash(projection, Buffer(drawn), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
+        return RbfHash(projection, Buffer(random_supports), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
 
     def _exponents(self, x: Array, supports: Array) -> Array:
         """Return −‖x̂ − ŝ‖² / 2 for vectors x [..., width] and each support: [..., supports]; κ divides it by σ."""
@@ -75,14 +75,14 @@ class RbfHash(eqx.Module):
             "raw": self.raw,
         }
 
-    def resampled(self, drawn: Array, vectors: Array) -> "RbfHash":
-        """Return the hash with supports `drawn` [supports, width] and a bandwidth updated for `vectors` [..., width].
+    def resampled(self, new_supports: Array, vectors: Array) -> "RbfHash":
+        """Return the hash with `new_supports` [supports, width] and a bandwidth updated for `vectors` [..., width].
 
         The bandwidth is a running mean of the mean squared distance of vectors to supports. A frozen hash keeps its
         supports, and its bandwidth if it has one.
         """
         is_frozen = self.frozen() > 0
-        supports = jnp.where(is_frozen, self.supports(), drawn if self.raw else unit(drawn))
+        supports = jnp.where(is_frozen, self.supports(), new_supports if self.raw else unit(new_supports))
         mean_distance = -2.0 * self._exponents(vectors, supports).mean()  # squared
         old = self.bandwidth()
         is_set = old > 0  # false at the first batch
@@ -97,7 +97,7 @@ class RbfHash(eqx.Module):
 
 
 class EfficientBitwiseAttention(eqx.Module):
-    """Single-head attention by hash codes: tokens [batch, lenses, width] to mixed values of the same shape."""
+    """Single-head attention by hash codes, from tokens [batch, lenses, width] to mixed values of the same shape."""
 
     query: Array  # [width, width]
     key: Array  # [width, width]
@@ -127,10 +127,10 @@ class EfficientBitwiseAttention(eqx.Module):
         weights = self.bias + query_codes @ key_codes.swapaxes(1, 2)
         return weights @ (tokens @ self.value) / weights.sum(axis=-1, keepdims=True)
 
-    def resampled(self, tokens: Array, drawn: Array) -> "EfficientBitwiseAttention":
-        """Return the attention with the support set `drawn`, and a bandwidth updated for these tokens."""
+    def resampled(self, tokens: Array, new_supports: Array) -> "EfficientBitwiseAttention":
+        """Return the attention with another support set, and a bandwidth updated for these tokens."""
         vectors = jnp.concatenate([tokens @ self.query, tokens @ self.key], axis=1)
-        return eqx.tree_at(lambda a: a.hashing, self, self.hashing.resampled(drawn, vectors))
+        return eqx.tree_at(lambda attention: attention.hashing, self, self.hashing.resampled(new_supports, vectors))
 
     def steps(self, source: str, output: str) -> list[Step]:
         """Return the layer as steps of a plan, from the value `source` to the value `output`."""
@@ -173,13 +173,13 @@ def unit(x: Array) -> Array:
     return x / jnp.sqrt(jnp.square(x).sum(axis=-1, keepdims=True) + EPSILON)
 
 
-def sign(a: Array) -> Array:
+def sign(x: Array) -> Array:
     """Return the sign ±1, with sign(0) = +1 and a straight-through gradient.
 
-    The gradient is that of the identity where |a| ≤ 1, else zero.
+    The gradient is that of the identity where |x| ≤ 1, else zero.
     """
-    passing = jnp.where(jnp.abs(a) <= 1, a, 0.0)  # not jnp.clip: it halves the gradient at ±1
-    hard = jnp.where(a >= 0, 1.0, -1.0).astype(a.dtype)
+    passing = jnp.where(jnp.abs(x) <= 1, x, 0.0)  # not jnp.clip: it halves the gradient at ±1
+    hard = jnp.where(x >= 0, 1.0, -1.0).astype(x.dtype)
     # The bracket is zero, but has the gradient of `passing`.
     return jax.lax.stop_gradient(hard) + (passing - jax.lax.stop_gradient(passing))
 

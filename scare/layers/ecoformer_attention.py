@@ -34,7 +34,7 @@ class Bias(StrEnum):
 
 
 class HashAttention(eqx.Module):
-    """EcoFormer's attention by hash codes: tokens [batch, tokens, width] to mixed values of the same shape."""
+    """EcoFormer's attention by hash codes, from tokens [batch, tokens, width] to mixed values of the same shape."""
 
     query_key: Array  # [width, width]
     query_key_bias: Array  # [width]
@@ -55,10 +55,15 @@ class HashAttention(eqx.Module):
         glorot = jax.nn.initializers.glorot_uniform()
         query_key, value, out = (glorot(k, (width, width)) for k in keys[:3])
         linear = (query_key, jnp.zeros(width), value, jnp.zeros(width), out, jnp.zeros(width))
-        drawn = unit(jax.random.normal(keys[3], (supports, width)))
+        random_supports = unit(jax.random.normal(keys[3], (supports, width)))
         projection = jax.random.normal(keys[4], (supports, bits))
         return HashAttention(
-            *linear, Buffer(projection), Buffer(drawn), Buffer(jnp.zeros(supports)), Buffer(jnp.ones(())), form
+            *linear,
+            Buffer(projection),
+            Buffer(random_supports),
+            Buffer(jnp.zeros(supports)),
+            Buffer(jnp.ones(())),
+            form,
         )
 
     @property
@@ -152,11 +157,15 @@ class HashAttention(eqx.Module):
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
         supports = draw_distinct(vectors, len(self.supports.array), key)
         bandwidth = (2.0 - 2.0 * vectors @ supports.T).mean()  # mean squared distance of unit vectors
-        fitted = eqx.tree_at(lambda a: (a.supports, a.bandwidth), self, (Buffer(supports), Buffer(bandwidth)))
+        fitted = eqx.tree_at(
+            lambda attention: (attention.supports, attention.bandwidth), self, (Buffer(supports), Buffer(bandwidth))
+        )
         kernel = fitted.kernel(tokens)
         centre = kernel.mean(axis=(0, 1))
         projection = _fit_projection(kernel - centre, _affinity(vectors) * self.bits, self.projection.array)
-        return eqx.tree_at(lambda a: (a.centre, a.projection), fitted, (Buffer(centre), Buffer(projection)))
+        return eqx.tree_at(
+            lambda attention: (attention.centre, attention.projection), fitted, (Buffer(centre), Buffer(projection))
+        )
 
 
 def _affinity(vectors: Array) -> Array:

@@ -26,7 +26,10 @@ from scare.kernels import dense_step, hat_fractions, hat_matrix
 
 
 class DualEmbedding(eqx.Module):
-    """Readings [batch, rows, channels] to tokens [batch, rows, width]: a local part and one shared by the window."""
+    """Embeds readings [batch, rows, channels] as tokens [batch, rows, width].
+
+    A token is the sum of a local part, from its own reading, and a part that all tokens of a window share.
+    """
 
     local: Array  # [channels, width]
     local_bias: Array  # [width]
@@ -64,29 +67,29 @@ class DualEmbedding(eqx.Module):
         return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
 
     def token_steps(
-        self, seen: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
+        self, sums: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray
     ) -> list[Step]:
-        """Return the plan steps that embed L tokens, seen · local + share ⊗ shared(source) + bias: [L, width].
+        """Return the plan steps that embed L tokens, sums · local + share ⊗ shared(source) + bias: [L, width].
 
-        The value `seen` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights,
+        The value `sums` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights,
         `bias` [L, width]. Row t of the value `source` is row t of the features divided by scale[t], so weights are
         multiplied by it.
         """
         local, local_bias = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
-            return [Step("dense", (seen,), output, {"weight": local, "bias": bias + np.outer(share, local_bias)})]
+            return [Step("dense", (sums,), output, {"weight": local, "bias": bias + np.outer(share, local_bias)})]
         overall = np.asarray(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
         rows = {"weight": local} | ({"bias": bias} if bias.any() else {})
         return [
             Step("flatten", (source,), "flat"),
             Step("dense", ("flat",), "shared", {"weight": overall, "bias": local_bias + np.asarray(self.overall_bias)}),
-            Step("dense", (seen,), "rows", rows),
+            Step("dense", (sums,), "rows", rows),
             Step("add_outer", ("rows", "shared"), output, {"share": share}),
         ]
 
 
 class SequenceLensProjector(eqx.Module):
-    """Tokens [batch, rows, width] to lens tokens [batch, lenses, width], each a learned mixture of all rows."""
+    """Mixes tokens [batch, rows, width] into lens tokens [batch, lenses, width], each a learned mixture of all rows."""
 
     weight: Array  # W [rows, lenses]
     bias: Array  # B [lenses, width]
@@ -108,9 +111,9 @@ class SequenceLensProjector(eqx.Module):
 
         Both are linear, so Z = (Wᵀx) E + s ⊗ shared(x) + B with s = Wᵀ1: exact, gradients included.
         """
-        seen = jnp.einsum("tl,btc->blc", self.weight, x)  # Wᵀx [batch, lenses, channels]
+        sums = jnp.einsum("tl,btc->blc", self.weight, x)  # Wᵀx [batch, lenses, channels]
         outer = self.weight.sum(axis=0)[None, :, None] * embedding.shared(x)[:, None, :]  # s ⊗ shared(x)
-        return seen @ embedding.local + outer + self.bias
+        return sums @ embedding.local + outer + self.bias
 
     def steps(self, source: str, embedding: DualEmbedding, output: str, scale: np.ndarray) -> list[Step]:
         """Return `fused` as steps of a plan.
@@ -119,8 +122,8 @@ class SequenceLensProjector(eqx.Module):
         """
         weight = np.asarray(self.weight)
         share = weight.sum(axis=0)
-        seen = Step("lens", (source,), "seen", {"weight": weight * scale[:, None].astype(weight.dtype)})
-        return [seen, *embedding.token_steps("seen", source, output, share, np.asarray(self.bias), scale)]
+        lens_sums = Step("lens", (source,), "seen", {"weight": weight * scale[:, None].astype(weight.dtype)})
+        return [lens_sums, *embedding.token_steps("seen", source, output, share, np.asarray(self.bias), scale)]
 
 
 def logarithmic_bins(rows: int) -> list[int]:

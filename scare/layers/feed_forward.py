@@ -24,7 +24,7 @@ class Activation(StrEnum):
 
 
 class FeedForward(eqx.Module):
-    """activation(x W1 + b1) W2 + b2 on each token."""
+    """Two dense layers on each token x: activation(x W1 + b1) W2 + b2."""
 
     inner: Array  # [width, hidden]
     inner_bias: Array

@@ -38,7 +38,7 @@ class SoftmaxAttention(eqx.Module):
 
     def __call__(self, tokens: Array) -> Array:
         """Return the scaled dot-product attention of every token over all tokens [batch, tokens, width]: same shape."""
-        query = self._heads(tokens @ self.query + self.query_bias)
+        query = self._heads(tokens @ self.query + self.query_bias)  # [batch, heads, tokens, key_width]
         key = self._heads(tokens @ self.key + self.key_bias)
         value = self._heads(tokens @ self.value + self.value_bias)
         weights = jax.nn.softmax(query @ key.swapaxes(2, 3) / jnp.sqrt(query.shape[-1]), axis=-1)

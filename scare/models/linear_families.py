@@ -61,7 +61,7 @@ class Linear:
                 before = effects.get(device, DeviceEffect(0.0, 0.0))
                 effects[device] = DeviceEffect(before.offset + share * offset, before.slope + share * slope)
         weights = np.sum([share * model.weights for model, share in zip(models, shares, strict=True)], axis=0)
-        return Linear(weights, sum(share * m.bias for m, share in zip(models, shares, strict=True)), effects)
+        return Linear(weights, sum(share * model.bias for model, share in zip(models, shares, strict=True)), effects)
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Design:
     def size(self) -> int:
         """Number of columns."""
         few = self.data.features[:1]
-        more = self.extra(few).shape[1] if self.extra else 0
-        return int(np.prod(few.shape[1:])) + more
+        extra_columns = self.extra(few).shape[1] if self.extra else 0
+        return int(np.prod(few.shape[1:])) + extra_columns
 
     @property
     def newest_columns(self) -> np.ndarray:
@@ -127,8 +127,8 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
     if len(products) and channels > 1:
         chosen_products["each other"] = products
     crossed = {
-        f"{name} and products with {what}": np.concatenate([inputs, pairs])
-        for what, pairs in chosen_products.items()
+        f"{name} and products with {partner}": np.concatenate([inputs, pairs])
+        for partner, pairs in chosen_products.items()
         for name, inputs in linear.items()
     }
 

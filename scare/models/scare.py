@@ -139,11 +139,11 @@ class Scare:
         )
 
     def rows(self, window: int) -> int:
-        """Return the rows of the features: hats, or the window itself."""
+        """Return the number of rows of the features: one for each hat, or for each reading of the window."""
         return HatBasis(window).size if self.front.hats else window
 
     def tokens(self, window: int) -> int:
-        """Return the tokens in the block: lenses, or one per row."""
+        """Return the number of tokens in the block: one for each lens, or for each row."""
         return lenses(window) if self.front.patching else self.rows(window)
 
     def build(self, window: int, channels: int, key: Array) -> "ScareNetwork":
@@ -174,7 +174,7 @@ class Scare:
         rows, count = self.rows(window), lenses(window)
         if not self.front.hats:
             return jax.nn.initializers.glorot_uniform()(key, (rows, count))
-        shares = HatBasis(window).matrix.T @ (bin_averages(window, count) > 0)
+        shares = HatBasis(window).matrix.T @ (bin_averages(window, count) > 0)  # of each hat in each bin
         return jnp.asarray(shares / shares.sum(axis=0)) + 0.02 / np.sqrt(rows) * jax.random.normal(key, (rows, count))
 
     def _build_attention(self, key: Array) -> "AttentionLayer":
@@ -230,7 +230,7 @@ class Scare:
         pairs = tokens * tokens
 
         def project(out: int) -> Operations:
-            """Return the operations to project the tokens, directly or fused with the embedding: the fewer."""
+            """Return the operations to project the tokens, directly or fused with the embedding if that takes fewer."""
             direct = tokens * width * out
             parts = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
             return Operations(multiply_adds=min(direct, parts))
@@ -379,7 +379,10 @@ class ScareNetwork(Network):
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
-        """Copy this network `count` times, each with a new support set drawn from its tokens; once if it is frozen."""
+        """Return `count` copies of this network, each with a new support set; only itself if the set is frozen.
+
+        The sets are drawn from the tokens of these features.
+        """
         if self._hashing is None or self._frozen:
             return [self]
         tokens = self.tokens(features)

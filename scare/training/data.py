@@ -31,6 +31,7 @@ from scare.windowing.windows import steps_in
 
 HELD_OUT = 0.15  # share of the readings kept for validation when none is given
 MOST_WINDOWS = 20_000  # most windows used to choose between scalings
+SHORTEST_STEP, LONGEST_STEP = 0.75, 1.5  # of a device, times the median step of all
 CLEARLY_LOWER = 0.95  # ratio of squared errors; on a near-tie devices are scaled together, which serves new ones, too
 
 
@@ -114,7 +115,7 @@ def common_step(readings: Sequence[Readings]) -> float:
         raise DataError("no device has two rows")
     step = float(np.median(steps))
     for box in readings:
-        if len(box) > 1 and not 0.75 < box.step_seconds / step < 1.5:
+        if len(box) > 1 and not SHORTEST_STEP < box.step_seconds / step < LONGEST_STEP:
             raise DataError(
                 f"{box.device} has a row every {box.step_seconds:g} s, but the median of all devices is {step:g} s;"
                 " average them to one step (data.step in a --config file)"
@@ -155,7 +156,7 @@ class Gather(eqx.Module):
         return windows if self.basis is None else jnp.einsum("tk,btc->bkc", self.basis, windows)
 
     def narrowed(self, which: np.ndarray) -> tuple["Gather", np.ndarray]:
-        """Keep only the examples `which`; returns the smaller `Gather`, and the place of each of `which` in it.
+        """Keep only the examples `which`; returns the smaller `Gather`, and the index in it of each of `which`.
 
         Its shape depends on `which` alone, so what is compiled for it serves any number of examples. Features that are
         not stored are left as they are.

@@ -145,8 +145,8 @@ def _extrapolates(plan: Plan, windows: np.ndarray, start: float, end: float, ste
 def _slope(plan: Plan, examples: Examples) -> float:
     """Fit the slope of the output beyond the clamp, per unit of the first channel.
 
-    A linear plan has its own. For others, training windows are clamped at the quantile TAIL, and their errors are
-    regressed on what was clamped. Zero if the slope contradicts the direction of the target.
+    A linear plan keeps its slope. For others, training windows are clamped at the quantile TAIL, and their errors are
+    regressed on how far they were clamped. A slope against the direction of the target becomes zero.
     """
     direction = _direction(examples)
     line = line_weights(plan)
@@ -167,7 +167,7 @@ def _slope(plan: Plan, examples: Examples) -> float:
 
 
 def _lower_bound(plan: Plan, examples: Examples) -> float | None:
-    """Return the lowest output or reference of training, if the target rises with the first channel."""
+    """Return the lowest output or reference of training, scaled; None if the target falls with the first channel."""
     if _direction(examples) < 0:
         return None
     return float(min(examples.targets.min(), run(plan, examples.windows(examples.spread(MOST_WINDOWS))).min()))

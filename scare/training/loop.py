@@ -34,6 +34,7 @@ from scare.windowing.training_examples import Examples
 
 SUPPORT_POOL = 1024  # training windows a support set is drawn from at a checkpoint
 SCORED = 4096  # windows scored at once
+SLOWER = 0.1  # factor of the learning rate of a network's `slow` parameters
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,9 @@ class Trained:
 class Trainer:
     """One training run: rounds of steps, a checkpoint after each, of which the best on `held_out` is kept.
 
-    Without `held_out` the last one is kept. `rounds` ends the run after that many; up to there it equals a whole run,
-    including the learning rate.
+    Without `held_out` the last one is kept. A scaled error of 1 is `unit` in the target's unit. The network starts at
+    the linear `solution`, if there is one. The run ends after `rounds`; up to there it equals a whole run, including
+    the learning rate.
     """
 
     def __init__(
@@ -103,17 +105,17 @@ class Trainer:
         rounds: int | None = None,
     ) -> None:
         self.settings, self.unit = recipe.settings, unit
-        self.order = np.random.default_rng(self.settings.seed)
+        self.generator = np.random.default_rng(self.settings.seed)  # of the order of examples
         build_key, self.key = jax.random.split(jax.random.key(self.settings.seed))
         network = recipe.model.build(recipe.window_readings, examples.series.shape[1], build_key)
         self.phases = phase_rounds(self.settings.rounds(len(examples)), network.phases)
-        self.steps = sum(map(sum, self.phases))
+        self.steps = sum(map(sum, self.phases))  # of all rounds of all phases
         self.gather = make_gather(examples, network)
         self.references = examples.targets
         self.held_out = None if held_out is None else (make_gather(held_out, network), held_out.targets)
         self.rounds = rounds or sum(map(len, self.phases))
-        pool, places = self.gather.narrowed(examples.spread(SUPPORT_POOL))
-        self.pool = pool(jnp.asarray(places))  # features of the windows that support sets are drawn from
+        pool, indices = self.gather.narrowed(examples.spread(SUPPORT_POOL))
+        self.pool = pool(jnp.asarray(indices))  # features of the windows that support sets are drawn from
         self.start = network if solution is None else network.start(solution)
         self.remaining = np.empty(0, np.int64)  # example numbers not yet used in this pass
         self.checkpoints: list[np.ndarray] = []
@@ -172,7 +174,7 @@ class Trainer:
         self.phase_steps = sum(self.phases[phase])
         moving, _ = split_moving(network)
         optimiser = make_optimiser(network, self.settings, self.phase_steps)
-        return TrainingState(network, optimiser.init(moving), moving, key)
+        return TrainingState(network, optimiser.init(moving), average=moving, key=key)
 
     def _round(self, state: TrainingState, steps: int) -> tuple[TrainingState, float, float]:
         """Train for a round; returns the new state, the mean loss and the speed in windows per second."""
@@ -218,7 +220,7 @@ class Trainer:
             self.averaged = is_mean
         if self._freezes_after(steps_done):
             self.frozen = True
-            state = eqx.tree_at(lambda s: s.network, state, state.network.freeze(self.latest))
+            state = eqx.tree_at(lambda old: old.network, state, state.network.freeze(self.latest))
         return state, rmse
 
     def _freezes_after(self, steps_done: int) -> bool:
@@ -245,7 +247,7 @@ class Trainer:
         """Draw indices of examples [steps, batch]: every example once before any is repeated."""
         count = steps * self.settings.batch
         while len(self.remaining) < count:
-            self.remaining = np.concatenate([self.remaining, self.order.permutation(len(self.targets))])
+            self.remaining = np.concatenate([self.remaining, self.generator.permutation(len(self.targets))])
         taken, self.remaining = self.remaining[:count], self.remaining[count:]
         return taken.reshape(steps, self.settings.batch).astype(np.int32)
 
@@ -287,10 +289,10 @@ def run_round(
     The scan is compiled once for rounds of one length. If features are stored, `narrowed` keeps those of the batches
     alone, so a refit, whose examples are more, reuses what was compiled for the first training.
     """
-    examples, places = gather.narrowed(batches)
+    examples, indices = gather.narrowed(batches)
     # No step uses the seed; without it, networks that differ only in their seed share the compiled code.
     settings = replace(settings, seed=0)
-    scanned = jnp.asarray(places), jnp.asarray(targets[batches])
+    scanned = jnp.asarray(indices), jnp.asarray(targets[batches])
     return _scan_round(state, examples, scanned, settings, phase_steps)
 
 
@@ -302,14 +304,14 @@ def _scan_round(
     settings: TrainingSettings,
     phase_steps: int,
 ) -> tuple[TrainingState, Array]:
-    """Take a step for each of `batches`: places of examples in `gather`, and their targets, both [steps, batch]."""
+    """Take a step for each of `batches`: indices of examples in `gather`, and their targets, both [steps, batch]."""
     moving, fixed = eqx.partition(state, eqx.is_array)
     # Made here, not passed: an optimiser consists of functions, so each new one would cause another compilation.
     optimiser = make_optimiser(state.network, settings, phase_steps)
 
     def step(moving: Any, batch: tuple[Array, Array]) -> tuple[Any, Array]:
-        places, targets = batch
-        state, loss = take_step(eqx.combine(moving, fixed), gather(places), targets, optimiser, settings.average)
+        indices, targets = batch
+        state, loss = take_step(eqx.combine(moving, fixed), gather(indices), targets, optimiser, settings.average)
         return eqx.filter(state, eqx.is_array), loss
 
     moving, losses = jax.lax.scan(step, moving, batches)
@@ -344,8 +346,8 @@ def evaluate_all(function: Callable[[Array], Array], gather: Gather, count: int)
 
 def predict(function: Callable[[Array], Array], gather: Gather, which: np.ndarray) -> Array:
     """Apply a network, or any function of features, to the examples with the indices `which`."""
-    examples, places = gather.narrowed(which)
-    return _apply(function, examples, jnp.asarray(places))
+    examples, indices = gather.narrowed(which)
+    return _apply(function, examples, jnp.asarray(indices))
 
 
 @eqx.filter_jit
@@ -368,7 +370,7 @@ def make_optimiser(network: Network, settings: TrainingSettings, steps: int) -> 
         optax.clip_by_global_norm(settings.clip) if settings.clip else optax.identity(),
         optax.scale_by_adam(),
         optax.add_decayed_weights(settings.weight_decay, decayed),
-        optax.masked(optax.scale(0.1), slow),
+        optax.masked(optax.scale(SLOWER), slow),
         optax.scale_by_learning_rate(_schedule(settings, steps)),
     )
 

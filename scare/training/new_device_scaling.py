@@ -57,7 +57,7 @@ def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
             spreads.append(float(values.std()))
     if not distances:
         return False
-    is_often_zero = 0 <= np.median(lows) < 1.5 * np.median(spreads)
+    is_often_zero = 0 <= np.median(lows) < 1.5 * np.median(spreads)  # an offset would lift the low values further
     return bool(np.median(distances) > FAR_FROM_TARGET and not is_often_zero)
 
 

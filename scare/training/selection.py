@@ -143,7 +143,7 @@ def choose_shares(
     used = [index for index, error in errors.items() if error <= (1 + rules.tolerance) * lowest]
     if lowest < EXACT:
         used = [next(index for index, error in errors.items() if error < EXACT)]
-    return [(index in used) / len(used) for index in range(len(families))]
+    return [1 / len(used) if index in used else 0.0 for index in range(len(families))]
 
 
 def mean_rmse(families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray) -> float:

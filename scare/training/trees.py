@@ -92,18 +92,18 @@ def _pad_tree(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pad a fitted tree to `DEPTH`; returns feature and threshold of each comparison, and the leaves."""
     inner = 2**DEPTH - 1
     feature, threshold, leaf = np.zeros(inner, np.int32), np.full(inner, np.inf), np.zeros(inner + 1)
-    todo = [(0, 0)]  # pairs of (index in the perfect tree, index in `nodes`)
+    todo = [(0, 0)]  # pairs of (position in the perfect tree, index in `nodes`)
     while todo:
-        place, number = todo.pop()
+        position, number = todo.pop()
         node = nodes[number]
-        if place >= inner:
-            leaf[place - inner] = node["value"]
+        if position >= inner:
+            leaf[position - inner] = node["value"]
         elif node["is_leaf"]:  # a shorter branch: both children repeat the leaf
-            todo += [(2 * place + 1, number), (2 * place + 2, number)]
+            todo += [(2 * position + 1, number), (2 * position + 2, number)]
         else:
-            feature[place] = node["feature_idx"]
-            threshold[place] = node["num_threshold"]
-            todo += [(2 * place + 1, node["left"]), (2 * place + 2, node["right"])]
+            feature[position] = node["feature_idx"]
+            threshold[position] = node["num_threshold"]
+            todo += [(2 * position + 1, node["left"]), (2 * position + 2, node["right"])]
     return feature, threshold, leaf
 
 
