@@ -30,7 +30,7 @@ def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> 
     over_time.plot(time, raw, color=RAW, linewidth=0.8, label="raw")
     over_time.plot(time, reference, color=REFERENCE, linewidth=1.1, label="reference")
     over_time.plot(time, calibrated, color=OURS_COLOUR, linewidth=0.9, label="calibrated")
-    # The ends of axes leave out the highest spikes, and leave room above.
+    # Axes leave out the highest spikes and end a little above the rest.
     over_time.set_ylim(0, 1.25 * float(np.nanpercentile(np.concatenate([raw, reference]), 99.5)))
     over_time.xaxis.set_major_formatter(mdates.ConciseDateFormatter(over_time.xaxis.get_major_locator()))
     over_time.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 0.99))

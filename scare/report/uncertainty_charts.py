@@ -139,7 +139,7 @@ def _curve_drawing(assessment: Assessment, devices: Sequence[TargetResult]) -> D
     if highest < FAR_BELOW * assessment.limit:  # nearer, the two labels would touch
         lines["highest reference"] = highest
     for words, x in lines.items():
-        is_between = assessment.limit / 2 < x < assessment.limit  # no room for words on the right
+        is_between = assessment.limit / 2 < x < assessment.limit  # words would not fit on the right
         drawing.line(to_pixels(x, 0), to_pixels(x, top), OF_LIMIT)
         drawing.text((to_pixels(x, top)[0], MARGIN - 6), words, "end" if is_between else "start")
     ends = {}
