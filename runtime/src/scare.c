@@ -614,6 +614,34 @@ void scare_window_add(scare *self, const float *row) {
     shift(self, 1u, row);
 }
 
+float scare_outside(const scare *self, const float *reading, uint32_t *channel) {
+    float farthest = 0.0f;
+    if (!self || !self->model || !reading) {
+        return farthest;
+    }
+    for (uint32_t c = 0u; c < self->model->channels; c++) {
+        const scare_channel *one = &self->model->channel[c];
+        float center = one->center, rest = one->rest, scaled, width = one->trained.high - one->trained.low, beyond;
+#if SCARE_SETTLE
+        for (uint32_t m = 0u; m < self->model->moving_count && !unsettled(self); m++) {
+            if (self->model->moving[m].channel == c) {
+                center = self->center[m].high;
+                rest = self->center[m].low;
+            }
+        }
+#endif
+        scaled = ((reading[c] - center) - rest) * one->inverse;
+        beyond = larger(one->trained.low - scaled, scaled - one->trained.high) / (width > 0.0f ? width : 1.0f);
+        if (beyond > farthest) {
+            farthest = beyond;
+            if (channel) {
+                *channel = c;
+            }
+        }
+    }
+    return farthest;
+}
+
 const char *scare_explain(scare_status status) {
     switch (status) {
     case SCARE_OK: return "calibrated";

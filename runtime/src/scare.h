@@ -211,6 +211,11 @@ scare_status scare_self_test(scare *self, const scare_golden *golden);
 /* CRC-32, as zlib's. */
 uint32_t scare_checksum(const void *content, size_t bytes);
 
+/* How far a reading lies beyond training, in ranges that its channel had there: 0 if no channel does. `channel` is set to
+ * the one that lies farthest out; it may be NULL. A row of SCARE_FLAG_OUTSIDE with 0 has channels that do not go
+ * together. */
+float scare_outside(const scare *self, const float *reading, uint32_t *channel);
+
 /* A short English text for a status. */
 const char *scare_explain(scare_status status);
 

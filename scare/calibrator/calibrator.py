@@ -18,7 +18,18 @@ from scare.calibrator.plan import Plan, deep_share, run
 from scare.calibrator.plan_passes import fold, with_effect
 from scare.data.dataframes import ONLY_DEVICE, as_polars, read_frame, with_columns
 from scare.data.flags import NO_VALUE, Flag
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, Channel, Readings
+from scare.data.readings import (
+    CALIBRATED,
+    DEVICE,
+    FLAGS,
+    HIGH,
+    LOW,
+    OUTSIDE_CHANNEL,
+    OUTSIDE_RANGES,
+    TIME,
+    Channel,
+    Readings,
+)
 from scare.errors import DataError
 from scare.kernels import BatchChoice, Choice
 from scare.windowing.inputs import Inputs, WindowStream
@@ -359,6 +370,10 @@ class Stream:
             calibrated[segment.rows] = self._compute(segment.grid, segment.ends)
         return self._calibrator.add_intervals(calibrated, flags)
 
+    def beyond_training(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `WindowStream.beyond_training`, for rows that were pushed."""
+        return self._windows.beyond_training(values, flags)
+
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
         """Calibrate the windows that end in these slots [n]; clamps the grid once, not each overlapping window."""
         training_range = self._calibrator.inputs.training_range
@@ -416,7 +431,10 @@ class DeviceStreams:
         self._streams: dict[str, Stream] = {}
 
     def push(self, chunk: pl.DataFrame) -> pl.DataFrame:
-        """Add the calibrated columns to a chunk with the columns `device`, `time` and the channels."""
+        """Add the calibrated columns to a chunk with the columns `device`, `time` and the channels.
+
+        They say of a row flagged OUTSIDE how far beyond training it lies, and in which channel.
+        """
         numbered = chunk.with_row_index(ROW)
         parts = [self._push_device(part) for part in numbered.partition_by(DEVICE, maintain_order=True)]
         return pl.concat(parts).sort(ROW).drop(ROW)
@@ -441,4 +459,10 @@ class DeviceStreams:
             self._streams[device] = self._calibrator.stream(device)
             self._on_new_device(device, times, values)
         calibrated = self._streams[device].push(times, values)
-        return rows.with_columns(calibrated.columns())
+        ranges, channels = self._streams[device].beyond_training(values, calibrated.flags)
+        farthest = [names[at] if at >= 0 else None for at in channels.tolist()]
+        return rows.with_columns(
+            *calibrated.columns(),
+            pl.Series(OUTSIDE_RANGES, ranges.round(6)).fill_nan(None),
+            pl.Series(OUTSIDE_CHANNEL, farthest, pl.String),
+        )

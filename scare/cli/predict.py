@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from time import time as current_time
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ from scare.data.column_kind import describe_filled, describe_limits, describe_so
 from scare.data.column_mapping import ColumnMapping, LabelColumns
 from scare.data.flags import MEANINGS, NO_VALUE, Flag, count_flags, flag_names
 from scare.data.quantities import display_unit
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME
+from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, OUTSIDE_CHANNEL, OUTSIDE_RANGES, TIME
 from scare.data.sites import Sites, read_sites
 from scare.data.tables import open_table, table_writer
 from scare.errors import DataError, ExitCode, UsageError
@@ -193,6 +194,7 @@ def _predict_file(
     sample: list[np.ndarray] = []  # values of all rows of the first chunk, and of every seventh row of others
     flags = Counter[str](dict.fromkeys(Flag.__members__, 0))
     reasons = Counter[str]()  # flags of rows without a value
+    outside = OutsideCounts()
     with progress("calibrating", "count") as (bar, task), table_writer(output.path, output.metadata) as write:
         for chunk in iterate_at_step(file, mapping, spans, steps, file_device):
             result = streams.push(chunk)
@@ -204,6 +206,7 @@ def _predict_file(
             sample.append(values.gather_every(SAMPLED if sample else 1).to_numpy())
             for name, counts in _count_rows(result).items():
                 devices[name] = devices.get(name, Counter()) + counts
+            outside.add(result)
             flags.update(count_flags(result[FLAGS].to_numpy()))
             reasons.update(count_flags(result.filter(pl.col(CALIBRATED).is_null())[FLAGS].to_numpy() & NO_VALUE))
             bar.update(task, count=f"{sum(counted['rows'] for counted in devices.values()):,} rows")
@@ -219,6 +222,8 @@ def _predict_file(
         _write_index(output.index, output.index_path)
     if any(flags.values()):
         note(f"Flagged rows: {spell_counts(flags)}.")
+    if outside.counts:
+        note(outside.describe())
     if sample:
         for line in _warnings(model, sample, flags, rows):
             note(f"Warning: {line}")
@@ -229,6 +234,38 @@ def _predict_file(
         listed = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons.most_common() if count)
         note(f"Warning: fewer than half of the rows have a calibrated value. {listed}.")
     return 2 * calibrated >= rows
+
+
+class OutsideCounts:
+    """Counts rows flagged OUTSIDE by how far beyond training they lie."""
+
+    GRADES = (
+        (0.0, "beyond no channel's range, but channels do not go together"),
+        (0.1, "by up to a tenth of a channel's range in training"),
+        (1.0, "by up to the whole range"),
+        (inf, "by more"),
+    )
+
+    def __init__(self) -> None:
+        self.counts = Counter[str]()
+        self._farthest, self._channel = 0.0, ""
+
+    def add(self, result: pl.DataFrame) -> None:
+        """Count the rows of a chunk."""
+        is_outside = (pl.col(FLAGS) & int(Flag.OUTSIDE)) > 0
+        graded = result.filter(is_outside).select(OUTSIDE_RANGES, OUTSIDE_CHANNEL).drop_nulls(OUTSIDE_RANGES)
+        limits = [limit for limit, _ in self.GRADES]
+        ranges = graded[OUTSIDE_RANGES].to_numpy()
+        for grade in np.searchsorted(limits, ranges).tolist():
+            self.counts[self.GRADES[grade][1]] += 1
+        if len(ranges) and ranges.max() > self._farthest:
+            self._farthest, self._channel = ranges.max(), graded[OUTSIDE_CHANNEL][int(ranges.argmax())]
+
+    def describe(self) -> str:
+        """Say how many rows lie how far beyond training, and in which channel one lies farthest."""
+        parts = [f"{self.counts[text]:,} {text}" for _, text in self.GRADES if self.counts[text]]
+        most = f"; the farthest by {self._farthest:.2g} ranges, of {self._channel}" if self._farthest else ""
+        return f"Rows flagged OUTSIDE: {', '.join(parts)}{most}."
 
 
 def _write_index(hourly: HourlyIndex, path: Path) -> None:

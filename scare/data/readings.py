@@ -15,7 +15,9 @@ from scare.schema import Name
 
 TIME, REFERENCE, FLAGS, DEVICE = "time", "reference", "flags", "device"
 CALIBRATED, LOW, HIGH = "calibrated", "low", "high"
-RESERVED = (TIME, REFERENCE, FLAGS, CALIBRATED, LOW, HIGH)
+# How far a row lies beyond training, in ranges of a channel there, and which channel that is.
+OUTSIDE_RANGES, OUTSIDE_CHANNEL = "outside_ranges", "outside_channel"
+RESERVED = (TIME, REFERENCE, FLAGS, CALIBRATED, LOW, HIGH, OUTSIDE_RANGES, OUTSIDE_CHANNEL)
 TIME_TYPE = pl.Datetime("us", "UTC")
 
 

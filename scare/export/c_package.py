@@ -95,8 +95,9 @@ scare_status calibrate(uint32_t now_ms, const float reading[${upper}_CHANNELS], 
 Call `begin` once, which also tests that the board computes what was exported, and `calibrate` for each reading.
 `now_ms` is any clock that counts milliseconds, such as Arduino's `millis()`; it may wrap around. `answer->value` is in
 $unit, `low` and `high` are the ends of its interval (NaN if the model has none); all are NaN unless the status is
-`SCARE_OK`. `answer->flags` are bits: `SCARE_FLAG_OUTSIDE` is of a reading beyond what training had. `scare_push` gives
-the value alone. `scare_store` and `scare_restore` keep the window over deep sleep and loss of power.
+`SCARE_OK`. `answer->flags` are bits: `SCARE_FLAG_OUTSIDE` is of a reading beyond what training had, and
+`scare_outside` says how far and in which channel. `scare_push` gives the value alone. `scare_store` and
+`scare_restore` keep the window over deep sleep and loss of power.
 $settling
 | status | meaning |
 |---|---|

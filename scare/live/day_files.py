@@ -14,7 +14,17 @@ from urllib.parse import quote
 
 import polars as pl
 
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, TIME, TIME_TYPE
+from scare.data.readings import (
+    CALIBRATED,
+    DEVICE,
+    FLAGS,
+    HIGH,
+    LOW,
+    OUTSIDE_CHANNEL,
+    OUTSIDE_RANGES,
+    TIME,
+    TIME_TYPE,
+)
 from scare.data.sites import SITE
 from scare.files import replacing
 from scare.live.journal import sync
@@ -71,6 +81,7 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
         row += [getattr(result, name) for name in numbers]
         row += [result.flags, *(getattr(result, name) or None for name in texts)]
         row += [result.index.value, result.index.category] if result.index else [None, None]
+        row += [result.outside_ranges, result.outside_channel or None]
         rows.append(row)
     kinds = {
         DEVICE: pl.String,
@@ -79,9 +90,10 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
         FLAGS: pl.UInt32,
         **dict.fromkeys(texts, pl.String),
         **{"index": pl.Int64, "index_category": pl.String},
+        **{OUTSIDE_RANGES: pl.Float64, OUTSIDE_CHANNEL: pl.String},
     }
     table = pl.DataFrame(rows, kinds, orient="row")
-    return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(numbers).fill_nan(None))
+    return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(*numbers, OUTSIDE_RANGES).fill_nan(None))
 
 
 def merge_parts(folder: Path, model: str) -> None:

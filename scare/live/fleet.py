@@ -150,6 +150,13 @@ class Fleet:
                 column[indices] = numbers
         return calibrated
 
+    def beyond_training(self, device: str, row: np.ndarray) -> tuple[float, str]:
+        """Return how far a device's newest row lies beyond training, in ranges, and in which channel (empty: in none).
+
+        The row is flagged OUTSIDE; if it is in no channel, the channels do not go together.
+        """
+        return self._groups[self._models[device]].beyond_training(device, row)
+
     def drift_states(self, devices: Sequence[str]) -> np.ndarray:
         """Return the drift state of each device (`upkeep.live_drift`), as of the last day that has ended: [n]."""
         states = np.empty(len(devices), np.int8)
@@ -297,6 +304,11 @@ class DeviceGroup:
     def restart(self, devices: Sequence[str]) -> None:
         """Start new histories for these devices; their next rows get the flag RESTART."""
         self._windows.restart(self._find(devices))
+
+    def beyond_training(self, device: str, row: np.ndarray) -> tuple[float, str]:
+        """As `Fleet.beyond_training`."""
+        ranges, channels = self._windows.beyond_training(self._find([device]), row[None])
+        return float(ranges[0]), self.calibrator.inputs.channels[channels[0]].name if ranges[0] > 0 else ""
 
     def drift_states(self, devices: Sequence[str]) -> np.ndarray:
         """Return the drift state of each device, `NOT_YET` before it is known: [n]."""

@@ -66,6 +66,7 @@ COUNTS = {  # names and help texts of /metrics
     "models_replaced": "Model files reloaded after a change.",
     "models_refused": "Changed model files that could not be loaded.",
 }
+_OUTSIDE = int(Flag.OUTSIDE)
 OpenCalibrator = Callable[..., Calibrator]  # of a file, or of a published correction and maybe its step in seconds
 
 
@@ -91,6 +92,8 @@ class Result:
     product: str = ""
     level: str = ""
     index: IndexReading | None = None
+    outside_ranges: float = nan  # how far beyond training, in ranges of a channel
+    outside_channel: str = ""  # of which channel; empty in a row flagged OUTSIDE: channels do not go together
 
     @property
     def is_late(self) -> bool:
@@ -103,7 +106,7 @@ class Result:
         >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
         {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
          'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None, 'site': None, 'product': None, 'level': None,
-         'index': None}
+         'index': None, 'outside_ranges': None, 'outside_channel': None}
         """
         return {
             "time": format_time(self.time),
@@ -119,6 +122,8 @@ class Result:
             "product": self.product or None,
             "level": self.level or None,
             "index": self.index and _index_as_json(self.index),
+            "outside_ranges": finite(self.outside_ranges),
+            "outside_channel": self.outside_channel or None,
         }
 
 
@@ -741,9 +746,11 @@ class Pipeline:
             live_index = self._models.indices.get(model)
             index = live_index.add(reading.device, reading.time, value, low, high) if live_index else None
             raw = row[0].item()  # channel 0 is the raw reading of the target
-            yield Result(
-                reading.device, reading.time, raw, value, low, high, flags, model, watch, site, product, level, index
-            )
+            beyond = (nan if isnan(value) else 0.0), ""
+            if flags & _OUTSIDE and not isnan(value):
+                beyond = fleet.beyond_training(reading.device, row)
+            numbers = (raw, value, low, high, flags)
+            yield Result(reading.device, reading.time, *numbers, model, watch, site, product, level, index, *beyond)
 
 
 def _about(seconds: float) -> str:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from scare.data.flags import Flag, FlagState, QualitySettings, RowFlagger, usable_values
+from scare.data.flags import NO_VALUE, Flag, FlagState, QualitySettings, RowFlagger, usable_values
 from scare.data.readings import Channel, Readings
 from scare.errors import DataError
 from scare.windowing.scaling import Affine, Scaling, Settling
@@ -98,6 +98,26 @@ class WindowStream:
                 flags[block] |= self._flagging.push(times[block, None], usable[block, None])[:, 0]
         segments, window_flags = self._cut(times, usable, starts)
         return segments, flags | window_flags
+
+    def beyond_training(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far rows that were taken lie beyond training, in ranges, and in which channel (-1: in none): [n].
+
+        `values` are [n, channels], `flags` what `take` returned. Rows without the flag OUTSIDE have 0, rows without a
+        calibrated value NaN.
+        """
+        has_value = (flags & NO_VALUE) == 0
+        ranges, channels = np.where(has_value, 0.0, np.nan), np.full(len(values), -1)
+        training_range = self._inputs.training_range
+        if training_range is not None:
+            graded = has_value & ((flags & Flag.OUTSIDE) > 0)
+            unsettled = (flags & Flag.UNSETTLED) > 0
+            parts = (graded & unsettled, self._inputs.scaling.fleet), (graded & ~unsettled, self._scaling.affine)
+            for rows, affine in parts:
+                if affine is not None and rows.any():
+                    scaled = affine.apply(values[rows]).astype(np.float32)
+                    ranges[rows], channels[rows] = training_range.beyond(scaled)
+            channels[ranges == 0] = -1  # channels that do not go together
+        return ranges, channels
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:
         """Like `take`, but skips the quality rules and returns no flags."""

@@ -232,6 +232,12 @@ class LiveWindows:
         scale = np.where(is_known, self._scaling["scale"][at], fleet.scale)
         return Affine(center, scale).apply(usable)
 
+    def beyond_training(self, at: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the newest rows [n, channels] lie beyond training, and in which channel: two arrays [n]."""
+        assert self._inputs.training_range is not None
+        scaled = Affine(self._scaling["center"][at], self._scaling["scale"][at]).apply(values).astype(np.float32)
+        return self._inputs.training_range.beyond(scaled)
+
     def effects(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Look up what each device adds to the scaled output: offsets [n] and slopes of channel 0 [n]."""
         return self._effects["offset"][at], self._effects["slope"][at]

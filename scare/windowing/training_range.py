@@ -107,6 +107,17 @@ class TrainingRange:
         beyond = ((rows < low) | (rows > high)).any(axis=-1)
         return np.asarray(beyond | (distances > self.limit) | (slow > self.slow_limit))
 
+    def beyond(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far scaled rows [n, channels] lie beyond the range, and in which channel: two arrays [n].
+
+        The distance is that of the channel farthest out, in widths of its range; it is 0 where all are within theirs,
+        as in rows whose channels do not go together. The channel is then meaningless.
+        """
+        low, high = self._range
+        width = np.where(high > low, high - low, np.float32(1))
+        distances = np.maximum(low - rows, rows - high) / width
+        return np.maximum(distances.max(axis=1), 0), distances.argmax(axis=1)
+
     @cached_property
     def _mean(self) -> np.ndarray:
         return np.array(self.mean)

@@ -216,6 +216,13 @@ class LoadedModel:
         now, pointers = ctypes.c_uint32(now_ms % 2**32), map(_pointer, (row, answer))
         return self._library.scare_calibrate(_pointer(self._calibration), now, *pointers), answer[0]
 
+    def outside(self, reading: Sequence[float] | np.ndarray) -> tuple[float, int]:
+        """How far a reading lies beyond training, and in which channel; -1 if in none."""
+        channel = ctypes.c_int32(-1)
+        row = np.asarray(reading, np.float32)
+        arguments = _pointer(self._calibration), _pointer(row), ctypes.byref(channel)
+        return self._library.scare_outside(*arguments), channel.value
+
     def run(self, window: np.ndarray, choice: np.ndarray | None = None) -> float:
         """The scaled result of one window as the model reads it."""
         window = np.ascontiguousarray(window)
@@ -244,6 +251,7 @@ def compile_models(folders: Mapping[str, Path], scratch: Path, *flags: str) -> d
     shared = ("-shared", *([] if sys.platform == "win32" else ["-fPIC"]), *STRICT, *flags)
     files = [*models.values(), access, *sources(RUNTIME)]
     library = ctypes.CDLL(str(compile_c(files, scratch / library_name("models"), shared, [RUNTIME])))
+    library.scare_outside.restype = ctypes.c_float
     library.get_model.restype = library.get_golden.restype = ctypes.c_void_p
     past = PAST in flags
     return {name: LoadedModel(library, index, source, past) for index, (name, source) in enumerate(models.items())}

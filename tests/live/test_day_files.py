@@ -13,6 +13,7 @@ from tests.live.test_pipeline import push
 
 DAY = 86400.0
 INDEX = ("index", "index_category")
+OUTSIDE = ("outside_ranges", "outside_channel")
 
 
 def result(device: str, time: float, model: str = "dust", calibrated: float = 1.0) -> Result:
@@ -22,7 +23,7 @@ def result(device: str, time: float, model: str = "dust", calibrated: float = 1.
 def test_a_row_is_what_a_reading_became() -> None:
     table = as_table([result("a", START, calibrated=float("nan"))])
     numbers = ["raw", "calibrated", "low", "high"]
-    assert table.columns == ["device", "time", *numbers, "flags", "model", "site", "product", "level", *INDEX]
+    assert table.columns == ["device", "time", *numbers, "flags", "model", "site", "product", "level", *INDEX, *OUTSIDE]
     assert table.row(0)[3:6] == (None, None, None)
     assert table["time"].dt.epoch("s").to_list() == [int(START)]
 

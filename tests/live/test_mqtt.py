@@ -94,6 +94,8 @@ def test_values_are_retained_with_raw_flags_and_model(tmp_path: Path, port: int)
         "product": product_version(tmp_path / "dust.scare"),
         "level": "2B",
         "index": None,
+        "outside_ranges": state["outside_ranges"],  # tested with the fleet
+        "outside_channel": state["outside_channel"],
     }
 
 

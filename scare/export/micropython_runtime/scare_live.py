@@ -120,6 +120,19 @@ class Stream:
         value += beyond * self.slope
         return (max(value, self.floor), OK) if isfinite(value) else (nan, NOT_FINITE)
 
+    def outside(self, reading: "list[float]") -> "tuple[float, int]":
+        """How far a reading lies beyond training, in ranges of its channel there, and which channel is farthest out.
+
+        0 and -1 if no channel does.
+        """
+        farthest, which = 0.0, -1
+        for index, (_, _, center, rest, inverse, _, _, low, high) in enumerate(self.channels):
+            scaled = ((reading[index] - center) - rest) * inverse
+            beyond = max(low - scaled, scaled - high) / (high - low if high > low else 1.0)
+            if beyond > farthest:
+                farthest, which = beyond, index
+        return farthest, which
+
     def compute(self, rows: "array[float]") -> float:
         """Run the model on scaled rows: result in the target's unit, NaN if it is not finite or fails."""
         try:
