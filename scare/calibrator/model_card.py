@@ -67,7 +67,7 @@ def model_card(calibrator: "Calibrator") -> str:
     lines = [
         f"# Calibrator for {_name_and_unit(calibrator.target)}",
         "",
-        *([found.text, ""] if (found := verdict_of(calibrator.facts, inputs.step_seconds, unit)) else []),
+        *([verdict.text, ""] if (verdict := verdict_of(calibrator.facts, inputs.step_seconds, unit)) else []),
         f"- inputs: {', '.join(map(_name_and_unit, inputs.channels))}",
         f"- window: {plural(inputs.window, 'reading')}, one every {inputs.step_seconds:g} s",
         f"- {describe_first_value(inputs)}",
@@ -102,6 +102,8 @@ def model_card(calibrator: "Calibrator") -> str:
 
 def selection_table(facts: Mapping[str, Any], other_channels: Sequence[str] = ()) -> list[list[str]]:
     """Tabulate the candidates of the model selection in the columns of `HEAD`.
+
+    `other_channels` are the names of all channels but the first, for the label of the candidate that uses them.
 
     >>> linear = {"candidate": "linear", "variant": "history, penalty 0.1", "rmse": 2.5, "admitted": True, "share": 0.5}
     >>> selection_table({"selection": [linear]})
@@ -157,9 +159,10 @@ def candidate_labels(other_channels: Sequence[str]) -> dict[str, str]:
     >>> candidate_labels(["T", "RH"])["other channels"]
     '+ temperature and humidity'
     """
-    found = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
-    is_weather = len(other_channels) == 2 and found == {"temperature", "humidity"}
-    return {**LABELS, **({"other channels": "+ temperature and humidity"} if is_weather else {})}
+    classes = {quantity.device_class for name in other_channels if (quantity := find_quantity(name))}
+    if len(other_channels) == 2 and classes == {"temperature", "humidity"}:
+        return {**LABELS, "other channels": "+ temperature and humidity"}
+    return LABELS
 
 
 def describe_first_value(inputs: Inputs) -> str:
@@ -246,7 +249,9 @@ def describe_refit(facts: Mapping[str, Any]) -> str:
 
 
 def describe_age(facts: Mapping[str, Any], first: float, last: float) -> str:
-    """Say that readings are more than a year newer or older than those of training; times in seconds, empty if not.
+    """Return a sentence if readings are more than a year newer or older than those of training; empty otherwise.
+
+    `first` and `last` are the times of the readings, in seconds since 1970.
 
     >>> describe_age({"period": ["2023-06-01T00:00:00Z", "2023-07-16T00:00:00Z"]}, 1.76e9, 1.77e9)
     'the readings begin 2.2 years after those that the model has learned from (2023-06-01 to 2023-07-16): sensors age.'

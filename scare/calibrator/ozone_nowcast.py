@@ -9,21 +9,23 @@ may be off: here its standard error of prediction joins the interval of the hour
 import numpy as np
 
 TWO_WEEKS, FOUR_DAYS = 336, 96  # hours of the regression, and of one of its rows
-BEFORE, AFTER = 4, 4  # hours of a mean: four before the current one; it and three after
-LEAST_OF_MEAN, LEAST_SHARE = 6, 0.75  # hours of a mean, and share of the hours and of the means, that must be there
+BEFORE, AFTER = 4, 4  # hours of a mean: four before the current one, then itself and three after it
+LEAST_OF_MEAN = 6  # hours of a mean that must be known
+LEAST_SHARE = 0.75  # share of the hours, and of the means, that must be known
 LONGEST_GAP = 7  # hours
-RECENT = 3  # hours, one of which must be there
-SURROGATE = 0.85, 4.5  # slope and intercept [ppb] of the mean over the newest hour, where two weeks are not known
+RECENT = 3  # newest hours, one of which must be known
+# Slope and intercept (ppb) that give the mean from the newest hour, where two weeks are not known.
+SURROGATE = 0.85, 4.5
 REACH = 4  # hours on either side from which a missing one is filled
 HOURS = TWO_WEEKS + RECENT - 1
 SMALLEST_SQUARE = 1e-12  # squared singular values below this share of the largest count as zero
 
 
 def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
-    """Return NowCast, low and high [3] of hourly means of value, low and high [hours, 3] in ppb, the newest last.
+    """Return NowCast, low and high [3] from hourly means of value, low and high [hours, 3] in ppb, the newest last.
 
-    Hours without data are NaN; so is the result if the last three hours are. `z` is the half-width of the interval in
-    standard deviations.
+    Hours without data are NaN, and so is the result if none of the last three hours has data. `z` is the half-width of
+    the interval in standard deviations.
     """
     known = np.flatnonzero(np.isfinite(hours[-RECENT:, 0]))
     if not len(known):
@@ -52,11 +54,12 @@ def _predict(hours: np.ndarray) -> tuple[float, float]:
     usable = np.isfinite(means)
     if usable.mean() < LEAST_SHARE:
         return surrogate
+    # Least squares on principal components: orthonormal scores make the coefficients plain products.
     mean_row, mean = rows[usable].mean(axis=0), means[usable].mean()
     predictors, targets = rows[usable] - mean_row, means[usable] - mean
-    squares, axes = np.linalg.eigh(predictors.T @ predictors)
-    kept = squares > SMALLEST_SQUARE * squares[-1]
-    basis = axes[:, kept] / np.sqrt(squares[kept])  # makes the scores orthonormal
+    squares, axes = np.linalg.eigh(predictors.T @ predictors)  # squared singular values, ascending
+    is_significant = squares > SMALLEST_SQUARE * squares[-1]
+    basis = axes[:, is_significant] / np.sqrt(squares[is_significant])
     scores, newest = predictors @ basis, (rows[-1] - mean_row) @ basis
     weights = scores.T @ targets
     residuals = targets - scores @ weights
@@ -70,8 +73,9 @@ def _means(hours: np.ndarray) -> np.ndarray:
 
     NaN if the eight reach beyond `hours`, or if too few of them are known.
     """
-    eight, known = np.ones(BEFORE + AFTER), np.isfinite(hours)
-    counts, sums = (np.convolve(one, eight, "valid") for one in (known.astype(float), np.where(known, hours, 0.0)))
+    eight_ones, known = np.ones(BEFORE + AFTER), np.isfinite(hours)
+    counts = np.convolve(known.astype(float), eight_ones, "valid")
+    sums = np.convolve(np.where(known, hours, 0.0), eight_ones, "valid")
     means = np.full(len(hours), np.nan)
     # Counts are whole numbers but for rounding.
     means[BEFORE : BEFORE + len(sums)] = np.where(counts > LEAST_OF_MEAN - 0.5, sums / np.maximum(counts, 1.0), np.nan)
@@ -80,21 +84,21 @@ def _means(hours: np.ndarray) -> np.ndarray:
 
 def _longest_gap(known: np.ndarray) -> int:
     """Return the length of the longest run of missing hours; `known` is bool [hours]."""
-    edges = np.flatnonzero(np.concatenate(([True], known, [True])))
-    return int(np.diff(edges).max()) - 1
+    known_hours = np.flatnonzero(np.concatenate(([True], known, [True])))  # and one before and after all hours
+    return int(np.diff(known_hours).max()) - 1
 
 
 def _fill(hours: np.ndarray) -> np.ndarray:
     """Replace missing hours by the weighted mean of known ones nearby; the weight halves with each hour of distance.
 
-    The reach grows until there are two.
+    The reach grows until there are two known hours.
     """
     filled, known = hours.copy(), np.isfinite(hours)
-    for place in np.flatnonzero(~known).tolist():
+    for hour in np.flatnonzero(~known).tolist():
         reach = REACH
-        while known[max(0, place - reach) : place + reach + 1].sum() < 2:
+        while known[max(0, hour - reach) : hour + reach + 1].sum() < 2:
             reach += 1
-        around = np.arange(max(0, place - reach), min(len(hours), place + reach + 1))
+        around = np.arange(max(0, hour - reach), min(len(hours), hour + reach + 1))
         around = around[known[around]]
-        filled[place] = np.average(hours[around], weights=0.5 ** np.abs(around - place))
+        filled[hour] = np.average(hours[around], weights=0.5 ** np.abs(around - hour))
     return filled

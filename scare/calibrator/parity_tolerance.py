@@ -107,9 +107,10 @@ def outputs_and_codes(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) ->
     """
     last, names = plan.steps[-1].output, {step.output for step in steps}
     coded = [step for step in plan.steps if step.output in names]
-    found = values(plan, windows, {last, *(step.inputs[0] for step in coded)})
-    codes = [CODES[step.kernel].read(found[step.inputs[0]], step.weights, step.settings) for step in coded]
-    return found[last][:, 0], np.concatenate([np.empty((len(windows), 0), np.uint32), *codes], axis=1)
+    computed = values(plan, windows, {last, *(step.inputs[0] for step in coded)})
+    codes = [CODES[step.kernel].read(computed[step.inputs[0]], step.weights, step.settings) for step in coded]
+    no_codes = np.empty((len(windows), 0), np.uint32)  # for a plan without such steps
+    return computed[last][:, 0], np.concatenate([no_codes, *codes], axis=1)
 
 
 def hash_steps(plan: Plan) -> list[Step]:
@@ -145,5 +146,5 @@ def share_of_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> flo
 
     None if there are no codes or no windows.
     """
-    near = [distances[np.isfinite(distances)] < TIE for distances in distances_to_ties(plan, windows, steps)]
-    return float(np.mean(np.concatenate(near))) if near and len(windows) else None
+    is_near = [distances[np.isfinite(distances)] < TIE for distances in distances_to_ties(plan, windows, steps)]
+    return float(np.mean(np.concatenate(is_near))) if is_near and len(windows) else None

@@ -71,12 +71,12 @@ class Plan:
     def leading_to(self, *names: str) -> tuple[Step, ...]:
         """Return the steps that these values depend on, in order."""
         needed = set(names)
-        kept = []
+        last_first = []
         for step in reversed(self.steps):
             if step.output in needed:
                 needed |= set(step.inputs)
-                kept.append(step)
-        return tuple(reversed(kept))
+                last_first.append(step)
+        return tuple(reversed(last_first))
 
     @cached_property
     def branches(self) -> "tuple[Plan, Plan, Plan] | None":
@@ -90,11 +90,16 @@ class Plan:
     def astype(self, number: type[np.floating]) -> "Plan":
         """Convert the real weights to another number type; integer weights stay."""
 
-        def converted(step: Step) -> Step:
-            weights = step.weights.items()
-            return replace(step, weights={name: w.astype(number) if w.dtype.kind == "f" else w for name, w in weights})
+        def converted(weight: np.ndarray) -> np.ndarray:
+            return weight.astype(number) if weight.dtype.kind == "f" else weight
 
-        return replace(self, steps=tuple(map(converted, self.steps)))
+        return replace(
+            self,
+            steps=tuple(
+                replace(step, weights={name: converted(weight) for name, weight in step.weights.items()})
+                for step in self.steps
+            ),
+        )
 
 
 def run(plan: Plan, windows: np.ndarray, choice: Choice | BatchChoice | None = None) -> np.ndarray:
@@ -106,11 +111,11 @@ def run(plan: Plan, windows: np.ndarray, choice: Choice | BatchChoice | None = N
     if plan.branches is None:
         return values(plan, windows, {plan.steps[-1].output})[plan.steps[-1].output][:, 0]
     decision, simple, deep = plan.branches
-    chosen = choose(run(decision, windows), plan.steps[-1].settings, choice)  # true: the deep branch
-    outputs = run(simple, windows[~chosen])
-    results = np.empty(len(windows), outputs.dtype)
-    results[~chosen], results[chosen] = outputs, run(deep, windows[chosen])
-    return results
+    is_deep = choose(run(decision, windows), plan.steps[-1].settings, choice)  # the windows that the deep branch gets
+    of_simple = run(simple, windows[~is_deep])
+    outputs = np.empty(len(windows), of_simple.dtype)
+    outputs[~is_deep], outputs[is_deep] = of_simple, run(deep, windows[is_deep])
+    return outputs
 
 
 def deep_share(plan: Plan, windows: np.ndarray) -> float:

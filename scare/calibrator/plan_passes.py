@@ -30,7 +30,7 @@ from scare.kernels.fused import ACTIVATIONS
 Rewrite = Callable[[Plan, Step], list[Step] | None]
 
 MAX_SEARCHED = 5000  # sets of steps searched for the best order; our models need up to a thousand
-NEGLIGIBLE = 1e-6  # of the largest weight: smaller is rounding
+NEGLIGIBLE = 1e-6  # share of the largest weight: smaller weights are rounding
 PREFIX = "learned."  # begins the names of a learned correction's values
 LEARNED, STATE = "learned", "learned_state"  # facts about it: for people, and for the next co-location session
 SHIPPED_INTERVALS = "shipped_intervals"  # fact: intervals before the first co-location session
@@ -193,10 +193,10 @@ def _fuse_once(plan: Plan) -> Plan | None:
         new = rule(plan, step)
         if new is None:
             continue
-        at = plan.steps.index(step)
-        outputs = {added.output for added in new}
-        before = [kept for kept in plan.steps[:at] if kept.output not in outputs]
-        after = [kept for kept in plan.steps[at:] if kept.output not in outputs]
+        position = plan.steps.index(step)
+        outputs = {new_step.output for new_step in new}
+        before = [other for other in plan.steps[:position] if other.output not in outputs]
+        after = [other for other in plan.steps[position:] if other.output not in outputs]
         candidate = _without_unread(replace(plan, steps=(*before, *new, *after)))
         if all_operations(candidate) == all_operations(plan):
             return candidate
@@ -239,7 +239,7 @@ def _linear_source(plan: Plan, step: Step) -> str | None:
 
 
 def _tokens(plan: Plan, step: Step) -> list[Step] | None:
-    """(seen V + b) + s ⊗ (shared M) becomes one step, `token_rows`: the two summands are never stored."""
+    """Join (seen V + b) + s ⊗ (shared M) into one step, `token_rows`: the two summands are never stored."""
     if step.kernel != "add_outer" or (rows := _maker(plan, step.inputs[0], "dense")) is None:
         return None
     shape = plan.shapes[step.output]
@@ -252,7 +252,7 @@ def _tokens(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
-    """Dense, activation, dense become one step, `feed_forward`: the wide layer between them is never stored."""
+    """Join dense, activation, dense into one step, `feed_forward`: the wide layer between them is never stored."""
     if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
@@ -266,17 +266,19 @@ def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _read_out(plan: Plan, step: Step) -> list[Step] | None:
-    """vec(x) u + vec(active(x V + b)) w + c becomes one step, `read_out`: the wide layer is never stored."""
+    """Join vec(x) u + vec(active(x V + b)) w + c into one step, `read_out`: the wide layer is never stored."""
     if step.kernel != "add" or plan.shapes[step.output] != (1,):
         return None
     straight, deep = (_maker(plan, name, "dense") for name in step.inputs)
     if straight is None or deep is None or "bias" in straight.weights:
         return None
-    own, wide = (_maker(plan, dense.inputs[0], "flatten") for dense in (straight, deep))
-    if own is None or wide is None or (active := _maker(plan, wide.inputs[0], *ACTIVATIONS)) is None:
+    flat_input, flat_hidden = (_maker(plan, dense.inputs[0], "flatten") for dense in (straight, deep))
+    if flat_input is None or flat_hidden is None:
+        return None
+    if (active := _maker(plan, flat_hidden.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
-    if inner is None or inner.inputs != own.inputs or inner.weights.get("bias", np.empty(0)).ndim > 1:
+    if inner is None or inner.inputs != flat_input.inputs or inner.weights.get("bias", np.empty(0)).ndim > 1:
         return None
     weights = {
         "inner": inner.weights["weight"],
@@ -321,13 +323,13 @@ def _live_numbers(plan: Plan, done: frozenset[int]) -> int:
 
     These are the results that the remaining steps read, directly or through views.
     """
-    kept: set[str] = set()
+    needed: set[str] = set()  # values that remaining steps read, or views of them
     for index in reversed(range(len(plan.steps))):
         step = plan.steps[index]
-        if index not in done or (step.output in kept and not KERNELS[step.kernel].copies):
-            kept |= set(step.inputs)
-    owned = {plan.steps[index].output for index in done if KERNELS[plan.steps[index].kernel].copies}
-    return sum(prod(plan.shapes[name]) for name in kept & owned)
+        if index not in done or (step.output in needed and not KERNELS[step.kernel].copies):
+            needed |= set(step.inputs)
+    stored = {plan.steps[index].output for index in done if KERNELS[plan.steps[index].kernel].copies}
+    return sum(prod(plan.shapes[name]) for name in needed & stored)
 
 
 def narrow(plan: Plan) -> tuple[Plan, tuple[int, ...]]:
@@ -341,18 +343,18 @@ def narrow(plan: Plan) -> tuple[Plan, tuple[int, ...]]:
     >>> line.window, line.channels, channels
     (1, 1, (0,))
     """
-    every = tuple(range(plan.channels))
+    all_channels = tuple(range(plan.channels))
     if any(step.kernel != "newest" for step in plan.readers(INPUT)):
-        return plan, every
-    newest = {step.output for step in plan.readers(INPUT)}
+        return plan, all_channels
+    newest = {step.output for step in plan.readers(INPUT)}  # names of the newest row
     readers = [step for step in plan.steps if newest & {*step.inputs}]
     if any(step.kernel != "dense" for step in readers):
-        return replace(plan, window=1), every
-    largest = np.max([np.abs(step.weights["weight"]).max(axis=1) for step in readers], axis=0)  # of each channel
-    kept = (0, *(channel for channel in every[1:] if largest[channel] > NEGLIGIBLE * largest.max()))
-    weights = {step.output: {**step.weights, "weight": step.weights["weight"][list(kept)]} for step in readers}
+        return replace(plan, window=1), all_channels
+    largest = np.max([np.abs(step.weights["weight"]).max(axis=1) for step in readers], axis=0)  # weight of each channel
+    used = (0, *(channel for channel in all_channels[1:] if largest[channel] > NEGLIGIBLE * largest.max()))
+    weights = {step.output: {**step.weights, "weight": step.weights["weight"][list(used)]} for step in readers}
     steps = tuple(replace(step, weights=weights.get(step.output, step.weights)) for step in plan.steps)
-    return Plan(1, len(kept), steps), kept
+    return Plan(1, len(used), steps), used
 
 
 def average(plans: Sequence[Plan]) -> Plan:
@@ -368,13 +370,14 @@ def average(plans: Sequence[Plan]) -> Plan:
     if any(plan.steps[-1].kernel == SELECT for plan in plans):
         raise ValueError("plans that choose a branch cannot be averaged")
     steps: list[Step] = []
+    # How many of the plans have each output: equal plans are joined to one.
     outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
     if len(outputs) == 1:
         return Plan(plans[0].window, plans[0].channels, tuple(steps))
-    shares = [np.full((1, 1), number / len(plans), _number_type(plans[0])) for number in outputs.values()]
-    for index, (output, share) in enumerate(zip(outputs, shares, strict=True)):
+    for index, (output, times) in enumerate(outputs.items()):
+        share = np.full((1, 1), times / len(plans), _number_type(plans[0]))
         steps.append(Step("dense", (output,), f"share.{index}", {"weight": share}))
-    return _summed(plans[0], steps, [f"share.{index}" for index in range(len(shares))])
+    return _summed(plans[0], steps, [f"share.{index}" for index in range(len(outputs))])
 
 
 def add_plans(plans: Sequence[Plan]) -> Plan:
@@ -395,14 +398,14 @@ def _summed(plan: Plan, steps: Sequence[Step], outputs: Sequence[str]) -> Plan:
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:
     """Append a plan's steps to `steps`, named by `index`, unless they are there already; returns its output's name."""
-    names = {INPUT: INPUT}  # in `steps`, by the name in `plan`
+    names = {INPUT: INPUT}  # names in `steps`, by the name in `plan`
     for step in plan.steps:
         inputs = tuple(names[name] for name in step.inputs)
-        own = Step(step.kernel, inputs, f"{step.output}.{index}", step.weights, step.settings)
-        known = next((other for other in steps if _same(other, own)), None)
-        names[step.output] = known.output if known is not None else own.output
+        renamed = replace(step, inputs=inputs, output=f"{step.output}.{index}")
+        known = next((other for other in steps if _same(other, renamed)), None)
         if known is None:
-            steps.append(own)
+            steps.append(renamed)
+        names[step.output] = (known or renamed).output
     return names[plan.steps[-1].output]
 
 
@@ -436,10 +439,10 @@ def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
     last = plan.steps[-1]
     if last.kernel != SELECT:
         return replace(plan, steps=(*plan.steps, *_correction_steps(plan, last.output, numbers)))
-    decision, *branches = last.inputs
-    added = [_correction_steps(plan, name, numbers) for name in branches]
-    chosen = replace(last, inputs=(decision, *(steps[-1].output for steps in added)))
-    return replace(plan, steps=(*plan.steps[:-1], *added[0], *added[1], chosen))
+    decision, simple, deep = last.inputs
+    of_simple, of_deep = _correction_steps(plan, simple, numbers), _correction_steps(plan, deep, numbers)
+    select = replace(last, inputs=(decision, of_simple[-1].output, of_deep[-1].output))
+    return replace(plan, steps=(*plan.steps[:-1], *of_simple, *of_deep, select))
 
 
 def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
@@ -452,36 +455,36 @@ def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
     weight, bias = np.zeros((plan.channels, 1), np.float32), np.array([offset], np.float32)
     weight[0] = slope
     newest = Step("newest", (INPUT,), "device.now")
-    own = Step("dense", ("device.now",), "device.own", {"weight": weight, "bias": bias})
+    effect = Step("dense", ("device.now",), "device.own", {"weight": weight, "bias": bias})
     last = plan.steps[-1]
     if last.kernel != SELECT:
-        return replace(plan, steps=(*plan.steps, newest, own, Step("add", (last.output, own.output), "device.sum")))
+        total = Step("add", (last.output, effect.output), "device.sum")
+        return replace(plan, steps=(*plan.steps, newest, effect, total))
     decision, *branches = last.inputs
-    sums = [Step("add", (branch, own.output), f"device.{branch}") for branch in branches]
-    chosen = replace(last, inputs=(decision, *(added.output for added in sums)))
-    return replace(plan, steps=(*plan.steps[:-1], newest, own, *sums, chosen))
+    sums = [Step("add", (branch, effect.output), f"device.{branch}") for branch in branches]
+    select = replace(last, inputs=(decision, *(branch_sum.output for branch_sum in sums)))
+    return replace(plan, steps=(*plan.steps[:-1], newest, effect, *sums, select))
 
 
 def as_shipped(plan: Plan) -> Plan:
     """Remove the learned correction, if there is one."""
-    kept = tuple(step for step in plan.steps if not step.output.startswith(PREFIX))
-    last = kept[-1]
-    if last.kernel == SELECT:
-        origins = tuple(name.removeprefix(PREFIX).removesuffix(".sum") for name in last.inputs)
-        kept = (*kept[:-1], replace(last, inputs=origins))
-    return replace(plan, steps=kept)
+    *steps, last = (step for step in plan.steps if not step.output.startswith(PREFIX))
+    if last.kernel == SELECT:  # it reads the corrected branches
+        branches = tuple(name.removeprefix(PREFIX).removesuffix(".sum") for name in last.inputs)
+        last = replace(last, inputs=branches)
+    return replace(plan, steps=(*steps, last))
 
 
 def _correction_steps(plan: Plan, value: str, numbers: np.ndarray) -> tuple[Step, ...]:
     """Return the steps that correct `value`, the output of the plan or of a branch; `numbers` as in `with_learned`."""
     of_output, of_inputs, offset = numbers[0], numbers[1:-1], numbers[-1:]
-    skip = np.zeros((plan.channels, 1), np.float32)
-    skip[: len(of_inputs), 0] = of_inputs
-    own = {"weight": np.array([[1 + of_output]], np.float32), "bias": offset.astype(np.float32)}
+    of_channels = np.zeros((plan.channels, 1), np.float32)  # zero for channels without a coefficient
+    of_channels[: len(of_inputs), 0] = of_inputs
+    line = {"weight": np.array([[1 + of_output]], np.float32), "bias": offset.astype(np.float32)}
     name = PREFIX + value
     return (
         Step("newest", (INPUT,), f"{name}.now"),
-        Step("dense", (f"{name}.now",), f"{name}.skip", {"weight": skip}),
-        Step("dense", (value,), f"{name}.own", own),
+        Step("dense", (f"{name}.now",), f"{name}.skip", {"weight": of_channels}),
+        Step("dense", (value,), f"{name}.own", line),
         Step("add", (f"{name}.own", f"{name}.skip"), f"{name}.sum"),
     )

@@ -28,7 +28,7 @@ EXTERNAL_FACT = "external_channels"  # channels that the device does not measure
 OF_REFERENCE = re.compile(r"(?<![a-z])ref(erence)?(?![a-z])", re.IGNORECASE)  # in names of channels of a station
 CONCENTRATIONS = ("ppb", "pphm", "ppm", "ug/m3", "mg/m3", "ng/m3")
 METADATA_KEY = "scare"  # of a Parquet file's key-value metadata
-DIGITS = 12  # of the content hash in a product version
+DIGITS = 12  # hexadecimal digits of the content hash in a product version
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ def processing_level(calibrator: "Calibrator") -> ProcessingLevel:
     >>> print(processing_level(bind(correction, {role.name: role.channel for role in correction.roles}, 60.0)))
     processing level 2A, an independent measurement: corrected by humidity on board, with a published formula
     """
-    facts, (own, *others) = calibrator.facts, calibrator.inputs.channels
+    facts, (first, *others) = calibrator.facts, calibrator.inputs.channels
     names = ", ".join(channel.name for channel in others)
     external = [name for channel in others if is_external(name := channel.name, facts)]
     if external:
         return ProcessingLevel("3", False, f"{', '.join(external)} come from outside the device")
     if "formula" in facts:
         if not others:
-            return ProcessingLevel("1", True, f"{own.name} alone, with a published formula")
+            return ProcessingLevel("1", True, f"{first.name} alone, with a published formula")
         return ProcessingLevel("2A", True, f"corrected by {names} on board, with a published formula")
     if facts.get("outcome") == "raw":
-        return ProcessingLevel("1", True, f"{own.name} as the sensor reads")
+        return ProcessingLevel("1", True, f"{first.name} as the sensor reads")
     using = f" and corrected by {names} on board" if others else ""
     return ProcessingLevel("2B", False, f"fitted to a reference beside it{using}")
 
@@ -83,8 +83,9 @@ def raw_level(channel: Channel) -> ProcessingLevel:
     >>> raw_level(Channel("pm25", "ug/m3")).level, raw_level(Channel("NO2_B43F", "nA")).level
     ('1', '0')
     """
-    found = find_quantity(channel.name)
-    if spell_unit(channel.unit) in CONCENTRATIONS or (found is not None and found.unit == channel.unit != ""):
+    quantity = find_quantity(channel.name)
+    is_in_its_unit = quantity is not None and quantity.unit == channel.unit != ""
+    if spell_unit(channel.unit) in CONCENTRATIONS or is_in_its_unit:
         return ProcessingLevel("1", True, f"{channel.name} as the sensor reads")
     return ProcessingLevel("0", True, f"the signal of {channel.name}")
 

@@ -16,9 +16,9 @@ from scare.words import duration, plural
 
 GOOD_R2 = 0.7  # the target of the US EPA's performance testing protocol for fine dust (EPA/600/R-20/280)
 LEAST_R2 = 0.5  # below this, more of the variation is error than air
-NO_BETTER = 1.02  # times the error of a straight line; up to this, the difference may be chance
-MISSED_COVERAGE = 0.1  # below the stated share
-FEW_ROWS = 100
+NO_BETTER = 1.02  # an error of up to so many times that of a straight line may be larger by chance
+MISSED_COVERAGE = 0.1  # coverage that is lower than stated by more than this is a doubt
+FEW_ROWS = 100  # fewer scored rows are a doubt
 STEPS = {60.0: "one-minute", 600.0: "ten-minute", 3600.0: "hourly", 86400.0: "daily"}
 
 
@@ -65,12 +65,15 @@ def judge(
         if line_is_better:
             doubts.append(comparison)
     if coverage and coverage["share"] < coverage["level"] - MISSED_COVERAGE:
-        stated, found = (f"{100 * coverage[name]:.0f} %" for name in ("level", "share"))
-        doubts.append(f"the {stated} interval contains only {found} of the references")
+        stated, covered = (f"{100 * coverage[name]:.0f} %" for name in ("level", "share"))
+        doubts.append(f"the {stated} interval contains only {covered} of the references")
     if accuracy["rows"] < FEW_ROWS:
         doubts.append(f"only {plural(accuracy['rows'], 'row')} could be scored")
-    level = Level.NOT if r2 < LEAST_R2 else Level.CARE if doubts or r2 < GOOD_R2 else Level.GOOD
+    level = Level.CARE if doubts or r2 < GOOD_R2 else Level.GOOD
+    if r2 < LEAST_R2:
+        level = Level.NOT
     shown_unit = f" {display_unit(unit)}" if unit else ""
+    # R² = 1 - rmse² / variance gives the reference's standard deviation.
     spread = f", while the reference varies by {rmse / sqrt(1 - r2):.3g}" if r2 < 1 else ""
     values = f"{STEPS[step_seconds]} values" if step_seconds in STEPS else f"values every {duration(step_seconds)}"
     first = f"Explains {100 * max(0.0, r2):.0f} % of the variation: {level} for {values}."
@@ -84,6 +87,6 @@ def verdict_of(facts: Mapping[str, Any], step_seconds: float, unit: str) -> Verd
     scores = facts.get("test_scores")
     if not scores:
         return None
-    *_, own = scores.values()
-    line = scores.get("linear", {}).get("rmse")
-    return judge({**own, "line_rmse": line}, facts.get(COVERAGE_FACT), step_seconds, unit)
+    *_, of_calibrator = scores.values()  # after the scores of the candidates
+    line_rmse = scores.get("linear", {}).get("rmse")
+    return judge({**of_calibrator, "line_rmse": line_rmse}, facts.get(COVERAGE_FACT), step_seconds, unit)

@@ -104,12 +104,12 @@ def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
-    """Count scratch numbers: for each row the kernel values with all supports and the activation of each bit."""
+    """Count the numbers in scratch memory: for each row, the kernel value of each support and each bit's activation."""
     return x[0] * sum(weights["projection"])
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count for each row length and unit vector, a dot product and an exponential by support, and the projection."""
+    """Count, by row, length and unit vector, a dot product and an exponential by support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     return Operations(
         multiply_adds=tokens * (2 * width + supports * width + supports * bits),
@@ -143,11 +143,12 @@ def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> n
 def _unit_rows(x: np.ndarray) -> np.ndarray:
     """Divide words x [..., D] by the length of their row: unit vectors in Q15."""
     square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64)
-    upper = (square >> 32).astype(np.int64)
+    upper = (square >> 32).astype(np.int64)  # the upper word of 64 bits
     zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))
-    even = zeros & ~1  # so that the root of 2^even is a power of two, too
-    top = (square << even.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
-    rows = np.where(even, x << np.maximum(even // 2 - 1, 0), x >> 1) >> 16
+    even_zeros = zeros & ~1  # so that the root of 2^even_zeros is a power of two, too
+    top = (square << even_zeros.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
+    # Rows are shifted by half as many bits as their square, less 1, then to half-words.
+    rows = np.where(even_zeros, x << np.maximum(even_zeros // 2 - 1, 0), x >> 1) >> 16
     return multiply_half(inverse_root_of(top) >> 11, rows)
 
 
@@ -161,7 +162,7 @@ def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Bound and unit of hash codes: zero, because codes are bit patterns and have neither."""
+    """Return zero as the bound and the unit of hash codes: they are bit patterns and have neither."""
     return np.zeros(())
 
 
@@ -346,7 +347,7 @@ def headroom_bits(keys: int, largest: int) -> int:
 
 
 def _value_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Bound of an attention's output: that of its values (input 2), because it is a weighted mean of them."""
+    """Return the bound of an attention's output: that of its values (input 2), of which it is a weighted mean."""
     return np.full(q.shapes[step.output], q.bounds[step.inputs[2]].max())
 
 
@@ -392,13 +393,15 @@ def memory_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weigh
     A query h gives (h·M + bias Σ v) / (h·Σ h(k) + bias L) for v [L, D]: [Q, D], or [D] if q is a single code. With
     the setting `own` the bias multiplies the query's own value instead of Σ v; queries are then the newest rows.
     """
-    rows = q if q.ndim == 2 else q[:, None]
-    queries, keys = (_signs(words, settings["bits"], v.dtype) for words in (rows, k))
+    is_single = q.ndim == 1  # besides the batch, one code for each window
+    query_codes = q[:, None] if is_single else q
+    queries, keys = (_signs(codes, settings["bits"], v.dtype) for codes in (query_codes, k))  # [n, Q or L, bits]
+    # The values that the bias multiplies: each query's own, or the sum of all.
     biased = v[:, v.shape[1] - queries.shape[1] :] if settings["own"] else v.sum(axis=1, keepdims=True)
     numerator = queries @ (keys.swapaxes(1, 2) @ v) + settings["bias"] * biased
     denominator = queries @ keys.sum(axis=1)[:, :, None] + settings["bias"] * v.shape[1]
     mixed = numerator / denominator
-    return mixed if q.ndim == 2 else mixed[:, 0]
+    return mixed[:, 0] if is_single else mixed
 
 
 def _signs(words: np.ndarray, bits: int, number: np.dtype) -> np.ndarray:
@@ -437,18 +440,22 @@ def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, 
 
 def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Compute multi-head attention for q, k [L, heads·width] and v [L, heads·values]: [L, heads·values]."""
-    count = settings["heads"]
-    at_once = max(1, SCORES // (count * q.shape[1] * k.shape[1]))  # windows of the batch
-    if len(q) > at_once:
-        parts = [slice(start, start + at_once) for start in range(0, len(q), at_once)]
+    heads = settings["heads"]
+    windows = max(1, SCORES // (heads * q.shape[1] * k.shape[1]))  # computed at once
+    if len(q) > windows:
+        parts = [slice(start, start + windows) for start in range(0, len(q), windows)]
         return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
-    # By head: [batch, heads, L, width of a head].
-    queries, keys, values = (x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k, v))
-    scores = queries / q.dtype.type(np.sqrt(queries.shape[-1])) @ keys.swapaxes(2, 3)
-    scores -= scores.max(axis=-1, keepdims=True)
+    queries, keys, values = (_by_head(x, heads) for x in (q, k, v))
+    scores = queries / q.dtype.type(np.sqrt(queries.shape[-1])) @ keys.swapaxes(2, 3)  # [batch, heads, L, L]
+    scores -= scores.max(axis=-1, keepdims=True)  # so that no exponential overflows
     np.exp(scores, out=scores)
     mixed = scores @ values / scores.sum(axis=-1, keepdims=True)
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
+
+
+def _by_head(x: np.ndarray, heads: int) -> np.ndarray:
+    """Split x [batch, L, heads·width] into heads: [batch, heads, L, width]."""
+    return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
 
 
 def _softmax_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -481,25 +488,26 @@ def softmax_attention_q(
     The result [n, L, heads·values] is in the unit of v. A weight is 2^−power; multiplying a score's distance to the
     largest score by `sharpness` · 2^(`bits` − 32 − spare bits of q and k) gives its power in Q16.
     """
-    count = settings["heads"]
-    bits = score_bits(q.shape[2] // count)
-    length = k.shape[1]
+    heads, length = settings["heads"], k.shape[1]
     largest = 1 << POWER_BITS  # largest weight
-    spares, by_head = [], []  # of queries, keys and values; each becomes [n, heads, L, its width]
-    for x, top in ((q, bits), (k, bits), (v, value_bits(length, largest))):
-        spares.append(spare_bits(x.reshape(len(x), 1, -1).astype(np.int64)))
-        rows = to_top(x.astype(np.int64), spares[-1], top)
-        by_head.append(rows.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2))
-    queries, keys, values = by_head
+    bits = score_bits(q.shape[2] // heads)
+
+    def scaled(x: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+        """Shift x to `top` bits; returns it by head [n, heads, L, width], and each window's spare bits [n, 1, 1]."""
+        spare = spare_bits(x.reshape(len(x), 1, -1).astype(np.int64))
+        return _by_head(to_top(x.astype(np.int64), spare, top), heads), spare
+
+    (queries, query_spare), (keys, key_spare) = scaled(q, bits), scaled(k, bits)
+    values, value_spare = scaled(v, value_bits(length, largest))
     scores = queries @ keys.swapaxes(2, 3)
-    below = multiply_wide(scores.max(axis=-1, keepdims=True) - scores, settings["sharpness"])
+    below_largest = multiply_wide(scores.max(axis=-1, keepdims=True) - scores, settings["sharpness"])
     # Shift to Q16: `down` bits to the right or, where that is negative, `up` bits to the left. The minimum keeps the
     # result at MOST_HALVINGS, beyond which a weight is zero; shifts of 20 and 31 bits are as good as longer ones.
-    down = (spares[0] + spares[1] - settings["bits"])[:, None]
+    down = (query_spare + key_spare - settings["bits"])[:, None]
     up = np.clip(-down, 0, 20)
-    power = np.minimum(below >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
+    power = np.minimum(below_largest >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
     shares = power_of_two(power)  # the weights before they are divided by their sum
-    sums, total, spare = shares @ values, shares.sum(axis=-1, keepdims=True), spares[2][:, None]
+    sums, total, spare = shares @ values, shares.sum(axis=-1, keepdims=True), value_spare[:, None]
     mixed = _average(sums, total, spare, value_bits(length, largest), headroom_bits(length, largest))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 
@@ -527,9 +535,9 @@ def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
     width = q.shapes[step.inputs[0]][1] // heads
     down = 2 * (31 - score_bits(width))  # bits that `to_top` drops from the product of a query and a key
     unit = q.unit(step.inputs[0]) * q.unit(step.inputs[1]) * 2.0**down  # unit of that product
-    per_score = unit / sqrt(width) / np.log(2) * 65536  # the power in Q16 for a score of 1: e^−s = 2^(−s / ln 2)
-    bits = ceil(log2(per_score)) + 2  # so that `sharpness` is from 2^29 to 2^30
-    settings = {"heads": heads, "sharpness": round(per_score * 2.0 ** (32 - bits)), "bits": bits}
+    power_per_score = unit / sqrt(width) / np.log(2) * 65536  # in Q16, because e^−s = 2^(−s / ln 2)
+    bits = ceil(log2(power_per_score)) + 2  # so that `sharpness` is from 2^29 to 2^30
+    settings = {"heads": heads, "sharpness": round(power_per_score * 2.0 ** (32 - bits)), "bits": bits}
     return Step("softmax_attention_q", step.inputs, step.output, settings=settings)
 
 
@@ -564,9 +572,7 @@ def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights,
 
 def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Multiply queries q [L, heads·width] by keys k [M, heads·width], head by head: dot products [heads, L, M]."""
-    count = settings["heads"]
-    queries, keys = (x.reshape(*x.shape[:2], count, x.shape[2] // count).swapaxes(1, 2) for x in (q, k))
-    return queries @ keys.swapaxes(2, 3)
+    return _by_head(q, settings["heads"]) @ _by_head(k, settings["heads"]).swapaxes(2, 3)
 
 
 def _scores_shape(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -597,9 +603,8 @@ def _tensor_heads(x: Tensor, count: int) -> Tensor:
 
 def softmax_mix(scores: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Mix values v [M, heads·values] by the softmax over M of scores [heads, L, M]: [L, heads·values]."""
-    by_head = v.reshape(*v.shape[:2], scores.shape[1], v.shape[2] // scores.shape[1]).swapaxes(1, 2)
-    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    mixed = (shares @ by_head) / shares.sum(axis=-1, keepdims=True)
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))  # less the largest, so that none overflows
+    mixed = (shares @ _by_head(v, scores.shape[1])) / shares.sum(axis=-1, keepdims=True)
     return mixed.swapaxes(1, 2).reshape(len(v), scores.shape[2], v.shape[2])
 
 
@@ -614,9 +619,10 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
 
     There is one division for each query and head.
     """
-    every = prod(scores)
+    heads, queries, _ = scores
+    count = prod(scores)
     return Operations(
-        multiply_adds=scores[1] * prod(v), additions=2 * every, exponentials=every, divisions=scores[0] * scores[1]
+        multiply_adds=queries * prod(v), additions=2 * count, exponentials=count, divisions=heads * queries
     )
 
 
@@ -631,9 +637,7 @@ def _tensor_softmax_mix(scores: Tensor, v: Tensor, weights: Weights, settings: S
     return mixed.permute(1, 0, 2).reshape(mixed.shape[1], mixed.shape[0] * mixed.shape[2])
 
 
-ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # whose signs are the codes
-
-
+ACTIVATIONS = {"hash_codes": hash_activations, "raw_hash_codes": raw_hash_activations}  # their signs are the codes
 FLOAT_KERNELS = {
     "hash_codes": Kernel(
         hash_codes,

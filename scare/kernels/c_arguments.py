@@ -18,7 +18,7 @@ from scare.kernels.contract import Shape, Step
 
 WINDOW_NAME = "window"  # the name of the input, which is not in scratch memory
 BLOCK = 4  # columns that a float32 kernel computes side by side
-CHUNK = 16  # supports or hidden numbers that a float32 kernel computes at a time
+CHUNK = 16  # supports, or numbers of a hidden layer, that a float32 kernel computes at a time
 SPECIALISED_WIDTH = 8  # width of a token for which kernels have a specialised function
 # Largest sizes that the fixed-point kernels take, checked by `checked_size`: the lengths of their arrays in
 # scare_fixed.h.

@@ -18,10 +18,10 @@ from enum import IntEnum
 
 import numpy as np
 
-SIZES = range(1 << 16)  # of a uint32_t parameter that is a size
-FARTHEST = 1000  # bits between two units
-LONGEST_SHIFT = 31
-MOST_BYTES = 1 << 24  # of a table
+SIZES = range(1 << 16)  # values that a uint32_t parameter that is a size may have
+FARTHEST = 1000  # most bits between two units
+LONGEST_SHIFT = 31  # bits
+MOST_BYTES = 1 << 24  # largest table
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,8 @@ def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
             for index, (compare, before, after) in enumerate(zip(ops, [left, *others], others, strict=False)):
                 first, second = (after, before) if isinstance(compare, ast.GtE) else (before, after)
                 yield from (*_compile(first, names), *_compile(second, names), (BINARY[type(compare)],))
-                yield from [(Op.MULTIPLY,)] * (index > 0)  # of a < b < c both must be true
+                if index:  # of a < b < c both must be true
+                    yield (Op.MULTIPLY,)
         case ast.Call(func=ast.Name(id="up"), args=[number, ast.Constant(value=int(multiple))]):
             rounded = (_constant(multiple - 1), (Op.ADD,), _constant(multiple), (Op.DIVIDE,))
             yield from (*_compile(number, names), *rounded, _constant(multiple), (Op.MULTIPLY,))
@@ -153,8 +154,11 @@ def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
 
 
 def _constant(number: int) -> Code:
-    size = next(size for size in (1, 2, 4) if number < 1 << 8 * size)
-    return (Op.BYTE, Op.HALF, Op.WORD)[size // 2], *number.to_bytes(size, "little")
+    """Return the shortest operation that puts a number on the stack, with the bytes of the number."""
+    operation, size = next(
+        (operation, size) for operation, size in ((Op.BYTE, 1), (Op.HALF, 2), (Op.WORD, 4)) if number < 1 << 8 * size
+    )
+    return operation, *number.to_bytes(size, "little")
 
 
 def _slice(table: ast.expr, names: Sequence[str]) -> tuple[int, int, int]:
@@ -229,11 +233,12 @@ def largest_magnitude(code: Sequence[Code], ranges: Sequence[range]) -> int:
                 stack.append((ranges[operation][0], ranges[operation][-1]))
             case _:
                 second, first = stack.pop(), stack.pop()
-                if operation in (Op.DIVIDE, Op.REMAINDER) and (first[0] < 0 or second[0] < 1):
+                if operation in (Op.DIVIDE, Op.REMAINDER) and (min(first) < 0 or min(second) < 1):
                     raise ValueError("a number that is divided may be negative")
-                ends = [RUN[Op(operation)](a, b) for a in first for b in second]
+                # Every operation but the remainder has its extremes where both operands have theirs.
+                results = [RUN[Op(operation)](a, b) for a in first for b in second]
                 if operation == Op.REMAINDER:
-                    ends = [0, second[1] - 1]
-                stack.append((min(ends), max(ends)))
+                    results = [0, max(second) - 1]
+                stack.append((min(results), max(results)))
         largest = max(largest, *map(abs, stack[-1]))
     return largest

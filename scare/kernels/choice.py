@@ -67,10 +67,10 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
     if choice is None:
         return decisions > THRESHOLD
     if isinstance(choice, BatchChoice):
-        expired = choice.left == 0
-        periods = np.array([settings[name] for name in PERIODS])
-        choice.deep = np.where(expired, decisions > THRESHOLD, choice.deep)
-        choice.left = np.where(expired, periods[choice.deep.astype(int)], choice.left) - 1
+        has_expired = choice.left == 0
+        periods = np.array([settings[name] for name in PERIODS])  # of the simple branch, of the deep branch
+        choice.deep = np.where(has_expired, decisions > THRESHOLD, choice.deep)
+        choice.left = np.where(has_expired, periods[choice.deep.astype(int)], choice.left) - 1
         return choice.deep
     chosen, window = np.empty(len(decisions), bool), 0
     while window < len(decisions):

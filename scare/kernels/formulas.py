@@ -68,7 +68,7 @@ def _c_polynomial_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    numbers = [x.rows(at, at + 1) for at in range(x.shape[0])]
+    numbers = [x.rows(channel, channel + 1) for channel in range(x.shape[0])]
     terms = []
     for powers in settings["powers"]:
         factors = [number for number, power in zip(numbers, powers, strict=True) for _ in range(power)]
@@ -77,7 +77,7 @@ def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tenso
 
 
 def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Return all products of two numbers of x [C], squares among them, each number clamped at ±limit: [C(C+1)/2].
+    """Clamp each number of x [C] at ±limit; return all products of two of them, with the squares: [C(C+1)/2].
 
     They are in the order of `np.triu_indices`: 0·0, 0·1, … 1·1, 1·2 …
     """
@@ -158,7 +158,7 @@ def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
         return (x * x).minimum(settings["limit"] ** 2)
     clamped = x.minimum(settings["limit"]).maximum(-settings["limit"])
     count = x.shape[0]
-    return concatenate([clamped.rows(at, count) * clamped.rows(at, at + 1) for at in range(count)])
+    return concatenate([clamped.rows(first, count) * clamped.rows(first, first + 1) for first in range(count)])
 
 
 def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:

@@ -74,7 +74,7 @@ def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings:
     For seen [L, C], shared [D], local [C, O], bias [L, O], share [L] and mix [D, O]; without `mix`, shared is [O].
     """
     common = shared @ weights["mix"] if "mix" in weights else shared
-    own = one_product(seen, weights["local"]) + weights["bias"]
+    own = one_product(seen, weights["local"]) + weights["bias"]  # what each token has of its own inputs
     return own + weights["share"][:, None] * common[:, None, :]
 
 
@@ -177,6 +177,7 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Tensor form of `token_rows`; a vector becomes one row, because tensors broadcast along rows."""
     common = tensor_mix_features(shared, weights["mix"], None) if "mix" in weights else shared
     own = tensor_mix_features(seen, weights["local"], weights["bias"])
     return own + common.reshape(1, *common.shape) * weights["share"][:, None]
@@ -283,7 +284,10 @@ def _quantise_hidden(q: QuantisationState, step: Step) -> tuple[dict[str, np.nda
 
 
 def _scaled_outer(outer: np.ndarray, most: int, axis: int) -> tuple[np.ndarray, int]:
-    """Multiply by the largest power of two for which the weights fit int16 and their sums along `axis` are ≤ `most`."""
+    """Scale `outer` by the largest power of two for which it fits int16 and sums of |outer| along `axis` are ≤ `most`.
+
+    Returns the rounded weights, and the exponent of the power.
+    """
     unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=axis).max()) / most)
     bits = floor(-log2(max(unit, 2.0**-60)))
     return checked_round(outer * 2.0**bits, np.int16), bits

@@ -22,8 +22,8 @@ def patches(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 def patch_rows(rows: int, patch: int, stride: int) -> np.ndarray:
     """Return the row indices of each patch, [patches, patch]; past the end of the window, that of the newest row."""
-    first = stride * np.arange(count_patches(rows, patch, stride))
-    return np.minimum(first[:, None] + np.arange(patch), rows - 1)
+    starts = stride * np.arange(count_patches(rows, patch, stride))
+    return np.minimum(starts[:, None] + np.arange(patch), rows - 1)
 
 
 def count_patches(rows: int, patch: int, stride: int) -> int:
@@ -44,10 +44,9 @@ def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 def _c_patches_f32(placed: PlacedStep) -> CForm:
     """C call: `scare_patches_f32(out, x, rows, channels, count, patch, stride)`."""
-    rows = placed.shapes[0][0]
-    patch = placed.step.settings["patch"]
-    stride = placed.step.settings["stride"]
-    return CForm((*placed.shapes[0], count_patches(rows, patch, stride), patch, stride))
+    (rows, channels), settings = placed.shapes[0], placed.step.settings
+    patch, stride = settings["patch"], settings["stride"]
+    return CForm((rows, channels, count_patches(rows, patch, stride), patch, stride))
 
 
 def _tensor_patches(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -148,7 +147,7 @@ def _c_restore_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    mean, deviation = (moments.rows(at, at + 1).rows(0, 1, axis=1).reshape(1) for at in (0, 1))
+    mean, deviation = (moments.rows(row, row + 1).rows(0, 1, axis=1).reshape(1) for row in (0, 1))
     return y * deviation + mean
 
 

@@ -65,7 +65,7 @@ from scare.schema import Positive
 
 # GELU as C computes it, x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division.
 GELU_COST = per_number(multiply_adds=3, additions=1, exponentials=1, divisions=1)
-NEWEST_BITS = 14  # left shift that turns an int16 reading into a word
+NEWEST_BITS = 14  # left shift that turns an int16 reading into a word below `fixed_point.LARGEST`
 
 
 def add(a: np.ndarray, b: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -228,8 +228,9 @@ def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
 def _quantise_norm(q: QuantisationState, step: Step) -> Step:
     """Make `layer_norm_q`, with ε in the unit that the sum of squares has for a row without spare bits."""
     unit, width = q.unit(step.output), q.shapes[step.output][-1]
-    # Factor by which both `to_top` of `layer_norm_q` scale an input; it sums squares of width times the differences.
+    # Factor by which the two `to_top` of `layer_norm_q` scale an input: each shifts right by 31 less its bits.
     factor = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
+    # `layer_norm_q` sums `width` squares of `width` times the differences, so it has width³ times the variance.
     epsilon = step.settings["epsilon"] * width**3 * factor**2
     bits = 30 - floor(log2(epsilon))  # so that the rounded `epsilon` has 31 bits
     weights = {

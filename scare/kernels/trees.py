@@ -34,7 +34,7 @@ from scare.kernels.tensor import MakeTensor, Tensor, as_tensor
 DEEPEST = 6  # greatest depth: comparisons on the way to a leaf
 MOST_INPUTS = 1 << 16  # numbers that trees may choose from, so that an index fits uint16
 NARROW_INPUTS = 1 << 8  # most numbers for which an index fits uint8
-MOST_TREES = 1 << 14  # in fixed point, so that the sum of their leaves fits a word
+MOST_TREES = 1 << 14  # most trees in fixed point, so that the sum of their leaves fits a word
 MOST_WORD = 2.0**30  # magnitude that no fixed-point input reaches, so that differences fit a word
 UNROLLED_DEPTH = 3  # depth for which fixed-point C has a specialised function
 
@@ -213,14 +213,15 @@ def _without_idle_nodes(
     for node in range(nodes - 1, -1, -1):
         for to_first_child, is_idle in idle.items():
             tree = np.flatnonzero(is_idle[:, node])  # the trees in which this node is idle
-            kept, lost = (2 * node + 1, 2 * node + 2) if to_first_child else (2 * node + 2, 2 * node + 1)
+            # First nodes, in each level, of the subtree that is reached (`used`) and of the other one.
+            used, other = (2 * node + 1, 2 * node + 2) if to_first_child else (2 * node + 2, 2 * node + 1)
             width = 1  # nodes of the subtree in this level
-            while kept < nodes:
+            while used < nodes:
                 for table in (feature, words):
-                    table[tree, lost : lost + width] = table[tree, kept : kept + width]
-                kept, lost, width = 2 * kept + 1, 2 * lost + 1, 2 * width
-            kept, lost = kept - nodes, lost - nodes  # the level below the last nodes are the leaves
-            leaf[tree, lost : lost + width] = leaf[tree, kept : kept + width]
+                    table[tree, other : other + width] = table[tree, used : used + width]
+                used, other, width = 2 * used + 1, 2 * other + 1, 2 * width
+            used, other = used - nodes, other - nodes  # the level below the last nodes are the leaves
+            leaf[tree, other : other + width] = leaf[tree, used : used + width]
             words[tree, node] = 0.0
     return feature, words, leaf
 
@@ -241,21 +242,19 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
 
     `trees_window` reads the window itself, `trees_wide` more than 256 inputs, `trees_3` is for trees of depth 3.
     """
-    weights = placed.step.weights
-    settings = placed.step.settings
-    shape = placed.shapes[0]
+    weights, settings, shape = placed.step.weights, placed.step.settings, placed.shapes[0]
     feature = weights["feature"]
-    count = len(weights["feature"])
-    depth = _depth(weights["feature"].shape)
+    count, depth = len(feature), _depth(feature.shape)
     guard = np.stack([weights["low"], weights["high"]], axis=1)
     tables = (
         table_q(_one_based(weights["threshold"], weights["leaf"]), "thresholds and leaves"),
         table_q(guard, "low and high"),
     )
     name, sizes = "trees", [count, depth, len(guard)]
-    if len(shape) == 2:  # the window, which lies in memory channel after channel
+    if len(shape) == 2:  # the window, which lies in memory channel after channel, each of an even number of rows
         rows, channels = shape
-        index, _ = _index_table(feature % channels * even(rows) + feature // channels, MOST_INPUTS)
+        row, channel = np.divmod(feature, channels)
+        index, _ = _index_table(channel * even(rows) + row, MOST_INPUTS)
         name, sizes = "trees_window", [*sizes, even(rows), channels]
     else:
         index, wide = _index_table(feature, shape[0])

@@ -49,8 +49,8 @@ from scare.kernels.fixed_point import (
 from scare.kernels.tensor import MakeTensor, Tensor
 
 HAT_COST = per_number(multiply_adds=1, additions=2)  # t = f·x and its sum, then x − t and its sum
-NEWEST = 8  # at least this many of the newest rows have 16-bit weights
-SHORT = 16  # windows of at most this many rows have only 16-bit weights
+NEWEST = 8  # at least this many of the newest rows have int16 weights; the others have int8
+SHORT = 16  # all rows of a window of at most this many have int16 weights
 
 
 def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -97,8 +97,8 @@ def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
     `shares` [T, 2] are each row's weights in its two hats.
     """
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
-    for place in (0, 1):
-        matrix[rows, weights["knot"] + place] = weights["shares"][:, place]
+    for hat in (0, 1):  # the lower and the upper one
+        matrix[rows, weights["knot"] + hat] = weights["shares"][:, hat]
     return to_word(to_int64(matrix.T @ x))
 
 
@@ -268,17 +268,20 @@ def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
     every channel is projected by itself, with the same weights [·, 1, R]: [R, C].
     """
     split = len(weights["older"])
-    mix = "btc,tr->brc" if settings["per_channel"] else "btc,tcr->br"
-    sums = []
-    for part, name in ((x[:, :split], "older"), (x[:, split:], "newer")):
-        weight = weights[name].astype(float)
-        weight = weight[:, 0] if settings["per_channel"] else weight
-        sums.append(to_int64(np.einsum(mix, part.astype(float), weight, optimize=True)))
-    scales = [weights[name].astype(np.int64) for name in ("coarse", "fine")]
-    bias = weights["bias"].astype(np.int64)
-    if settings["per_channel"]:
-        scales, bias = [scale[:, None] for scale in scales], bias[:, None]
-    return to_word(rounding_shift(sums[0] * scales[0] + sums[1] * scales[1], settings["shift"]) + bias)
+    per_channel = settings["per_channel"]
+
+    def sums(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Project these rows of the window: [batch, R], or per channel [batch, R, C]."""
+        rows, weight = rows.astype(float), weight.astype(float)
+        if per_channel:
+            return to_int64(np.einsum("btc,tr->brc", rows, weight[:, 0], optimize=True))
+        return to_int64(np.einsum("btc,tcr->br", rows, weight, optimize=True))
+
+    older, newer = sums(x[:, :split], weights["older"]), sums(x[:, split:], weights["newer"])
+    coarse, fine, bias = (weights[name].astype(np.int64) for name in ("coarse", "fine", "bias"))  # [R] each
+    if per_channel:
+        coarse, fine, bias = coarse[:, None], fine[:, None], bias[:, None]
+    return to_word(rounding_shift(older * coarse + newer * fine, settings["shift"]) + bias)
 
 
 def _project_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -347,11 +350,12 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 
     Three projections left over are padded to a block of four; one or two are blocks of one.
     """
-    filled = np.pad(weights, ((0, 0), (0, 1), (0, 0), (0, 0))) if weights.shape[1] % 4 == 3 else weights
-    fours = filled.shape[1] // 4 * 4
-    ends = [*range(4, fours + 1, 4), *range(fours + 1, filled.shape[1])]
-    parts = np.split(filled, ends, axis=1)
-    return np.concatenate([part.swapaxes(1, 2).reshape(-1) for part in parts])
+    if weights.shape[1] % 4 == 3:
+        weights = pad_axis(weights, 1, 4)
+    in_blocks = weights.shape[1] // 4 * 4  # projections
+    ends = [*range(4, in_blocks + 1, 4), *range(in_blocks + 1, weights.shape[1])]
+    blocks = np.split(weights, ends, axis=1)
+    return np.concatenate([block.swapaxes(1, 2).reshape(-1) for block in blocks])
 
 
 def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
