@@ -50,22 +50,24 @@ def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
         },
     }
     # The fleet's intervals hold the noise of a reading; the box's have its line's uncertainty in addition.
-    noise = solution.reliability * (solution.noise[0] + solution.noise[1] * solution.center**2)
+    constant, of_square = solution.noise
+    noise = solution.reliability * (constant + of_square * solution.center**2)
     widening = sqrt(1 + solution.uncertainty(box) ** 2 / noise)
-    found = set_line(fleet, line.gain, line.intercept, facts, widening)
-    if found.intervals is None and fleet.inputs.step_seconds >= HOUR:
-        return replace(found, intervals=_intervals(solution, box))
-    return found
+    corrected = set_line(fleet, line.gain, line.intercept, facts, widening)
+    if corrected.intervals is None and fleet.inputs.step_seconds >= HOUR:
+        return replace(corrected, intervals=_intervals(solution, box))
+    return corrected
 
 
 def _intervals(solution: Solution, box: str) -> Intervals:
     """Return the network's intervals: one half-width for each of six bands of the calibrated value."""
-    edges = solution.center + solution.spread * np.array([-0.5, 0.0, 0.5, 1.5, 3.0])
+    edges = solution.center + solution.spread * np.array([-0.5, 0.0, 0.5, 1.5, 3.0])  # between the bands
     margin = 0.25 * solution.spread
-    typical = np.concatenate([edges[:1] - margin, (edges[1:] + edges[:-1]) / 2, edges[-1:] + margin])  # value of a band
+    middles = np.concatenate([edges[:1] - margin, (edges[1:] + edges[:-1]) / 2, edges[-1:] + margin])  # of the bands
     line = solution.estimate(box)
-    half = solution.interval(box, (typical - line.intercept) / line.gain)
-    return Intervals(LEVEL, tuple(edges.tolist()), tuple(half.tolist()), tuple(half.tolist()))
+    readings = (middles - line.intercept) / line.gain  # that the line calibrates to these values
+    half_widths = tuple(solution.interval(box, readings).tolist())
+    return Intervals(LEVEL, tuple(edges.tolist()), half_widths, half_widths)
 
 
 def _day(seconds: float) -> str:

@@ -62,18 +62,19 @@ class Field:
     def __init__(self, hours: NetworkHours, stations: Sequence[Station], range_metres: float) -> None:
         self.stations, self.range_metres = tuple(stations), range_metres
         self.values = hours.values[[hours.row[station.name] for station in stations]]  # [stations, hours]
-        present = np.isfinite(self.values)
         # Hours in which the same stations gave readings have the same weights.
-        patterns, pattern = np.unique(present, axis=1, return_inverse=True)
-        self._patterns, self._pattern = patterns.T, np.ravel(pattern)
-        self._between = self._correlation([one.place for one in stations], [one.place for one in stations])
+        patterns, pattern_of_hour = np.unique(np.isfinite(self.values), axis=1, return_inverse=True)
+        self._patterns = patterns.T  # which stations gave readings [patterns, stations]
+        self._pattern = np.ravel(pattern_of_hour)  # index of each hour's pattern [hours]
+        station_places = [station.place for station in stations]
+        self._between = self._correlation(station_places, station_places)
 
     def at(self, place: Place) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the field at a place [hours], the weights of its stations if none is silent, and its variance.
 
         The variance is a share of that of the local terms.
         """
-        to_place = self._correlation([one.place for one in self.stations], [place])[:, 0]
+        to_place = self._correlation([station.place for station in self.stations], [place])[:, 0]
         weights = np.zeros((len(self._patterns), len(self.stations)))
         for row, present in zip(weights, self._patterns, strict=True):
             if present.any():
@@ -84,17 +85,23 @@ class Field:
         return np.where(is_known, field, np.nan), usual_weights, variance
 
     def _krige(self, present: np.ndarray, to_place: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the weights of the stations present, which sum to 1, and the variance (ordinary kriging)."""
+        """Return the weights of the stations present, which sum to 1, and the variance (ordinary kriging).
+
+        `present` [stations] are booleans, `to_place` [stations] correlations of local terms with those of the place.
+        """
         count = int(present.sum())
+        # The last row makes the weights sum to 1; its unknown is the Lagrange multiplier.
         system = np.ones((count + 1, count + 1))
         system[:count, :count] = self._between[np.ix_(present, present)] + 1e-9 * np.eye(count)
         system[count, count] = 0.0
         right = np.append(to_place[present], 1.0)
-        found = np.linalg.solve(system, right)
-        return found[:count], float(max(1 - found @ right, 0)) + OWN_SHARE
+        weights_and_multiplier = np.linalg.solve(system, right)
+        variance = float(max(1 - weights_and_multiplier @ right, 0)) + OWN_SHARE
+        return weights_and_multiplier[:count], variance
 
     def _correlation(self, places: Sequence[Place], others: Sequence[Place]) -> np.ndarray:
-        metres = np.array([[one.metres_to(other) for other in others] for one in places])
+        """Return the correlations of the local terms at two lists of places [places, others]."""
+        metres = np.array([[place.metres_to(other) for other in others] for place in places])
         return np.exp(-metres / self.range_metres)
 
 
@@ -108,12 +115,15 @@ class Air:
     variance: float  # of the field
 
     def percentiles(self, shares: np.ndarray) -> np.ndarray:
-        """Return the weighted mean of the stations' percentiles: those of the field, a mean, would be too narrow."""
-        heard = np.isfinite(self.stations).mean(axis=1) >= LEAST_HEARD
-        if not heard.any() or self.weights[heard].sum() < LEAST_HEARD:
+        """Return the weighted mean of the stations' percentiles: those of the field, a mean, would be too narrow.
+
+        If too few stations gave readings, the percentiles are those of the field after all.
+        """
+        is_heard = np.isfinite(self.stations).mean(axis=1) >= LEAST_HEARD
+        if not is_heard.any() or self.weights[is_heard].sum() < LEAST_HEARD:
             return np.quantile(self.field, shares)
-        weights = self.weights[heard] / self.weights[heard].sum()
-        return np.asarray(weights @ np.nanquantile(self.stations[heard], shares, axis=1).T)
+        weights = self.weights[is_heard] / self.weights[is_heard].sum()
+        return np.asarray(weights @ np.nanquantile(self.stations[is_heard], shares, axis=1).T)
 
 
 def compare_distant(
@@ -134,24 +144,24 @@ def compare_distant(
     fields: dict[tuple[Station, ...], Field] = {}
     for stay in chain.from_iterable(map(sites.of_device, hours.names)):
         box, place = stay.device, places[stay.site]
-        metres = {one: one.place.metres_to(place) for one in stations if one.name != box}
-        near = [one for one in metres if metres[one] <= rules.distant_metres]
+        metres = {station: station.place.metres_to(place) for station in stations if station.name != box}
+        near = [station for station in metres if metres[station] <= rules.distant_metres]
         is_station = box in hours.references
         if not near or (not is_station and min(metres.values()) < rules.metres):
             continue  # nothing to compare with; or beside a station, which tells more
-        of_kind = [one for one in near if place.kind and one.place.kind == place.kind]
+        of_kind = [station for station in near if place.kind and station.place.kind == place.kind]
         used = tuple(of_kind or near)
         if used not in fields:
             fields[used] = Field(hours, used, range_metres)
-        nearest = min(used, key=lambda one: metres[one]).name
-        found = _relate_stay(hours, stay, nearest, fields[used], place, bool(of_kind), rules)
-        relations += _at_one_reading(found)
+        nearest = min(used, key=lambda station: metres[station]).name
+        of_stay = _relate_stay(hours, stay, nearest, fields[used], place, bool(of_kind), rules)
+        relations += _at_one_reading(of_stay)
         if not is_station:
-            if not found:
+            if not of_stay:
                 unlike.add(box)
             elif not of_kind:
                 level_only.add(box)
-    compared = {one.encounter.box for one in relations}
+    compared = {relation.encounter.box for relation in relations}
     return relations, _notes(sorted(level_only), sorted(unlike - compared))
 
 
@@ -160,29 +170,30 @@ def _relate_stay(
 ) -> list[Relation]:
     """Return the relations of a box with the field at its place, one for each session of its stay."""
     at_place, weights, variance = field.at(place)
-    usable = _quiet_hours(hours, place, rules) & np.isfinite(at_place)
+    is_usable = _quiet_hours(hours, place, rules) & np.isfinite(at_place)
     begin, end = max(stay.first, hours.begin), min(stay.last, hours.end)
-    count = max(1, round((end - begin) / (rules.session_days * DAY)))
-    found = []
-    for k in range(count):
-        first, last = (begin + share * (end - begin) / count for share in (k, k + 1))
-        low, readings = hours.between(stay.device, first, last)
-        part = slice(low - hours.first, low - hours.first + len(readings))
-        known = usable[part] & np.isfinite(readings)
-        air = Air(at_place[part][known], field.values[:, part][:, known], weights, variance)
-        nights = (low + np.flatnonzero(known)) // 24
+    sessions = max(1, round((end - begin) / (rules.session_days * DAY)))
+    relations = []
+    for session in range(sessions):
+        first, last = (begin + number * (end - begin) / sessions for number in (session, session + 1))
+        first_hour, readings = hours.between(stay.device, first, last)
+        columns = slice(first_hour - hours.first, first_hour - hours.first + len(readings))
+        is_used = is_usable[columns] & np.isfinite(readings)
+        air = Air(at_place[columns][is_used], field.values[:, columns][:, is_used], weights, variance)
+        nights = (first_hour + np.flatnonzero(is_used)) // 24  # days since 1970
         encounter = Encounter(stay.device, nearest, first, last, stay.site)
-        relation = _compare(encounter, readings[known].astype(float), air, nights, is_like, rules)
-        found += [relation] if relation else []
-    return found
+        relation = _compare(encounter, readings[is_used].astype(float), air, nights, is_like, rules)
+        relations += [relation] if relation else []
+    return relations
 
 
 def _compare(
     encounter: Encounter, x: np.ndarray, air: Air, nights: np.ndarray, is_like: bool, rules: EncounterRules
 ) -> Relation | None:
-    """Return the relation of a box's readings with the air over quiet hours [hours], or None if the two are not alike.
+    """Return the relation of a box's readings `x` with the air over quiet hours [hours], None if they are not alike.
 
-    A night counts as one independent pair.
+    `nights` [hours] numbers the night of each hour; a night counts as one independent pair. `is_like`: box and stations
+    stand at sites of one kind.
     """
     y = air.field
     _, night_index = np.unique(nights, return_inverse=True)
@@ -222,38 +233,44 @@ def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
     """
     if not relations:
         return []
-    usual, slope = (float(np.median([getattr(one, name) for one in relations])) for name in ("box_level", "slope"))
-    return [
-        replace(
-            one,
-            box_level=usual,
-            other_level=one.other_level + slope * (usual - one.box_level),
-            level_variance=one.level_variance + (UNSURE_SLOPE * slope * (usual - one.box_level)) ** 2,
+    usual_level = float(np.median([relation.box_level for relation in relations]))
+    slope = float(np.median([relation.slope for relation in relations]))
+    moved = []
+    for relation in relations:
+        distance = usual_level - relation.box_level
+        moved.append(
+            replace(
+                relation,
+                box_level=usual_level,
+                other_level=relation.other_level + slope * distance,
+                level_variance=relation.level_variance + (UNSURE_SLOPE * slope * distance) ** 2,
+            )
         )
-        for one in relations
-    ]
+    return moved
 
 
 def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np.ndarray:
     """Return whether the hours of the rules are on at a place, by its solar time (bool [hours])."""
     first, end = rules.distant_hours
-    of_day = (hours.first + np.arange(hours.values.shape[1]) + place.longitude / 15) % 24
-    return (of_day - first) % 24 < (end - first) % 24
+    # The sun takes an hour for 15 degrees of longitude.
+    hour_of_day = (hours.first + np.arange(hours.values.shape[1]) + place.longitude / 15) % 24
+    return (hour_of_day - first) % 24 < (end - first) % 24
 
 
 def _find_range(hours: NetworkHours, stations: Sequence[Station], rules: EncounterRules) -> float:
     """Return the range of the local terms that fits the variogram of pairs of stations best; else that of the rules."""
-    distances, semivariances = [], []
-    for one, other in combinations(stations, 2):
-        difference = hours.values[hours.row[one.name]] - hours.values[hours.row[other.name]]
-        quiet = difference[_quiet_hours(hours, one.place, rules) & np.isfinite(difference)]
-        if len(quiet) >= LEAST_NIGHTS * 3:
-            distances.append(one.place.metres_to(other.place))
+    distances, semivariances = [], []  # by pair of stations
+    for station, other in combinations(stations, 2):
+        difference = hours.values[hours.row[station.name]] - hours.values[hours.row[other.name]]
+        quiet = difference[_quiet_hours(hours, station.place, rules) & np.isfinite(difference)]
+        if len(quiet) >= LEAST_NIGHTS * 3:  # three hours of each night
+            distances.append(station.place.metres_to(other.place))
             semivariances.append(float(np.var(quiet)) / 2)
     if len(semivariances) < FEWEST_PAIRS:
         return rules.distant_range
+    # An exponential variogram is sill · shape; for each range, the sill comes from least squares.
     shapes = 1 - np.exp(-np.array(distances) / RANGES_METRES[:, None])  # [ranges, pairs]
-    sills = (shapes @ np.array(semivariances)) / np.square(shapes).sum(axis=1)
+    sills = (shapes @ np.array(semivariances)) / np.square(shapes).sum(axis=1)  # [ranges]
     errors = np.square(sills[:, None] * shapes - np.array(semivariances)).sum(axis=1)
     return float(RANGES_METRES[np.argmin(errors)])
 
@@ -274,5 +291,6 @@ def _notes(level_only: Sequence[str], unlike: Sequence[str]) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return listed([*names[:SHOWN], f"{more} more"] if more > 0 else list(names))
+    """List the first `SHOWN` names, and how many more there are."""
+    hidden = len(names) - SHOWN
+    return listed([*names[:SHOWN], f"{hidden} more"] if hidden > 0 else list(names))

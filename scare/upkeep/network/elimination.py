@@ -102,35 +102,36 @@ class Elimination:
     def solve(self, factor: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Solve for right sides [nodes, 2] or [nodes, 2, sides]."""
         is_single = right.ndim == 2  # one right side
-        found = (right[..., None] if is_single else right).astype(float)
-        for batch in self.batches:
+        solution = (right[..., None] if is_single else right).astype(float)  # [nodes, 2, sides]
+        for batch in self.batches:  # forward: what each node adds to the right sides of its neighbours
             if batch.to.shape[1]:
-                change = np.swapaxes(factor[batch.to], -1, -2) @ found[batch.nodes][:, None]
-                np.subtract.at(found, batch.neighbours.ravel(), change.reshape(-1, *found.shape[1:]))
-        for batch in reversed(self.batches):
-            found[batch.nodes] = factor[batch.own] @ found[batch.nodes]
+                change = np.swapaxes(factor[batch.to], -1, -2) @ solution[batch.nodes][:, None]
+                np.subtract.at(solution, batch.neighbours.ravel(), change.reshape(-1, *solution.shape[1:]))
+        for batch in reversed(self.batches):  # backward: each node from the neighbours that are solved
+            solution[batch.nodes] = factor[batch.own] @ solution[batch.nodes]
             if batch.to.shape[1]:
-                found[batch.nodes] -= (factor[batch.to] @ found[batch.neighbours]).sum(axis=1)
-        return found[..., 0] if is_single else found
+                solution[batch.nodes] -= (factor[batch.to] @ solution[batch.neighbours]).sum(axis=1)
+        return solution[..., 0] if is_single else solution
 
     def covariance(self, factor: np.ndarray) -> np.ndarray:
         """Return the blocks of the inverse for all pairs of nodes that share an equation [blocks, 2, 2]."""
         inverse = np.zeros_like(factor)
         for batch in reversed(self.batches):
-            own = factor[batch.own]
+            diagonal = factor[batch.own]
             if batch.to.shape[1]:
                 forward = factor[batch.to]  # [n, d, 2, 2]
                 across = -(forward[:, :, None] @ inverse[batch.between]).sum(axis=1)  # [n, d, 2, 2]
                 inverse[batch.to] = across
                 inverse[batch.back] = np.swapaxes(across, -1, -2)
-                own = own - (across @ np.swapaxes(forward, -1, -2)).sum(axis=1)
-            inverse[batch.own] = own
+                diagonal = diagonal - (across @ np.swapaxes(forward, -1, -2)).sum(axis=1)
+            inverse[batch.own] = diagonal
         return inverse
 
     def log_determinant(self, factor: np.ndarray) -> float:
         """Return the logarithm of the determinant of the system."""
-        own = self.position(range(self.nodes), range(self.nodes))
-        return -float(np.linalg.slogdet(factor[own])[1].sum())
+        diagonal = self.position(range(self.nodes), range(self.nodes))
+        _, logarithms = np.linalg.slogdet(factor[diagonal])  # of inverses, hence the sign
+        return -float(logarithms.sum())
 
     def _make_batches(self, later: dict[int, list[int]]) -> list[Batch]:
         """Return batches in the order of elimination; `later` has the neighbours of each node as `_minimum_degree`.
@@ -147,11 +148,11 @@ class Elimination:
         batches = []
         for (_, count), members in sorted(groups.items()):
             nodes: np.ndarray = np.array(members)
-            linked = np.array([later[node] for node in members], int).reshape(len(members), count)
-            repeated = np.repeat(linked[:, :, None], count, axis=2)
+            linked = np.array([later[node] for node in members], int).reshape(len(members), count)  # [n, d]
+            rows = np.repeat(linked[:, :, None], count, axis=2)  # [n, d, d]
             to = self.position(nodes[:, None], linked)
             back = self.position(linked, nodes[:, None])
-            between = self.position(repeated, np.swapaxes(repeated, 1, 2))
+            between = self.position(rows, np.swapaxes(rows, 1, 2))
             batches.append(Batch(nodes, self.position(nodes, nodes), linked, to, back, between))
         return batches
 
@@ -159,10 +160,10 @@ class Elimination:
 def _minimum_degree(nodes: int, pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
     """Return, in the order of elimination, each node with the later nodes that it is connected with by then."""
     connected: list[set[int]] = [set() for _ in range(nodes)]
-    for i, j in pairs:
-        if i != j:
-            connected[i].add(j)
-            connected[j].add(i)
+    for node, other in pairs:
+        if node != other:
+            connected[node].add(other)
+            connected[other].add(node)
     heap = [(len(neighbours), node) for node, neighbours in enumerate(connected)]
     heapify(heap)
     later: dict[int, list[int]] = {}
@@ -176,7 +177,7 @@ def _minimum_degree(nodes: int, pairs: Iterable[tuple[int, int]]) -> dict[int, l
         blocks += 2 * len(neighbours)
         if blocks > MOST_BLOCKS:
             raise TooDenseError
-        for neighbour in neighbours:
+        for neighbour in neighbours:  # each is connected with all others now
             others = connected[neighbour]
             others.discard(node)
             if len(neighbours) > 1:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from annotated_types import Gt, Interval
 
@@ -82,16 +82,16 @@ def find_encounters(
     for stay in sites.stays:
         if stay.device in hours.row:
             spots[spot_of[stay.site]].append(stay)
-    found = []
+    encounters = []
     for stays in spots.values():
         for box, other, begin, end, site in _meetings(stays, hours):
             if end - begin >= rules.hours * HOUR:
-                count = max(1, round((end - begin) / (rules.session_days * DAY)))
-                length = (end - begin) / count
-                found += [
-                    Encounter(box, other, begin + k * length, begin + (k + 1) * length, site) for k in range(count)
-                ]
-    return sorted(found, key=lambda encounter: (encounter.begin, encounter.box))
+                sessions = max(1, round((end - begin) / (rules.session_days * DAY)))
+                length = (end - begin) / sessions
+                for session in range(sessions):
+                    session_begin, session_end = begin + session * length, begin + (session + 1) * length
+                    encounters.append(Encounter(box, other, session_begin, session_end, site))
+    return sorted(encounters, key=lambda encounter: (encounter.begin, encounter.box))
 
 
 def check_places(sites: Sites, places: Mapping[str, Place]) -> None:
@@ -105,48 +105,57 @@ def check_places(sites: Sites, places: Mapping[str, Place]) -> None:
 
 
 def _join_sites(names: set[str], places: Mapping[str, Place], metres: float) -> dict[str, str]:
-    """Return the spot of each site: the first site of those that are side by side."""
-    spot = {name: name for name in names}
+    """Return the spot of each site: the first site, by name, of those that are side by side (union-find)."""
+    parent = {name: name for name in names}
 
     def root(name: str) -> str:
-        while spot[name] != name:
-            name = spot[name]
+        while parent[name] != name:
+            name = parent[name]
         return name
 
-    known = sorted((place.latitude, name) for name, place in places.items() if name in spot)
+    by_latitude = sorted((place.latitude, name) for name, place in places.items() if name in parent)
     degrees = metres / 111_000  # of latitude; a little more than the distance
-    for index, (latitude, name) in enumerate(known):
-        for later, other in known[index + 1 :]:
-            if later - latitude > degrees:
+    for index, (latitude, name) in enumerate(by_latitude):
+        for other_latitude, other in by_latitude[index + 1 :]:
+            if other_latitude - latitude > degrees:  # this site and all after it are too far north
                 break
             if places[name].metres_to(places[other]) < metres:
-                spot[max(root(name), root(other))] = min(root(name), root(other))
+                parent[max(root(name), root(other))] = min(root(name), root(other))
     return {name: root(name) for name in names}
 
 
+class _Span(NamedTuple):
+    """The part of a stay within the hours of the network, in seconds."""
+
+    begin: float
+    end: float
+    is_reference: bool
+    stay: Stay
+
+
 def _meetings(stays: list[Stay], hours: NetworkHours) -> Iterator[tuple[str, str, float, float, str]]:
-    """Yield box, other, begin, end and site of the meetings at one spot, joined where they go on."""
-    spans = [  # begin, end, whether by a reference, stay
-        (max(stay.first, hours.begin), min(stay.last, hours.end), stay.device in hours.references, stay)
+    """Yield box, other, begin, end and site of the meetings at one spot; a meeting that goes on is not cut."""
+    spans = [
+        _Span(max(stay.first, hours.begin), min(stay.last, hours.end), stay.device in hours.references, stay)
         for stay in stays
         if stay.last > hours.begin and stay.first < hours.end
     ]
-    cuts = sorted({moment for begin, end, *_ in spans for moment in (begin, end)})
-    arrivals: dict[float, list[tuple[float, float, bool, Stay]]] = defaultdict(list)
+    arrivals: dict[float, list[_Span]] = defaultdict(list)
     for span in spans:
-        arrivals[span[0]].append(span)
-    present: list[tuple[float, float, bool, Stay]] = []
+        arrivals[span.begin].append(span)
+    cuts = sorted({span.begin for span in spans} | {span.end for span in spans})
+    present: list[_Span] = []
     since: dict[tuple[str, str, str], float] = {}  # begin of each meeting that goes on: box, other, site
     for moment, _ in pairwise(cuts):
-        present = [span for span in present if span[1] > moment] + arrivals[moment]
+        present = [span for span in present if span.end > moment] + arrivals[moment]
         meetings: set[tuple[str, str, str]] = set()
         if len(present) > 1:
             # All are compared with a reference if there is one, else with the box that stays longest.
-            centre = min(present, key=lambda span: (not span[2], span[0] - span[1], span[3].device))[3]
+            centre = min(present, key=lambda span: (not span.is_reference, span.begin - span.end, span.stay.device))
             meetings = {
-                (stay.device, centre.device, stay.site)
-                for *_, is_reference, stay in present
-                if stay is not centre and not is_reference
+                (span.stay.device, centre.stay.device, span.stay.site)
+                for span in present
+                if span is not centre and not span.is_reference
             }
         for box, other, site in [meeting for meeting in since if meeting not in meetings]:
             yield box, other, since.pop((box, other, site)), moment, site

@@ -51,10 +51,13 @@ class NetworkHours:
         return [name for name in self.names if name not in self.references]
 
     def between(self, name: str, begin: float, end: float) -> tuple[int, np.ndarray]:
-        """Return the number of the first whole hour after `begin`, and the instrument's means from then until `end`."""
-        stop = self.first + self.values.shape[1]
-        low = int(np.clip(np.ceil(begin / HOUR), self.first, stop))
-        high = int(np.clip(np.floor(end / HOUR), low, stop))
+        """Return the number of the first whole hour after `begin`, and the instrument's means from then until `end`.
+
+        Times are in seconds, hours are numbered since 1970.
+        """
+        after_last = self.first + self.values.shape[1]
+        low = int(np.clip(np.ceil(begin / HOUR), self.first, after_last))
+        high = int(np.clip(np.floor(end / HOUR), low, after_last))
         return low, self.values[self.row[name], low - self.first : high - self.first]
 
 
@@ -63,15 +66,14 @@ def hourly(tables: Iterable[tuple[str, pl.DataFrame]], column: str, references: 
 
     Tables of the same name are joined; where two have a mean of the same hour, the first counts.
     """
+    hour = pl.col(TIME).dt.epoch("us") // 3_600_000_000  # since 1970
     parts = []
     for name, frame in tables:
-        known = frame.select(pl.col(TIME).dt.epoch("us") // 3_600_000_000, pl.col(column).cast(pl.Float64)).filter(
-            pl.col(column).is_finite()
-        )
-        means = known.group_by(TIME).agg(pl.col(column).mean(), pl.len().alias("rows"))
-        usual = float(np.median(means["rows"].to_numpy())) if means.height else 1.0  # rows of a whole hour
-        kept = means.filter(pl.col("rows") >= LEAST_SHARE * usual).select(TIME, pl.col(column).cast(pl.Float32))
-        parts.append(kept.select(pl.lit(name).alias(DEVICE), TIME, column))
+        readings = frame.select(hour, pl.col(column).cast(pl.Float64)).filter(pl.col(column).is_finite())
+        means = readings.group_by(TIME).agg(pl.col(column).mean(), pl.len().alias("rows"))
+        usual_rows = float(np.median(means["rows"].to_numpy())) if means.height else 1.0  # of a whole hour
+        whole = means.filter(pl.col("rows") >= LEAST_SHARE * usual_rows)
+        parts.append(whole.select(pl.lit(name).alias(DEVICE), TIME, pl.col(column).cast(pl.Float32)))
     joined = pl.concat(parts) if parts else pl.DataFrame()
     if not joined.height:
         raise DataError(f"no instrument has a value in '{column}': there is nothing to compare")

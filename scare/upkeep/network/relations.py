@@ -48,8 +48,8 @@ class Relation:
     @property
     def effective_pairs(self) -> float:
         """The number of independent pairs that would tell the level as well."""
-        size = np.mean([size**2 for _, size in self.noise]) if self.noise else np.nan
-        return float(size / self.level_variance)
+        noise_variance = np.mean([size**2 for _, size in self.noise]) if self.noise else np.nan
+        return float(noise_variance / self.level_variance)
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,18 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
     for encounter in encounters:
         _, box = hours.between(encounter.box, encounter.begin, encounter.end)
         _, other = hours.between(encounter.other, encounter.begin, encounter.end)
-        found = _fit(encounter, box, other, encounter.other in hours.references, rules or EncounterRules())
-        fits += [found] if found else []
+        fit = _fit(encounter, box, other, encounter.other in hours.references, rules or EncounterRules())
+        if fit is not None:
+            fits.append(fit)
     if not fits:
         return []
     long_fits = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
-    of_level, of_slope = _inflation(np.sum([fit.products for fit in long_fits], axis=0))
+    level_factor, slope_factor = _inflation(np.sum([fit.products for fit in long_fits], axis=0))
     return [
         replace(
             fit.relation,
-            level_variance=of_level * fit.relation.level_variance,
-            slope_variance=of_slope * fit.relation.slope_variance,
+            level_variance=level_factor * fit.relation.level_variance,
+            slope_variance=slope_factor * fit.relation.slope_variance,
         )
         for fit in fits
     ]
@@ -89,40 +90,44 @@ def _fit(
     encounter: Encounter, box: np.ndarray, other: np.ndarray, is_reference: bool, rules: EncounterRules
 ) -> _Fit | None:
     """Fit a line to hourly means on one clock [hours], NaN where missing; None if they tell none."""
-    known = np.isfinite(box) & np.isfinite(other)
-    if known.sum() < LEAST_PAIRS:
+    is_known = np.isfinite(box) & np.isfinite(other)
+    if is_known.sum() < LEAST_PAIRS:
         return None
-    x, y = box[known].astype(float), other[known].astype(float)
+    x, y = box[is_known].astype(float), other[is_known].astype(float)
     weights = _biweight(x, y, is_reference)
-    used = weights > 0
+    is_used = weights > 0
+    pairs = int(is_used.sum())
     mean_x, mean_y, slope, correlation = _line(x, y, weights, is_reference)
-    if used.sum() < LEAST_PAIRS or not np.isfinite(slope):
+    if pairs < LEAST_PAIRS or not np.isfinite(slope):
         return None  # one of the two is constant
     residuals = y - mean_y - slope * (x - mean_x)
     # A score is what a pair adds to the equation of level or slope; the slope's is taken along the better known of
     # the two, a reference.
     along = (y - mean_y) if is_reference else 0.5 * (slope * (x - mean_x) + y - mean_y)
-    scores = np.zeros((2, len(box)))
-    scores[:, known] = weights * residuals, weights * along * residuals
+    scores = np.zeros((2, len(box)))  # zero in hours without a pair
+    scores[:, is_known] = weights * residuals, weights * along * residuals
     total, spread = weights.sum(), weights @ (along * (x - mean_x))
     # Two numbers were fitted; and a pair moves the line by the biweight's derivative, which is less than its weight.
     derivative = (5 * weights - 4 * np.sqrt(weights)).sum()
-    correction = used.sum() / max(used.sum() - 2, 1) * (total / max(derivative, total / 2)) ** 2
+    correction = pairs / max(pairs - 2, 1) * (total / max(derivative, total / 2)) ** 2
     level_square, slope_square = np.square(scores).sum(axis=1)
     tells_gain = correlation >= rules.gain_correlation and spread > 0
     relation = Relation(
         encounter,
-        int(used.sum()),
+        pairs,
         correlation,
         mean_x,
         mean_y,
         slope,
         level_variance=float(correction * level_square / total**2),
         slope_variance=float(correction * slope_square / spread**2) if tells_gain else np.inf,
-        noise=residual_sizes(y[used], np.abs(residuals[used])),
+        noise=residual_sizes(y[is_used], np.abs(residuals[is_used])),
     )
-    products = [[row[lag:] @ row[: len(row) - lag] for lag in range(min(LAGS, len(row) - 1) + 1)] for row in scores]
-    return _Fit(relation, np.pad(products, ((0, 0), (0, LAGS + 1 - len(products[0])))))
+    products = np.zeros((2, LAGS + 1))
+    for lag in range(min(LAGS, len(box) - 1) + 1):
+        for row, of_row in zip(scores, products, strict=True):
+            of_row[lag] = row[lag:] @ row[: len(row) - lag]
+    return _Fit(relation, products)
 
 
 def _inflation(products: np.ndarray) -> np.ndarray:
@@ -133,8 +138,8 @@ def _inflation(products: np.ndarray) -> np.ndarray:
     correlations = products[:, 1:] / products[:, :1]
     bartlett = 1 - np.arange(1, LAGS + 1) / (LAGS + 1)  # weights of lags (Newey and West 1987)
     # From the first lag without resemblance on, what is left is chance.
-    kept = np.logical_and.accumulate(correlations > 0, axis=1)
-    return 1 + 2 * (bartlett * correlations * kept).sum(axis=1)
+    is_counted = np.logical_and.accumulate(correlations > 0, axis=1)
+    return 1 + 2 * (bartlett * correlations * is_counted).sum(axis=1)
 
 
 def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, is_reference: bool) -> tuple[float, float, float, float]:
@@ -176,10 +181,10 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
 
 
 def residual_sizes(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Return the mean level and the size of residuals, below and above the median level."""
-    above = levels > np.median(levels)
+    """Return the mean level and the size of absolute residuals, below and above the median level."""
+    is_above = levels > np.median(levels)
     return tuple(
-        (float(levels[part].mean()), float(np.quantile(residuals[part], NOISE_QUANTILE)) / NORMAL_QUANTILE)
-        for part in (~above, above)
-        if part.any()
+        (float(levels[half].mean()), float(np.quantile(residuals[half], NOISE_QUANTILE)) / NORMAL_QUANTILE)
+        for half in (~is_above, is_above)
+        if half.any()
     )

@@ -62,13 +62,14 @@ class Planner:
         if partner != REFERENCE_NODE:
             difference[partner] -= np.eye(2)
         across = solution.system.elimination.solve(solution.factor, difference)
-        for known, inverse in self._added:
-            overlap = np.einsum("nij,nik->jk", difference, known)
-            across = across - known @ (inverse @ overlap.T)
-        variance = np.einsum("nij,nik->jk", difference, across)
+        # Encounters that are in the plan already have lowered the covariances.
+        for planned_across, planned_inverse in self._added:
+            overlap = np.einsum("nij,nik->jk", difference, planned_across)
+            across = across - planned_across @ (planned_inverse @ overlap.T)
+        variance = np.einsum("nij,nik->jk", difference, across)  # of the difference [2, 2]
         inverse = np.linalg.inv(variance + np.diag(self.noise[partner == REFERENCE_NODE]))
-        last = across[self._last]
-        return self._covariances - last @ inverse @ np.swapaxes(last, 1, 2), across, inverse
+        of_boxes = across[self._last]
+        return self._covariances - of_boxes @ inverse @ np.swapaxes(of_boxes, 1, 2), across, inverse
 
     def add(self, covariances: np.ndarray, across: np.ndarray, inverse: np.ndarray) -> None:
         """Make an encounter part of the plan."""
@@ -85,21 +86,22 @@ def plan_trips(
     for _ in range(count):
         now = planner.uncertainties()
         order = np.argsort(-now, kind="stable")  # the most uncertain box first
-        worst = [solution.boxes[k] for k in order[:WORST]]
-        best = [solution.boxes[k] for k in order[::-1] if solution.boxes[k] not in stay][:BEST]
+        worst = [solution.boxes[index] for index in order[:WORST]]
+        best = [solution.boxes[index] for index in order[::-1] if solution.boxes[index] not in stay][:BEST]
         options = []
         for box in worst:
             for other in (*(references if box not in stay else ()), *best):
                 if other != box:
-                    found = planner.with_encounter(box, other)
-                    after = planner.uncertainties(found[0])
-                    options.append((float(after.max()), float(after.mean()), box, other, after, found))
+                    update = planner.with_encounter(box, other)
+                    after = planner.uncertainties(update[0])
+                    options.append((float(after.max()), float(after.mean()), box, other, after, update))
         if not options:
             break
-        worst_after, _, box, other, after, found = min(options, key=lambda option: option[:2])
+        # The option that leaves the lowest worst uncertainty, and among equals the lowest mean.
+        worst_after, _, box, other, after, update = min(options, key=lambda option: option[:2])
         index = solution.boxes.index(box)
         trips.append(Trip(box, other, days, float(now[index]), float(after[index]), float(now.max()), worst_after))
-        planner.add(*found)
+        planner.add(*update)
     return trips
 
 
@@ -109,13 +111,16 @@ def _noise_of_an_encounter(solution: Solution, beside_reference: bool, days: flo
     If no past one was of its kind, the others are used: two boxes have twice the variance of a box and a reference.
     """
     references = solution.system.graph.references
-    beside = [one for one in solution.relations if one.kind == BESIDE] or solution.relations
-    own = [one for one in beside if (one.encounter.other in references) == beside_reference]
-    factor = 1.0 if own else 0.5 if beside_reference else 2.0
-    rates = []
-    for one in own or beside:
-        pairs_in_days = one.pairs / 24
-        rates.append((one.level_variance * pairs_in_days, one.slope_variance / one.slope**2 * pairs_in_days))
+    beside = [relation for relation in solution.relations if relation.kind == BESIDE] or solution.relations
+    of_this_kind = [relation for relation in beside if (relation.encounter.other in references) == beside_reference]
+    factor = 1.0
+    if not of_this_kind:
+        factor = 0.5 if beside_reference else 2.0
+    rates = []  # variances of level and log gain after one day of pairs
+    for relation in of_this_kind or beside:
+        pair_days = relation.pairs / 24
+        log_variance = relation.slope_variance / relation.slope**2
+        rates.append((relation.level_variance * pair_days, log_variance * pair_days))
     usual = factor * np.median(rates, axis=0) / days
     # Infinite if no past encounter told the gain; a large finite variance keeps the inverse defined.
     return np.square(solution.deviations.get(BESIDE, (0.0, 0.0))) + np.minimum(usual, 1e6)
