@@ -38,18 +38,18 @@ def run(
       scare board run no2.scare
       scare board run no2.scare --arithmetic fixed --board stm32f4 --json
     """
-    chosen, calibrator = boards.board(board), open_calibrator(model)
-    find_compiler(compiler, chosen)
+    target_board, calibrator = boards.board(board), open_calibrator(model)
+    find_compiler(compiler, target_board)
     trials = board_windows(calibrator, windows)
     with TemporaryDirectory() as scratch, progress("running", "what") as (bar, task):
         folder = Path(scratch) / "model"
         export_calibrator(calibrator, "c", arithmetic, folder)
-        bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {chosen.title}")
-        report = measure(folder, chosen, trials, lambda: bar.advance(task), compiler)
+        bar.update(task, total=len(trials), what=f"{len(trials):,} windows on {target_board.title}")
+        report = measure(folder, target_board, trials, lambda: bar.advance(task), compiler)
         examples = []
         if len(calibrator.golden.windows):
             examples = example_answers(
-                VirtualModel(read_export(folder), chosen, compiler), calibrator.golden.windows[-1]
+                VirtualModel(read_export(folder), target_board, compiler), calibrator.golden.windows[-1]
             )
     if as_json:
         plain_examples = []

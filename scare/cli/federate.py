@@ -150,36 +150,39 @@ def read_site(files: Sequence[Path], agreement: Agreement, config: Path | None) 
     data = read_config(config).config.data
     if data.step not in (None, agreement.data.step):
         raise UsageError(f"{config}: data.step is {data.step:g} s, and {agreement.data.step:g} s is agreed on")
-    own = {channel.name: channel for channel in (*data.channels, *([data.reference] if data.reference else ()))}
+    described = {channel.name: channel for channel in (*data.channels, *([data.reference] if data.reference else ()))}
 
-    def as_here(channel: Channel) -> Channel:
-        return own.get(channel.name, Channel(channel.name))
+    def at_site(channel: Channel) -> Channel:
+        """Return an agreed channel as the site's config describes it, or by its name alone."""
+        return described.get(channel.name, Channel(channel.name))
 
-    channels = tuple(map(as_here, agreement.data.channels))
-    return read_colocation(files, replace(data, channels=channels, reference=as_here(agreement.data.reference)), note)
+    channels = tuple(map(at_site, agreement.data.channels))
+    return read_colocation(files, replace(data, channels=channels, reference=at_site(agreement.data.reference)), note)
 
 
 def _train_network(ask: Ask, agreement: Agreement, federation: Federation) -> Calibrator:
-    """Train the network that is agreed on, and say what came of it."""
+    """Train the network that is agreed on, and print its error and the regression's; returns the better calibrator."""
     from scare.training.rounds import train_rounds
 
     assert agreement.network is not None
     with progress("averaging networks", "error") as (bar, task):
         bar.update(task, total=agreement.network.rounds)
-        calibrator = train_rounds(
-            ask, agreement, federation, lambda number, rmse: bar.update(task, completed=number, error=f"{rmse:.4g}")
-        )
+
+        def report(number: int, rmse: float) -> None:
+            bar.update(task, completed=number, error=f"{rmse:.4g}")
+
+        calibrator = train_rounds(ask, agreement, federation, report)
     errors = calibrator.facts["rmse_of_rounds"]
-    kept = "network" if "rounds" in calibrator.facts else "regression"
+    better = "network" if "rounds" in calibrator.facts else "regression"
     note(
         f"On rows that no site trained on, the network's RMSE is {errors['network']:.4g} and the regression's"
-        f" {errors['regression']:.4g} (median of the sites); the {kept} is kept."
+        f" {errors['regression']:.4g} (median of the sites); the {better} is kept."
     )
     return calibrator
 
 
 def _network_site(readings: Sequence[Readings], agreement: Agreement) -> AnswerNetwork | None:
-    """Return what answers the tasks of a network, if one is agreed on."""
+    """Return the function that answers the tasks of a network; None if no network is agreed on."""
     if agreement.network is None:
         return None
     require_training()
@@ -189,6 +192,7 @@ def _network_site(readings: Sequence[Readings], agreement: Agreement) -> AnswerN
 
 
 def _leave_out(agreement: Agreement, names: Sequence[str]) -> Agreement:
+    """Return the agreement without the sites of these names."""
     for name in names:
         if name not in agreement.sites:
             raise UsageError(f"--without names '{name}', which is no site{suggestion(name, list(agreement.sites))}")
@@ -199,6 +203,7 @@ def _leave_out(agreement: Agreement, names: Sequence[str]) -> Agreement:
 
 
 def _describe(federation: Federation) -> dict[str, Any]:
+    """Return the contents of federation.json."""
     calibrator = federation.calibrator
     return {
         "unit": calibrator.target.unit,
@@ -216,13 +221,12 @@ def _describe(federation: Federation) -> dict[str, Any]:
 
 
 def _show(described: dict[str, Any]) -> None:
+    """Print the errors at each site, as in federation.json."""
     unit = f" [{display_unit(described['unit'])}]" if described["unit"] else ""
-    names = {"raw": "as it reads", "others": "by the others", "own": "by itself", "all": "by all"}
-    show_table(
-        f"RMSE{unit} at each site, by who fitted the regression",
-        ["site", "rows", *names.values()],
-        [
-            [site, f"{found['rows']:,}", *("–" if found[name] is None else f"{found[name]:.3g}" for name in names)]
-            for site, found in described["sites"].items()
-        ],
-    )
+    headings = {"raw": "as it reads", "others": "by the others", "own": "by itself", "all": "by all"}
+    rows = []
+    for site, facts in described["sites"].items():
+        errors = ("–" if facts[name] is None else f"{facts[name]:.3g}" for name in headings)
+        rows.append([site, f"{facts['rows']:,}", *errors])
+    title = f"RMSE{unit} at each site, by who fitted the regression"
+    show_table(title, ["site", "rows", *headings.values()], rows)

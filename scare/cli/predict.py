@@ -136,8 +136,10 @@ def predict(
         with local_copy(find_files(readings, device_column)[0].path) as first:
             return options.open_for_table(name, first, labels.time, labels).save(out / HIDDEN / f"{name}.scare")
 
-    chosen = read_model_table(models, find_model) if models else single_model(find_model(model))
-    archive = Archive(tuple(readings), out, chosen, labels.time, labels.device_column, stays, **labels.table_options)
+    model_table = read_model_table(models, find_model) if models else single_model(find_model(model))
+    archive = Archive(
+        tuple(readings), out, model_table, labels.time, labels.device_column, stays, **labels.table_options
+    )
     predict_archive(archive, jobs, executor, as_json)
 
 

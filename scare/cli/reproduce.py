@@ -82,9 +82,9 @@ def reproduce(
     reproduction = Reproduction(out or Path("out") / name, protocol, open_source(protocol, data, files))
     for line in reproduction.notes:
         note(line)
-    chosen = EVERY if experiment is Experiment.ALL else (experiment,)
-    _fit(reproduction, chosen, jobs, executor)
-    written = [str(path) for each in chosen for path in _make(reproduction, each, as_json)]
+    experiments = EVERY if experiment is Experiment.ALL else (experiment,)
+    _fit(reproduction, experiments, jobs, executor)
+    written = [str(path) for chosen in experiments for path in _make(reproduction, chosen, as_json)]
     if as_json:
         emit({"notes": reproduction.notes, "folder": str(reproduction.folder), "files": written})
     note(f"Wrote tables, figures and rows to {reproduction.folder}.")

@@ -81,7 +81,7 @@ def score(
     table = RequirementTable.load(thresholds)
     demands = read_demands(require, table)
     sets = choose_sets(targets)
-    chosen = None if board == NONE else boards.board(board)
+    target_board = None if board == NONE else boards.board(board)
     files = [*data, *(more or ())]
     loaded = read_config(config, data=options.columns(time, channels, reference, device_column))
     calibrator, readings = _open(model, files, loaded.config.data)
@@ -92,7 +92,7 @@ def score(
         from scare.experiments.untrained import operation_growth
 
         growth = operation_growth(calibrator)
-    subject = Subject(calibrator, readings, arithmetic, chosen, growth)
+    subject = Subject(calibrator, readings, arithmetic, target_board, growth)
     with _run_writer(out) as write:
         scored = _measure(subject, table)
         provenance = describe_provenance(model, files, calibrator, arithmetic, table.protocol)
@@ -322,8 +322,9 @@ def report(
 
 def _graded_with(assessments: Sequence[Assessment]) -> str:
     """Return the reference's uncertainty, or its analyser, with which a run was graded; empty if neither was given."""
-    for one in assessments:
-        if one.reference_source:
-            is_number = one.reference_source == AS_GIVEN
-            return str(one.reference_uncertainty) if is_number else one.reference_source.partition(":")[0]
-    return ""
+    graded = next((assessment for assessment in assessments if assessment.reference_source), None)
+    if graded is None:
+        return ""
+    if graded.reference_source == AS_GIVEN:
+        return str(graded.reference_uncertainty)
+    return graded.reference_source.partition(":")[0]  # the analyser's name comes before the source

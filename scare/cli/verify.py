@@ -75,16 +75,18 @@ def verify(
         )
     if not is_blob and (of or key):
         raise UsageError("--of and --key are for a .blob file")
-    chosen, calibrator = boards.board(board), open_calibrator(of or model, step)
-    if "instructions" not in chosen.measures:
-        raise UsageError(f"{chosen.title} is only a memory budget and cannot run code; use another --board")
+    target_board, calibrator = boards.board(board), open_calibrator(of or model, step)
+    if "instructions" not in target_board.measures:
+        raise UsageError(f"{target_board.title} is only a memory budget and cannot run code; use another --board")
     if is_blob:
-        verify_file(Path(model), calibrator, chosen, windows, device, out, key, as_json)
+        verify_file(Path(model), calibrator, target_board, windows, device, out, key, as_json)
         return
     arithmetics = list(Arithmetic) if arithmetic == BOTH else [find_arithmetic(arithmetic, BOTH)]
     with replacing(out) as temporary, progress("running", "what") as (bar, task):
-        bar.update(task, what=f"windows on {chosen.title}")
-        certificate = make_certificate(calibrator, chosen, arithmetics, windows, device, lambda: bar.advance(task))
+        bar.update(task, what=f"windows on {target_board.title}")
+        certificate = make_certificate(
+            calibrator, target_board, arithmetics, windows, device, lambda: bar.advance(task)
+        )
         facts = {"sha256": _digest(model), **certificate.as_dict()}
         temporary.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     if as_json:

@@ -1,4 +1,4 @@
-"""The chart of `scare federate`: what each site has of the federation, as an offline SVG."""
+"""The chart of `scare federate`: what each site gains from the federation, as an offline SVG."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ from scare.data.quantities import display_unit
 from scare.report.blocks import number, render
 
 LONGEST = 300.0  # px of a bar
+BAR_PITCH, SITE_GAP = 19, 12  # px from one bar to the next; further px between sites
 # Bars of a site, by whose rows the regression was fitted to: what they say, and their colour.
 BARS = {
     "raw": ("as the sensor reads", "#9a9a9a"),
@@ -26,6 +27,6 @@ def make_federation_chart(errors: Mapping[str, Mapping[str, float | None]], unit
             if value is not None:
                 bar = {"label": site if name == "others" else "", "y": y, "colour": colour}
                 bars.append({**bar, "width": min(value * scale, LONGEST), "words": f"{number(value)} · {words}"})
-                y += 19
-        y += 12
+                y += BAR_PITCH
+        y += SITE_GAP
     return render("federation.svg", bars=bars, height=y + 20, unit=f" [{display_unit(unit)}]" if unit else "")

@@ -43,51 +43,51 @@ def index_blocks(run: Run) -> list[Block]:
     scored = [series.scored for series in run.series if len(series.scored)]
     columns = ("reference", CALIBRATED, *(["raw"] if run.comparable else []))
     sums = {column: _sums(scored, column) for column in columns}
-    return [block for of in indices for block in _compare(run, of, sums)]
+    return [block for index_of in indices for block in _compare(run, index_of, sums)]
 
 
-def _compare(run: Run, of: IndexOf, sums: Mapping[str, SumsByStep]) -> list[Block]:
+def _compare(run: Run, index_of: IndexOf, sums: Mapping[str, SumsByStep]) -> list[Block]:
     """Tabulate how often estimates and reference show the same category of an index in the same hour."""
     entry = next((entry for entry in run.card.entries if entry.measure == "interval_coverage"), None)
     level = float(entry.detail.get("level", 0.0)) if entry else 0.0
     estimates = {"calibrated": CALIBRATED} | ({"raw": "raw"} if run.comparable else {})
     hours = sum(float(np.ptp(series.scored.times)) / HOUR for series in run.series if len(series.scored))
     # Every so many hours are compared; a number without a divisor of 24 reaches all times of day.
-    least = max(1, round(hours / MOST_HOURS[of.points.averaging]))
+    least = max(1, round(hours / MOST_HOURS[index_of.points.averaging]))
     every = next(number for number in count(least) if gcd(number, DAY) == 1)
-    reference = _hourly_index(of, sums["reference"], level, every).select(DEVICE, TIME, true="category")
+    reference = _hourly_index(index_of, sums["reference"], level, every).select(DEVICE, TIME, true="category")
     hourly = {
-        name: _hourly_index(of, sums[column], level, every).join(reference, on=(DEVICE, TIME))
+        name: _hourly_index(index_of, sums[column], level, every).join(reference, on=(DEVICE, TIME))
         for name, column in estimates.items()
     }
     if hourly["calibrated"].is_empty():
-        return [Note(f"{of.index.title}: no hour has enough readings before it.")]
+        return [Note(f"{index_of.index.title}: no hour has enough readings before it.")]
     rows = []
-    for category in of.index.categories:
+    for category in index_of.index.categories:
         of_category = {name: table.filter(true=category) for name, table in hourly.items()}
         if of_category["calibrated"].height:
             rows.append(_category_row(category, of_category))
     rows.append(_category_row("all", hourly))
     shows = (f"{name} shows it" for name in hourly)
     head = ("category by the reference", "hours", *shows, "probability given to it")
-    mark = f" (second-hand, {of.index.second_hand})" if of.index.second_hand else ""
+    mark = f" (second-hand, {index_of.index.second_hand})" if index_of.index.second_hand else ""
     return [
-        ReportTable(f"{of.index.title}, hour by hour", head, rows),
+        ReportTable(f"{index_of.index.title}, hour by hour", head, rows),
         Note(
-            f"{of.index.title}{mark}: the index of each hour by the rows scored until then, and that of the reference"
-            " in the same hour. The probability comes from the interval."
+            f"{index_of.index.title}{mark}: the index of each hour by the rows scored until then, and that of the"
+            " reference in the same hour. The probability comes from the interval."
         ),
     ]
 
 
 def _sums(scored: Sequence[DeviceSeries], column: str) -> SumsByStep:
-    """Add up the hours of devices, of the values in `column`."""
+    """Sum the values in `column` of each device by hours, apart for each time step."""
     by_step: dict[float, list[DeviceSeries]] = {}
     for series in scored:
         by_step.setdefault(series.step_seconds or HOUR, []).append(series)
     sums: SumsByStep = {step: {} for step in by_step}
-    for step, alike in by_step.items():
-        add_hours(sums[step], _rows(alike, column))
+    for step, devices in by_step.items():
+        add_hours(sums[step], _rows(devices, column))
     return sums
 
 
@@ -109,10 +109,10 @@ def _rows(scored: Sequence[DeviceSeries], column: str) -> pl.DataFrame:
     ).with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(CALIBRATED).fill_nan(None))
 
 
-def _hourly_index(of: IndexOf, sums: SumsByStep, level: float, every: int) -> pl.DataFrame:
+def _hourly_index(index_of: IndexOf, sums: SumsByStep, level: float, every: int) -> pl.DataFrame:
     """Compute the index of every so many hours of devices, from intervals of this `level`."""
-    tables = [HourlyIndex(of, level or UNUSED_LEVEL, HOUR).table()]  # empty
-    tables += [HourlyIndex(of, level or UNUSED_LEVEL, step, hours).table(every) for step, hours in sums.items()]
+    tables = [HourlyIndex(index_of, level or UNUSED_LEVEL, HOUR).table()]  # empty
+    tables += [HourlyIndex(index_of, level or UNUSED_LEVEL, step, hours).table(every) for step, hours in sums.items()]
     return pl.concat(tables)
 
 

@@ -217,13 +217,13 @@ class Recipe:
         for kind, wanted, known in (("preset", name, PRESETS), ("model", model, MODELS)):
             if wanted not in known:
                 raise UsageError(f"no {kind} called '{wanted}'{suggestion(wanted, known)}")
-        chosen = PRESETS[name]
+        recipe = PRESETS[name]
         if model != "scare":
-            rival = chosen.settings if name == "paper" else RIVAL
-            chosen = replace(chosen, model=MODELS[model].default(), settings=rival)
+            rival = recipe.settings if name == "paper" else RIVAL
+            recipe = replace(recipe, model=MODELS[model].default(), settings=rival)
         if settings.get("steps") or settings.get("windows"):
             settings.setdefault("epochs", 0)
-        return replace(chosen, window=window or chosen.window, settings=replace(chosen.settings, **settings))
+        return replace(recipe, window=window or recipe.window, settings=replace(recipe.settings, **settings))
 
 
 PRESETS = {

@@ -53,13 +53,14 @@ from scare.federated.site import (
     validation_start,
 )
 from scare.layers.buffers import split_trainable
+from scare.layers.heads import count_products
 from scare.models import Network, Scare
 from scare.training.data import make_gather
 from scare.training.loop import TrainingState, evaluate_all, make_optimiser, run_round, split_moving
 from scare.training.recipe import TrainingSettings
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
-from scare.windowing.training_examples import design_matrix, make_examples
+from scare.windowing.training_examples import Examples, design_matrix, make_examples
 from scare.windowing.windows import ANY, RECENT
 
 POOL = 512  # drawn windows' features, from which support sets are taken
@@ -79,7 +80,7 @@ class NetworkSite:
         self._later = [box.rows(box.times >= start) for box in readings]
 
     def answer(self, task: Mapping[str, Any]) -> Values:
-        """Answer a task of the kind "design" or "round"."""
+        """Answer a task: of the kind "design" with moments of the start's columns, of "round" with what was trained."""
         inputs = window_inputs(self._agreement, task)
         examples = make_examples(self._earlier, replace(inputs, policy=ANY))
         held_out = make_examples(self._later, inputs)
@@ -92,23 +93,28 @@ class NetworkSite:
             design = network.design(design_matrix(examples, network.basis), inputs.scaling)
             moments = Moments.from_rows(design.columns.astype(np.float64), examples.targets.astype(np.float64))
             return {**moments_as_values(moments), "validation_error": self._error(calibrator_from(task), inputs)}
-        arrays, rest = eqx.partition(network, eqx.is_inexact_array)
+        arrays, fixed = eqx.partition(network, eqx.is_inexact_array)
         flat, unravel = ravel_pytree(arrays)
-        given = numbers(task.get("parameters"), flat.shape, "parameters")
-        network = eqx.combine(unravel(jnp.asarray(given, flat.dtype)), rest)
+        received = numbers(task.get("parameters"), flat.shape, "parameters")
+        network = eqx.combine(unravel(jnp.asarray(received, flat.dtype)), fixed)
         outputs = evaluate_all(network, make_gather(held_out, network), len(held_out))
         error = float(np.square(outputs - held_out.targets, dtype=np.float64).mean())
         if task.get("is_last"):
             return {"validation_error": error}
+        trained = self._train(network, examples, int(task["number"]))
+        before, after = (ravel_pytree(split_trainable(each)[0])[0] for each in (network, trained))
+        return {"update": np.asarray(after - before, np.float64).tolist(), "validation_error": error}
+
+    def _train(self, network: Network, examples: Examples, number: int) -> Network:
+        """Train a network for the agreed steps of round `number`, on batches that are drawn at random."""
         settings = TrainingSettings(steps=self._network.steps, rate=RATE, warm_up=0.0, cosine=False, average=0.0)
-        rng = np.random.default_rng([self._network.seed, int(task["number"])])
-        batches = rng.integers(0, len(examples), (settings.steps, settings.batch)).astype(np.int32)
+        generator = np.random.default_rng([self._network.seed, number])
+        batches = generator.integers(0, len(examples), (settings.steps, settings.batch)).astype(np.int32)
         moving, _ = split_moving(network)
         optimiser = make_optimiser(network, settings, settings.steps)
-        state = TrainingState(network, optimiser.init(moving), moving, jax.random.key(int(task["number"])))
+        state = TrainingState(network, optimiser.init(moving), average=moving, key=jax.random.key(number))
         state, _ = run_round(state, make_gather(examples, network), examples.targets, batches, settings, settings.steps)
-        before, after = (ravel_pytree(split_trainable(one)[0])[0] for one in (network, state.network))
-        return {"update": np.asarray(after - before, np.float64).tolist(), "validation_error": error}
+        return state.network
 
     def _error(self, calibrator: Calibrator, inputs: Inputs) -> float:
         """Return the mean squared error of a calibrator on the held-out rows, scaled."""
@@ -133,7 +139,7 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
     task = {"kind": "design", "calibrator": b64encode(content).decode(), **shared}
     replies = _enough(ask(dict.fromkeys(federation.moments, task)))
     rows = 1 if network.basis is None else network.basis.shape[1]
-    columns = rows * network.channels + network.channels * (network.channels + 1) // 2
+    columns = rows * network.channels + count_products(network.channels)  # of the start: features, and products
     moments = {site: moments_from_values(reply, columns, site) for site, reply in replies.items()}
     network = network.start(_solve_start(moments))
     drawn = draw_rows(Moments.pooled(list(moments.values())), rows * network.channels, POOL)
@@ -153,7 +159,7 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
             report(number, sqrt(error) * float(scaling.target.scale[0]))
         if number < settings.rounds:
             share = (1 + cos(pi * number / settings.rounds)) / 2  # falls to 0, as a learning rate does
-            network = _moved(network, replies, agreement.rules.tolerated, share)
+            network = _move(network, replies, agreement.rules.tolerated, share)
     errors = {"regression": sqrt(regression_error), "network": sqrt(best_error)}
     facts = {name: round(float(scaling.target.scale[0]) * error, 6) for name, error in errors.items()}
     if not best_error < regression_error:
@@ -193,17 +199,17 @@ def _solve_start(moments: Mapping[str, Moments]) -> tuple[np.ndarray, float]:
     structures = [Structure("start", inputs, penalty) for penalty in PENALTIES]
     structure = Structure("start", inputs, USUAL_PENALTY)
     if len(moments) >= FEWEST_TO_LEAVE_OUT:
-        structure = min(structures, key=lambda one: left_out_error(moments, one, list(moments)))
+        structure = min(structures, key=lambda candidate: left_out_error(moments, candidate, list(moments)))
     return structure.solve(Moments.pooled(list(moments.values())))
 
 
-def _moved(network: Network, replies: Mapping[str, Values], tolerated: int, share: float) -> Network:
+def _move(network: Network, replies: Mapping[str, Values], tolerated: int, share: float) -> Network:
     """Move a network's trained parameters by a share of the robust mean of what the sites changed."""
-    trainable, rest = split_trainable(network)
+    trainable, fixed = split_trainable(network)
     flat, unravel = ravel_pytree(trainable)
     updates = np.stack([numbers(reply.get("update"), flat.shape, f"{site}: update") for site, reply in replies.items()])
     change = jnp.asarray(share * robust_mean(updates, tolerated), flat.dtype)
-    moved: Network = eqx.combine(unravel(flat + change), rest)
+    moved: Network = eqx.combine(unravel(flat + change), fixed)
     return moved
 
 
@@ -214,6 +220,7 @@ def _mean_error(replies: Mapping[str, Values]) -> float:
 
 
 def _enough(replies: Mapping[str, Values]) -> Mapping[str, Values]:
+    """Return the replies, or raise a DataError if too few sites are left."""
     if len(replies) < FEWEST_SITES:
         raise DataError("fewer than two sites are left, so training the network ended without a result")
     return replies
@@ -222,13 +229,13 @@ def _enough(replies: Mapping[str, Values]) -> Mapping[str, Values]:
 def _make_calibrator(network: Network, inputs: Inputs, agreement: Agreement, regression: Calibrator) -> Calibrator:
     """Make the calibrator of a network; its golden windows are drawn, not taken from a site."""
     plan = fold(network.plan()).astype(np.float32)
-    rng = np.random.default_rng(0)
-    windows = rng.standard_normal((GOLDEN, inputs.window, len(inputs.channels)))
-    for row in range(1, inputs.window):
+    windows = np.random.default_rng(0).standard_normal((GOLDEN, inputs.window, len(inputs.channels)))
+    for row in range(1, inputs.window):  # neighbouring rows are alike, with a variance of 1 as before
         windows[:, row] = WINDOW_MEMORY * windows[:, row - 1] + sqrt(1 - WINDOW_MEMORY**2) * windows[:, row]
     windows = windows.astype(np.float32)
     empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
-    kept = {name: fact for name, fact in regression.facts.items() if name == "federated"}
-    facts = {"model": "federated network", "parameters": count(plan).weights, **kept}
-    made = Calibrator(plan, inputs, agreement.data.reference, empty, empty, facts)
-    return replace(made, golden=Sample(windows, made.compute(windows)))
+    facts: dict[str, Any] = {"model": "federated network", "parameters": count(plan).weights}
+    if "federated" in regression.facts:
+        facts["federated"] = regression.facts["federated"]
+    calibrator = Calibrator(plan, inputs, agreement.data.reference, empty, empty, facts)
+    return replace(calibrator, golden=Sample(windows, calibrator.compute(windows)))
