@@ -49,14 +49,14 @@ def find_doubts(
     doubted |= np.tanh(fisher_z + CLEAR_ERRORS * _standard_error(pairs)) < rules.least_correlation
     # A session that goes on from a doubted one is doubted, too: an instrument that has left does not come back by then.
     ends = set()
-    for k, relation in enumerate(relations):  # in the order of time
+    for index, relation in enumerate(relations):  # in the order of time
         meeting = relation.encounter
-        doubted[k] |= (meeting.box, meeting.other, meeting.begin) in ends
-        if doubted[k]:
+        doubted[index] |= (meeting.box, meeting.other, meeting.begin) in ends
+        if doubted[index]:
             ends.add((meeting.box, meeting.other, meeting.end))
-    kept = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if not is_doubted]
+    trusted = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if not is_doubted]
     left_out = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if is_doubted]
-    return kept, _explain(hours, left_out, kept)
+    return trusted, _explain(hours, left_out, trusted)
 
 
 def contradictions(solution: Solution) -> list[Doubt]:
@@ -93,23 +93,25 @@ def _excess(relations: Sequence[Relation], references: frozenset[str]) -> np.nda
     Residuals of two boxes are in the unit of a box and have the noise of both: the fleet's usual line converts them to
     the unit of the truth, and √2 to the noise of one box.
     """
-    with_reference = [one for one in relations if one.encounter.other in references] or list(relations)
-    gain = float(np.median([one.slope for one in with_reference]))
-    intercept = float(np.median([one.other_level - gain * one.box_level for one in with_reference]))
+    with_reference = [each for each in relations if each.encounter.other in references] or list(relations)
+    gain = float(np.median([relation.slope for relation in with_reference]))
+    intercept = float(np.median([relation.other_level - gain * relation.box_level for relation in with_reference]))
     points = []  # index of a relation, level and size of its residuals in the unit of the truth
-    for k, one in enumerate(relations):
-        for level, size in one.noise:
-            if one.encounter.other in references:
-                points.append((k, level, size))
+    for index, relation in enumerate(relations):
+        for level, size in relation.noise:
+            if relation.encounter.other in references:
+                points.append((index, level, size))
             else:
-                points.append((k, intercept + gain * level, gain * size / np.sqrt(2)))
+                points.append((index, intercept + gain * level, gain * size / np.sqrt(2)))
     indices, levels, sizes = (np.array(column) for column in zip(*points, strict=True))
-    squares, usable = np.maximum(sizes.astype(float) ** 2, 1e-12), np.ones(len(indices), bool)
+    squares, is_usable = np.maximum(sizes.astype(float) ** 2, 1e-12), np.ones(len(indices), bool)
     for _ in range(ROUNDS):
-        constant, of_square = fit_noise(levels[usable], squares[usable])
-        ratio = np.log(squares / np.maximum(constant + of_square * levels**2, 1e-12)) / 2
+        constant, of_square = fit_noise(levels[is_usable], squares[is_usable])
+        usual_squares = np.maximum(constant + of_square * levels**2, 1e-12)
+        ratio = np.log(squares / usual_squares) / 2  # logarithm of a ratio of sizes
         distance = np.abs(ratio - np.median(ratio))
-        usable = distance <= 2 * max(MAD_TO_DEVIATION * float(np.median(distance)), LEAST_SPREAD)
+        is_usable = distance <= 2 * max(MAD_TO_DEVIATION * float(np.median(distance)), LEAST_SPREAD)
+    # The mean of each relation's points.
     return np.bincount(indices, ratio, minlength=len(relations)) / np.bincount(indices, minlength=len(relations))
 
 
@@ -118,7 +120,7 @@ def _standard_error(pairs: np.ndarray | float) -> np.ndarray | float:
     return 1 / np.sqrt(np.maximum(np.asarray(pairs) - 3, 1))
 
 
-def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]) -> list[Doubt]:
+def _explain(hours: NetworkHours, left_out: list[Relation], trusted: list[Relation]) -> list[Doubt]:
     """Return the likeliest reason for each pair of instruments whose relations were left out."""
     by_box: dict[tuple[str, str], list[Relation]] = defaultdict(list)
     for relation in left_out:
@@ -126,18 +128,23 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
     at_site: dict[str, set[str]] = defaultdict(set)
     for relation in left_out:
         at_site[relation.encounter.site].add(relation.encounter.box)
-    trusted_sites = {relation.encounter.site for relation in kept}
+    trusted_sites = {relation.encounter.site for relation in trusted}
     doubts, swapped, doubted_sites = [], set(), set()
     for (box, other), relations in by_box.items():
         worst = min(relations, key=lambda relation: relation.correlation)
         meeting = worst.encounter
-        days = _days(min(one.encounter.begin for one in relations), max(one.encounter.end for one in relations))
+        encounters = [relation.encounter for relation in relations]
+        days = _days(min(each.begin for each in encounters), max(each.end for each in encounters))
         finding = f"{box} and {other} ({days}) correlate at {worst.correlation:.2f} only"
-        if before := [one for one in kept if (one.encounter.box, one.encounter.other) == (box, other)]:
-            since = max(one.encounter.end for one in before)
-            moved = f"{finding}, and agreed until {_day(since)}: it was moved, or broke"
+        agreed_until = [
+            relation.encounter.end
+            for relation in trusted
+            if (relation.encounter.box, relation.encounter.other) == (box, other)
+        ]
+        if agreed_until:
+            moved = f"{finding}, and agreed until {_day(max(agreed_until))}: it was moved, or broke"
             doubts.append(Doubt((box,), f"{moved}; correct the table of stays, or inspect it"))
-        elif instead := _better_in_its_place(hours, worst, kept):
+        elif instead := _better_in_its_place(hours, worst, trusted):
             if frozenset((box, instead)) not in swapped:
                 swapped.add(frozenset((box, instead)))
                 doubts.append(
@@ -165,30 +172,36 @@ def _explain(hours: NetworkHours, left_out: list[Relation], kept: list[Relation]
     return doubts
 
 
-def _better_in_its_place(hours: NetworkHours, relation: Relation, kept: Sequence[Relation]) -> str:
+def _better_in_its_place(hours: NetworkHours, relation: Relation, trusted: Sequence[Relation]) -> str:
     """Return a box that should be elsewhere but fits clearly better beside the other instrument; empty if none does."""
     meeting = relation.encounter
-    others = [one.encounter for one in kept if one.encounter.begin < meeting.end and one.encounter.end > meeting.begin]
-    present = {name for one in others if meeting.other in (one.box, one.other) for name in (one.box, one.other)}
+    present: set[str] = set()  # beside the other instrument at that time
+    for encounter in (each.encounter for each in trusted):
+        is_meanwhile = encounter.begin < meeting.end and encounter.end > meeting.begin
+        if is_meanwhile and meeting.other in (encounter.box, encounter.other):
+            present |= {encounter.box, encounter.other}
     first_hour, other = hours.between(meeting.other, meeting.begin, meeting.end)
     begin = first_hour - hours.first
     window = hours.values[:, begin : begin + len(other)].astype(float)  # [instruments, hours]
-    known = np.isfinite(window) & np.isfinite(other)
-    counts = known.sum(axis=1)
-    x, y = np.where(known, window, 0.0), np.where(known, other, 0.0)
+    # The correlation of each instrument with the other one, over the hours that both have.
+    is_known = np.isfinite(window) & np.isfinite(other)
+    counts = is_known.sum(axis=1)
+    x, y = np.where(is_known, window, 0.0), np.where(is_known, other, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        x = np.where(known, x - (x.sum(axis=1) / counts)[:, None], 0.0)
-        y = np.where(known, y - (y.sum(axis=1) / counts)[:, None], 0.0)
+        x = np.where(is_known, x - (x.sum(axis=1) / counts)[:, None], 0.0)
+        y = np.where(is_known, y - (y.sum(axis=1) / counts)[:, None], 0.0)
         correlations = (x * y).sum(axis=1) / np.sqrt(np.square(x).sum(axis=1) * np.square(y).sum(axis=1))
     excluded = {*hours.references, *present, meeting.other, meeting.box}
-    correlations[[k for k, name in enumerate(hours.names) if name in excluded]] = -1.0
+    correlations[[name in excluded for name in hours.names]] = -1.0
     correlations[counts < relation.pairs / 2] = -1.0
     best = int(np.nanargmax(correlations))
+    # Both as Fisher's z, whose standard error does not depend on the correlation.
     gain = np.arctanh(min(correlations[best], 0.999)) - np.arctanh(np.clip(relation.correlation, -0.999, 0.999))
     if gain < CLEAR_ERRORS * _standard_error(counts[best] / HOURS_PER_PAIR):
         return ""
-    found = relate(hours, [replace(meeting, box=hours.names[best])])
-    return hours.names[best] if found and not _have_excess([*kept, *found], hours.references)[-1] else ""
+    in_its_place = relate(hours, [replace(meeting, box=hours.names[best])])
+    fits = in_its_place and not _have_excess([*trusted, *in_its_place], hours.references)[-1]
+    return hours.names[best] if fits else ""
 
 
 def _day(seconds: float) -> str:

@@ -143,9 +143,9 @@ class Solution:
 
     def estimate(self, box: str, time: float | None = None) -> Line:
         """Return the line that estimates the truth best: that of `line`, closer to the usual value."""
-        found, share = self.line(box, time), self.reliability
-        level = share * found.level + (1 - share) * (self.center - self.pivot)
-        return Line(found.time, self.pivot, level, share * found.gain, share**2 * found.covariance)
+        line, share = self.line(box, time), self.reliability
+        level = share * line.level + (1 - share) * (self.center - self.pivot)
+        return Line(line.time, self.pivot, level, share * line.gain, share**2 * line.covariance)
 
     def uncertainty(self, box: str, time: float | None = None) -> float:
         """Return the standard deviation of a box's line at a usual value, as root mean square over the usual spread."""
@@ -153,7 +153,7 @@ class Solution:
         return float(np.sqrt(covariance[0, 0] + self.spread**2 * covariance[1, 1]))
 
     def interval(self, box: str, values: np.ndarray, time: float | None = None, sigmas: float = 1.645) -> np.ndarray:
-        """Return half the width of the interval around the estimate of each value; 1.645 sigmas make it one of 90 %."""
+        """Return the half-width of the interval around each value's estimate; 1.645 standard deviations cover 90 %."""
         line = self.estimate(box, time)
         constant, of_square = self.noise
         noise = self.reliability * (constant + of_square * np.square(line.calibrate(values)))
@@ -181,8 +181,8 @@ class Solution:
 
     def doubtful(self) -> list[tuple[Relation, float]]:
         """Return the relations that contradict the others, with their weights, the least first."""
-        pairs = zip(self.relations, self.weights, strict=True)
-        return sorted((pair for pair in pairs if pair[1] < DOUBTFUL_WEIGHT), key=lambda pair: pair[1])
+        doubtful = [index for index in np.argsort(self.weights, kind="stable") if self.weights[index] < DOUBTFUL_WEIGHT]
+        return [(self.relations[index], self.weights[index]) for index in doubtful]
 
     def path(self, box: str) -> list[Step]:
         """Return the chain of encounters from a box back to a reference that adds the least uncertainty; [] if none."""
@@ -214,17 +214,19 @@ class Equations:
         Levels at a distance take the gains as they are, with their variances [nodes]: a box that reads higher than
         another because of its offset would else be taken for one with a smaller gain.
         """
-        linked = self.other >= 0
-        logs = np.column_stack([means[self.node, 1], np.where(linked, means[self.other, 1], 0.0)])  # log gains [n, 2]
+        is_linked = self.other >= 0
+        # Log gains of node and other [n, 2].
+        logs = np.column_stack([means[self.node, 1], np.where(is_linked, means[self.other, 1], 0.0)])
         gains = np.exp(logs)
         first, second, right = self.first.copy(), self.second.copy(), self.right.copy()
-        levels = self.first[:, 0] != 0  # equations of levels; those of gains are linear already
+        of_level = self.first[:, 0] != 0  # equations of levels; those of gains are linear already
         for coefficients, sign, side in ((first, 1, 0), (second, -1, 1)):
             # exp(log) · d ≈ exp(log0) · d · (log + 1 - log0): the part without log goes to the right side.
-            coefficients[levels, 1] *= gains[levels, side]
-            constant = coefficients[levels, 1] * (1 - logs[levels, side])
-            right[levels] -= sign * np.where(linked[levels] | (sign > 0), constant, 0.0)
-        known = self.known * np.where(levels, gains[:, 1] ** 2, 1.0)
+            coefficients[of_level, 1] *= gains[of_level, side]
+            constant = coefficients[of_level, 1] * (1 - logs[of_level, side])
+            right[of_level] -= sign * np.where(is_linked[of_level] | (sign > 0), constant, 0.0)
+        known = self.known * np.where(of_level, gains[:, 1] ** 2, 1.0)
+        # Where gains are taken as they are, their terms are known: they go to the right side, and to the variance.
         for coefficients, sign, side, nodes in ((first, 1, 0, self.node), (second, -1, 1, self.other)):
             of_gain = coefficients[self.cut, 1]
             right[self.cut] -= sign * of_gain * logs[self.cut, side]
@@ -246,11 +248,11 @@ class Graph:
         self.boxes = tuple(hours.boxes)
         self.types = {box: (types or {}).get(box, "") for box in self.boxes}
         self.end, self.references = hours.end, hours.references
-        known = hours.values[[hours.row[name] for name in sorted(hours.references)]]
-        if not np.isfinite(known).any():
+        of_references = hours.values[[hours.row[name] for name in sorted(hours.references)]]  # [references, hours]
+        if not np.isfinite(of_references).any():
             raise DataError("no reference has a reading: nothing can be calibrated against")
-        self.center, self.spread = float(np.nanmean(known)), float(np.nanstd(known))
-        self.pivot = float(np.nanmedian(known))
+        self.center, self.spread = float(np.nanmean(of_references)), float(np.nanstd(of_references))
+        self.pivot = float(np.nanmedian(of_references))
         if not self.spread > 0:
             raise DataError("the references are constant; they may be stuck")
         if not any(relation.encounter.other in self.references for relation in self.relations):
@@ -275,20 +277,23 @@ class Graph:
         self.node: dict[tuple[str, int], int] = {}
         count = 0
         for box in self.boxes:
-            own = sorted(weeks[box])
+            weeks_of_box = sorted(weeks[box])
             self.first_node[box] = count
-            self.node |= {(box, week): count + k for k, week in enumerate(own)}
-            self.times[box] = np.array([min((week + 0.5) * WEEK, self.end) for week in own])
-            count += len(own)
-        self.hub = {name: count + k for k, name in enumerate(sorted(set(self.types.values())))}
+            self.node |= {(box, week): node for node, week in enumerate(weeks_of_box, count)}
+            self.times[box] = np.array([min((week + 0.5) * WEEK, self.end) for week in weeks_of_box])
+            count += len(weeks_of_box)
+        self.hub = {name: node for node, name in enumerate(sorted(set(self.types.values())), count)}
         count += len(self.hub)
-        distant = [one for one in self.relations if one.kind == DISTANT]
+        distant = [relation for relation in self.relations if relation.kind == DISTANT]
         # The kriging variance of each place; its relations have much the same.
-        self.place_variance = {one.encounter.site: one.place_variance for one in distant}
-        self.like_stations = {one.encounter.site for one in distant if np.isfinite(one.slope_variance)}
-        self.station_sites = {one.encounter.site for one in distant if one.encounter.box in self.references}
-        self.place = {site: count + k for k, site in enumerate(sorted(self.place_variance))}
-        self.nodes = count + len(self.place) + bool(self.place)  # the last: what all places have in common
+        self.place_variance = {relation.encounter.site: relation.place_variance for relation in distant}
+        tell_gain = [relation for relation in distant if np.isfinite(relation.slope_variance)]
+        self.like_stations = {relation.encounter.site for relation in tell_gain}
+        held_out = [relation.encounter for relation in distant if relation.encounter.box in self.references]
+        self.station_sites = {encounter.site for encounter in held_out}
+        self.place = {site: node for node, site in enumerate(sorted(self.place_variance), count)}
+        count += len(self.place)
+        self.nodes = count + 1 if self.place else count  # the last: what all places have in common
 
     def node_at(self, name: str, time: float) -> int:
         """Return the node of an instrument in the week of a time; `REFERENCE_NODE` for a reference."""
@@ -343,7 +348,8 @@ class Graph:
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
             box_distance, other_distance = relation.box_level - self.pivot, relation.other_level - self.pivot
-            levels, gain = (np.array([1.0, box_distance]), np.array([1.0, other_distance])), np.array([0.0, 1.0])
+            levels = np.array([1.0, box_distance]), np.array([1.0, other_distance])  # coefficients of box and other
+            gain = np.array([0.0, 1.0])
             log_slope, log_variance = np.log(relation.slope), relation.slope_variance / relation.slope**2
             if relation.kind == DISTANT:
                 other = self.place[meeting.site]
@@ -370,16 +376,18 @@ class Graph:
         for relation, weight in zip(self.relations, solution.weights, strict=True):
             meeting = relation.encounter
             if weight >= DOUBTFUL_WEIGHT and meeting.box not in self.references:
-                i, j = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
-                # Infinite if the encounter does not tell the gain: such a path is taken only if there is no other.
-                gain = relation.slope_variance / relation.slope**2 if np.isfinite(relation.slope_variance) else 1.0
+                of_box, of_other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
+                # Large if the encounter does not tell the gain: such a path is taken only if there is no other.
+                log_variance = 1.0
+                if np.isfinite(relation.slope_variance):
+                    log_variance = relation.slope_variance / relation.slope**2
                 learned = np.square(solution.deviations[relation.kind])
                 if relation.kind == DISTANT:
                     learned = learned + relation.place_variance * np.square(solution.deviations[PLACE])
-                added = self._variance_over_spread(learned + np.array([relation.level_variance, gain]))
-                edges[i].append((j, added, relation))
-                if j != REFERENCE_NODE:
-                    edges[j].append((i, added, relation))
+                added = self._variance_over_spread(learned + np.array([relation.level_variance, log_variance]))
+                edges[of_box].append((of_other, added, relation))
+                if of_other != REFERENCE_NODE:
+                    edges[of_other].append((of_box, added, relation))
         start = solution.last_node(box)
         least, heap = {start: 0.0}, [(0.0, start)]  # least variance from the start to a node
         reached_from: dict[int, tuple[int, Relation | None]] = {}
@@ -403,6 +411,7 @@ class Graph:
         return steps[::-1]
 
     def _is_node_of(self, node: int, box: str) -> bool:
+        """Whether a node is one of a box's."""
         return self.first_node[box] <= node < self.first_node[box] + len(self.times[box])
 
     def _variance_over_spread(self, level_and_gain: np.ndarray) -> float:
@@ -429,9 +438,10 @@ class System:
                 " raise 'hours' in the rules, so that short encounters do not count"
             ) from error
         # Where the blocks of each equation are: (node, node), and of a linked one those with its other node.
-        rows, linked, at = self.rows, self.linked, self.elimination.position
-        self._own, self._others = at(rows.node, rows.node), at(rows.other[linked], rows.other[linked])
-        self._across, self._back = at(rows.node[linked], rows.other[linked]), at(rows.other[linked], rows.node[linked])
+        position, node = self.elimination.position, self.rows.node
+        linked_node, linked_other = node[self.linked], self.rows.other[self.linked]
+        self._own, self._others = position(node, node), position(linked_other, linked_other)
+        self._across, self._back = position(linked_node, linked_other), position(linked_other, linked_node)
 
     def assumed(self) -> np.ndarray:
         """Return the variances [groups, 2] that are assumed before anything is known."""
@@ -481,12 +491,8 @@ class System:
     @property
     def tells_gain(self) -> bool:
         """Whether any relation tells the gain of a box."""
-        return bool(
-            any(
-                np.isfinite(one.slope_variance) and one.encounter.box not in self.graph.references
-                for one in self.graph.relations
-            )
-        )
+        of_boxes = [one for one in self.graph.relations if one.encounter.box not in self.graph.references]
+        return any(bool(np.isfinite(relation.slope_variance)) for relation in of_boxes)
 
     @property
     def hub_variances(self) -> np.ndarray:
@@ -501,14 +507,14 @@ class System:
     def usual(self) -> np.ndarray:
         """Level and log gain to begin with: the median of the boxes that stood beside a reference [2]."""
         references, pivot = self.graph.references, self.graph.pivot
-        lines = [
-            one
-            for one in self.graph.relations
-            if one.encounter.other in references and one.encounter.box not in references
+        with_reference = [
+            relation
+            for relation in self.graph.relations
+            if relation.encounter.other in references and relation.encounter.box not in references
         ]
-        lines = [one for one in lines if one.kind == BESIDE] or lines
-        gain = np.median([one.slope for one in lines]) if self.tells_gain else 1.0
-        levels = [one.other_level - pivot - gain * (one.box_level - pivot) for one in lines]
+        lines = [relation for relation in with_reference if relation.kind == BESIDE] or with_reference
+        gain = np.median([line.slope for line in lines]) if self.tells_gain else 1.0
+        levels = [line.other_level - pivot - gain * (line.box_level - pivot) for line in lines]
         return np.array([np.median(levels), np.log(gain)])
 
 
