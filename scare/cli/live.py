@@ -30,7 +30,6 @@ def run(config: ConfigPath, as_json: Json = False) -> None:
     Examples:
       scare live run live.toml
     """
-    require("live")
     from scare.live.config import read_config
     from scare.live.gateway import Gateway
 
@@ -167,7 +166,6 @@ def replay(
     Examples:
       scare live replay live.toml day.jsonl --out day.parquet
     """
-    require("live")
     from scare.data.tables import write_table
     from scare.live.config import read_config
     from scare.live.gateway import replay as replay_file
@@ -198,7 +196,6 @@ def demo(
       scare live demo
       scare live demo --boxes 500 --speed 60 --no-open
     """
-    require("live")
     import webbrowser
 
     from scare.live.config import Config, Http, Model

@@ -26,13 +26,13 @@ from scare.live.home_assistant import Discovery
 from scare.live.http import LiveStatus, Poller, Server, parse_body
 from scare.live.journal import Store, read_journal
 from scare.live.messages import Reader, Reading
-from scare.live.mqtt import MqttSink, MqttSource
 from scare.live.pipeline import ModelFiles, Monitor, OpenCalibrator, Pipeline, Result, Sink
 from scare.live.recent_results import Recent
 from scare.live.sensor_things import SensorThingsSink
 
 if TYPE_CHECKING:
     from scare.live.kafka import KafkaSink, Partitions
+    from scare.live.mqtt import MqttSink, MqttSource
 
 MAX_LAG_SECONDS = 30.0  # a longer wait in the queue is a problem
 REPLAYED_LINES = 1000  # parsed at once
@@ -68,7 +68,11 @@ class Gateway:
     def _wire(self, config: Config, opened: ExitStack) -> None:
         """Create sinks, sources, pipelines and server; what needs closing is registered in `opened`."""
         readers = config.readers(self.models.channels)
+        if config.mqtt:
+            require("live")
         if config.mqtt and config.mqtt.publish:
+            from scare.live.mqtt import MqttSink
+
             discovery = None
             if config.mqtt.home_assistant:
                 prefix = config.mqtt.home_assistant_prefix
@@ -134,6 +138,8 @@ class Gateway:
             self.pipeline.widths = lambda: beside.widths
         subscribing = [reader for reader in readers if reader.adapter.topic]  # the others are POSTed or polled
         if config.mqtt and subscribing:
+            from scare.live.mqtt import MqttSource
+
             on_ready = self._mqtt_sink.announce_online if self._mqtt_sink else lambda: None
             self._mqtt_source = MqttSource(config.mqtt, subscribing, self.pipeline, self.monitor, on_ready)
             opened.callback(self._mqtt_source.close)

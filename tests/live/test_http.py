@@ -3,9 +3,11 @@
 import base64
 import gzip
 import json
+import os
 import shutil
 import ssl
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -332,3 +334,30 @@ def test_health_names_a_problem(gateway: Gateway) -> None:
     metrics = ask(gateway, "GET", "/metrics")[1]
     assert 'scare_problem{about="disk"} 1' in metrics
     assert 'scare_problem{about="clock"} 0' in metrics
+
+
+WITHOUT_PAHO = """
+import sys
+sys.modules["paho"] = None  # as if it were not installed
+from scare.errors import UsageError
+from scare.live.config import read_config
+from scare.live.gateway import Gateway
+from scare.cli.options import open_calibrator
+model = '[models.pm]\\nfile = "barkjohn-2021"\\n'
+for settings in ("[http]\\nport = 0\\n", '[mqtt]\\n[[inputs]]\\nadapter = "json"\\n'):
+    open("live.toml", "w").write(model + settings)
+    try:
+        Gateway(read_config("live.toml"), open_calibrator).close()
+        print("opened")
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_without_paho_readings_come_over_http_only(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    line = [sys.executable, "-c", WITHOUT_PAHO]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    http, mqtt = done.stdout.splitlines()
+    assert http == "opened"
+    assert mqtt.startswith("paho is not installed; run")
