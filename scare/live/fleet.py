@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import isnan
 
 import numpy as np
 
@@ -251,8 +252,8 @@ class DeviceGroup:
         index = self.devices.get(device)
         if index is None:
             return np.nan
-        newest = float(self._pace["newest"][index])
-        return self._windows.last_time(index) if np.isnan(newest) else newest  # NaN in a snapshot of an older version
+        newest = self._pace["newest"].item(index)
+        return self._windows.last_time(index) if isnan(newest) else newest  # NaN in a snapshot of an older version
 
     def record_time(self, device: str, time: float) -> None:
         """Take note of the time of a device's reading; a late one changes nothing, unless the clock was set back."""
@@ -272,7 +273,7 @@ class DeviceGroup:
         """Return the last times between readings of a device, in seconds, the shortest first."""
         index = self.devices.get(device)
         known = () if index is None else self._pace["gaps"][index].tolist()
-        return sorted(gap for gap in known if not np.isnan(gap))
+        return sorted(gap for gap in known if not isnan(gap))
 
     def push(self, devices: Sequence[str], times: np.ndarray, rows: np.ndarray, widths: np.ndarray) -> CalibratedRows:
         """Calibrate a row [n, channels] of each device, whose intervals are `widths` [n] times as wide as usual."""

@@ -3,6 +3,7 @@
 When a device is shown as silent is decided in the browser (`page/table.js`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from threading import Lock
 from time import time
@@ -45,28 +46,32 @@ class Recent:
 
     def publish(self, results: Sequence[Result]) -> bool:
         """Keep all results except late ones."""
+        kept = [result for result in results if not result.is_late]
         with self._lock:
             self._change += 1
-            for result in results:
-                if not result.is_late:
-                    self._keep_result(result)
+            if kept:
+                self._keep_results(kept)
         return True
 
     def keep(self, number: int) -> None:
         """Do nothing: results in memory may be lost."""
 
-    def _keep_result(self, result: Result) -> None:
-        """Write a result over the oldest one in the device's ring."""
-        index = self._devices.get(result.device)
-        if index is None:
-            index = self._add(result.device)
-        place = self._counts[index] % self._kept
+    def _keep_results(self, results: Sequence[Result]) -> None:
+        """Write results over the oldest ones in their devices' rings, each column at once."""
+        before = Counter[str]()  # results of a device that come earlier among these
+        indices, places = np.empty((2, len(results)), np.int64)
+        for at, result in enumerate(results):
+            index = self._devices.get(result.device)
+            indices[at] = index = self._add(result.device) if index is None else index
+            places[at] = self._counts.item(index) + before[result.device]
+            before[result.device] += 1
+            self._models[index], self._watch[index] = result.model, state_label(result.watch)
+        places %= self._kept  # which is less once there are more devices
         for name in KINDS:
-            self._columns[name][index, place] = getattr(result, name)
-        self._models[index], self._watch[index] = result.model, state_label(result.watch)
-        self._counts[index] += 1
-        self._changes[index] = self._change
-        self._heard[index] = round(time(), 1)
+            self._columns[name][indices, places] = [getattr(result, name) for result in results]
+        np.add.at(self._counts, indices, 1)
+        self._changes[indices] = self._change
+        self._heard[indices] = round(time(), 1)
 
     def _add(self, device: str) -> int:
         """Add a device and return its index; when the arrays are full, they double."""
@@ -85,6 +90,10 @@ class Recent:
     def _shorten(self, kept: int) -> None:
         """Keep fewer results of each device, the newest."""
         if kept >= self._kept:
+            return
+        if self._counts.max(initial=0) <= kept:  # as after a start: no ring has gone round yet
+            self._columns = {name: old[:, :kept].copy() for name, old in self._columns.items()}
+            self._kept = kept
             return
         # Numbers of the results that stay, counted from the first of each device [devices, kept].
         numbers = self._counts[:, None] - 1 - np.arange(kept)
