@@ -562,6 +562,10 @@ SCARE_COMPACT scare_status scare_init(scare *self, const scare_model *model, voi
     self->window = (uint32_t *)memory + SCARE_WORDS(SCARE_PAST_BYTES(model->channels));
     self->real = (uint32_t *)self->window + window;
     self->scratch = self->real + real;
+    SCARE_ROLLED
+    for (uint32_t i = 0u; i < window; i++) {
+        ((uint32_t *)self->window)[i] = 0u; /* kernels read the row that an odd window lacks */
+    }
     forget(self);
     return SCARE_OK;
 }

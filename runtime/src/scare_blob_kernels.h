@@ -308,6 +308,12 @@ static const uint32_t *call_bins_q(const uint32_t *a, unsigned char *const *base
     return a + 10;
 }
 
+static const uint8_t rules_bitwise_attention_8_q[] = {7, 194, 130, 130, 130, 0, 0, 0, 4, 129, 4, 130, 4, 16, 8, 34, 131, 4, 16, 8, 34, 4, 16, 1, 32, 16, 2, 35, 16, 10, 34, 32, 128, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 4, 5, 34, 18, 0, 0, 1, 0, 39, 144, 6, 16, 14, 39, 144, 5, 6, 37, 34, 17, 255, 127, 39, 144, 255};
+static const uint32_t *call_bitwise_attention_8_q(const uint32_t *a, unsigned char *const *base) {
+    scare_bitwise_attention_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6]);
+    return a + 7;
+}
+
 static const uint8_t rules_bitwise_attention_q[] = {8, 194, 130, 130, 130, 0, 0, 0, 0, 4, 129, 4, 130, 4, 5, 34, 131, 4, 5, 34, 4, 16, 1, 32, 16, 2, 35, 5, 16, 2, 32, 34, 32, 128, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 5, 16, 4, 36, 16, 0, 40, 144, 4, 6, 34, 18, 0, 0, 1, 0, 39, 144, 7, 16, 17, 39, 144, 255};
 static const uint32_t *call_bitwise_attention_q(const uint32_t *a, unsigned char *const *base) {
     scare_bitwise_attention_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6], a[7]);
@@ -338,7 +344,7 @@ static const uint32_t *call_feed_forward_q(const uint32_t *a, unsigned char *con
     return a + 10;
 }
 
-static const uint8_t rules_hash_codes_8_16_q[] = {7, 194, 130, 129, 130, 129, 0, 0, 5, 128, 5, 16, 8, 34, 129, 16, 128, 130, 16, 4, 131, 6, 16, 18, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 6, 16, 2, 36, 16, 0, 40, 144, 255};
+static const uint8_t rules_hash_codes_8_16_q[] = {7, 194, 130, 129, 130, 129, 0, 0, 5, 128, 5, 16, 8, 34, 129, 16, 128, 130, 16, 4, 131, 6, 16, 18, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 6, 16, 4, 36, 16, 0, 40, 144, 255};
 static const uint32_t *call_hash_codes_8_16_q(const uint32_t *a, unsigned char *const *base) {
     scare_hash_codes_8_16_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6]);
     return a + 7;
@@ -350,7 +356,7 @@ static const uint32_t *call_hash_codes_q(const uint32_t *a, unsigned char *const
     return a + 10;
 }
 
-static const uint8_t rules_hat_basis_q[] = {7, 194, 129, 129, 129, 0, 0, 0, 16, 2, 6, 16, 1, 33, 34, 130, 16, 4, 48, 2, 1, 2, 34, 131, 5, 16, 1, 33, 4, 34, 16, 2, 50, 2, 0, 1, 34, 32, 129, 6, 5, 34, 128, 16, 2, 6, 39, 144, 16, 1, 5, 39, 144, 4, 16, 2, 36, 16, 0, 40, 144, 255};
+static const uint8_t rules_hat_basis_q[] = {7, 194, 129, 129, 129, 0, 0, 0, 16, 4, 6, 16, 1, 33, 34, 130, 16, 2, 48, 2, 0, 4, 48, 2, 1, 4, 32, 34, 131, 5, 16, 1, 33, 4, 34, 16, 2, 48, 2, 0, 4, 34, 32, 129, 6, 5, 34, 128, 16, 2, 6, 39, 144, 16, 1, 5, 39, 144, 4, 16, 2, 36, 16, 0, 40, 144, 49, 2, 2, 4, 16, 31, 39, 144, 49, 2, 3, 4, 16, 31, 39, 144, 255};
 static const uint32_t *call_hat_basis_q(const uint32_t *a, unsigned char *const *base) {
     scare_hat_basis_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), a[4], a[5], a[6]);
     return a + 7;
@@ -416,7 +422,7 @@ static const uint32_t *call_softmax_attention_q(const uint32_t *a, unsigned char
     return a + 13;
 }
 
-static const uint8_t rules_token_rows_1_8_q[] = {8, 194, 130, 130, 129, 129, 130, 0, 0, 6, 16, 8, 34, 128, 6, 129, 7, 7, 16, 0, 40, 16, 8, 34, 41, 130, 16, 8, 131, 16, 8, 7, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 6, 16, 10, 34, 133, 16, 1, 6, 39, 144, 255};
+static const uint8_t rules_token_rows_1_8_q[] = {8, 194, 130, 130, 129, 129, 130, 0, 0, 6, 16, 8, 34, 128, 6, 129, 7, 7, 16, 0, 40, 16, 8, 34, 41, 130, 16, 8, 131, 16, 8, 7, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 6, 16, 9, 34, 133, 16, 1, 6, 39, 144, 255};
 static const uint32_t *call_token_rows_1_8_q(const uint32_t *a, unsigned char *const *base) {
     scare_token_rows_1_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), at(a[5], base), a[6], a[7]);
     return a + 8;
@@ -509,14 +515,15 @@ static const scare_kernel kernels[] = {
 #if SCARE_BLOB_FIXED
     {0x3789f43au, call_add_q, rules_add_q},
     {0x2325cba5u, call_bins_q, rules_bins_q},
+    {0x217059a0u, call_bitwise_attention_8_q, rules_bitwise_attention_8_q},
     {0xf0f263b5u, call_bitwise_attention_q, rules_bitwise_attention_q},
     {0x289dd33bu, call_dense_1_q, rules_dense_1_q},
     {0xe7ed1cd5u, call_dense_q, rules_dense_q},
     {0x0e439efcu, call_feed_forward_8_q, rules_feed_forward_8_q},
     {0x1fb5adddu, call_feed_forward_q, rules_feed_forward_q},
-    {0xc1f857a2u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
+    {0xa2286298u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
     {0xa26c0ecfu, call_hash_codes_q, rules_hash_codes_q},
-    {0x6bca4c50u, call_hat_basis_q, rules_hat_basis_q},
+    {0x88054cb3u, call_hat_basis_q, rules_hat_basis_q},
     {0xf393d440u, call_layer_norm_8_q, rules_layer_norm_8_q},
     {0x0d6509bfu, call_layer_norm_q, rules_layer_norm_q},
     {0x4785a67cu, call_lens_q, rules_lens_q},
@@ -527,7 +534,7 @@ static const scare_kernel kernels[] = {
     {0x861113c1u, call_read_out_q, rules_read_out_q},
     {0xd0cc24dcu, call_result_q, rules_result_q},
     {0xd70bebeeu, call_softmax_attention_q, rules_softmax_attention_q},
-    {0x4960e720u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
+    {0x70eddbe5u, call_token_rows_1_8_q, rules_token_rows_1_8_q},
     {0xbdc75a32u, call_token_rows_8_q, rules_token_rows_8_q},
     {0x6781d90eu, call_token_rows_q, rules_token_rows_q},
     {0xaa0f914bu, call_trees_3_q, rules_trees_3_q},

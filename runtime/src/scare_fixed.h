@@ -29,8 +29,10 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
                      const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t per_channel, uint32_t older,
                      uint32_t newer, uint32_t rows, uint32_t shift);
 
-/* Sums under hats, [knots][channels]. Each segment between two knots, oldest first: first pair and number of pairs in
- * `segments`; for each pair two shares of the nearer and two of the farther knot in `shares`. */
+/* Sums under hats, [knots][channels]. `segments`, for each segment between two knots, oldest first: pairs of rows, whether
+ * the last pair before them is read again, bits by which their sum is shifted to that of the nearer knot, and bits by
+ * which that of the farther knot is. `shares` of the farther knot: for each pair that is read two. A last row that an odd
+ * window lacks is zero. */
 void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segments, const int16_t *shares,
                        uint32_t stride, uint32_t channels, uint32_t knots);
 
@@ -82,7 +84,7 @@ void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *suppor
                         const int16_t *projection, uint32_t rows, uint32_t width, uint32_t supports, uint32_t bits,
                         uint32_t degree);
 
-/* Like the above, for a width of 8, 16 supports, a polynomial of degree 4 and an even number of bits. */
+/* Like the above, for a width of 8, 16 supports, a polynomial of degree 4 and a multiple of four bits. */
 void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *support, const int32_t *coefficients,
                              const int16_t *projection, uint32_t rows, uint32_t bits);
 
@@ -91,6 +93,10 @@ void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *s
  * (width + 2). */
 void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
                                uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom);
+
+/* Like the above, for a width of 8. */
+void scare_bitwise_attention_8_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                                 uint32_t rows, uint32_t most, uint32_t headroom);
 
 /* Softmax attention; work: queries and keys in pairs of numbers, values in pairs of rows. */
 void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32_t *keys, const int32_t *values,
@@ -112,13 +118,13 @@ void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared
                         const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width,
                         uint32_t outputs);
 
-/* Like the above, for one channel and eight outputs. */
-void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                            const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width);
-
-/* Like the first, for eight outputs at once: local [channels][8], rest [rows]: share, then eight biases. */
+/* Like the above, for eight outputs at once: local [channels][8], rest [rows]: share, then eight biases. */
 void scare_token_rows_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
                           const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width);
+
+/* Like the above, for one channel. */
+void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                            const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width);
 
 /* inner [hidden]: the two halves of a word, the bias, then the weights; outer in blocks of four outputs,
  * [width / 4][hidden / 2][4][2], with outer_bias. All filled up with zeros: hidden to eight, width to eight for the
@@ -127,7 +133,7 @@ void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, 
                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
                           int32_t bits);
 
-/* Like the above, for a width of 8. */
+/* Like the above, for a width of 8; outer [hidden / 2][8][2]. */
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits);
 

@@ -11,13 +11,13 @@ from scare.kernels.c_arguments import (
     BLOCK,
     CHUNK,
     LARGEST_SIZES,
+    SPECIALISED_WIDTH,
     CForm,
     MakeForm,
     PlacedStep,
     bias_then_weights,
     checked_size,
     chunks_f32,
-    even,
     pad_axis,
     table_f32,
     table_q,
@@ -244,8 +244,8 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
         checked_size(what, size)  # raises if it is too large
     bias, projection = weights["bias"], weights["projection"]
     specialised = (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH
-    if specialised:  # an odd bit more is never set
-        bias, projection = pad_axis(bias, 0, 2, -1), pad_axis(projection, 1, 2)
+    if specialised:  # four bits at a time; those that are added are never set
+        bias, projection = pad_axis(bias, 0, 4, -1), pad_axis(projection, 1, 4)
     tables = (
         # Padded with zeros, because C reads them in fours of pairs without a remainder.
         table_q(pad_axis(pad_axis(weights["supports"], -1, 8), 0, 8), "supports"),
@@ -254,7 +254,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
         table_q(bias_then_weights(bias, projection)[::-1], "hash bias and projection"),
     )
     if specialised:
-        return CForm((*tables, rows, even(bits)), function="hash_codes_8_16", kind="uint32_t", kept=True)
+        return CForm((*tables, rows, len(bias)), function="hash_codes_8_16", kind="uint32_t", kept=True)
     sizes = rows, width, supports, bits, len(weights["coefficients"])
     return CForm((*tables, *sizes), kind="uint32_t", kept=True)
 
@@ -342,8 +342,12 @@ def value_bits(keys: int, largest: int) -> int:
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """Return the bits of a word that a weighted sum of values of `value_bits` bits leaves unused."""
-    return 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
+    """Return the bits of a word that a weighted sum of values of `value_bits` bits leaves unused.
+
+    They are at most those that the largest weight leaves of a half-word.
+    """
+    unused = 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
+    return min(unused, 15 - int(largest).bit_length())
 
 
 def _value_bound(q: QuantisationState, step: Step) -> np.ndarray:
@@ -378,7 +382,10 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     for what, size in (("tokens", rows), ("bits", settings["bits"])):
         checked_size(what, size)  # raises if it is too large
     largest = settings["bits"] + settings["bias"]
-    return CForm((rows, width, largest, headroom_bits(rows, largest)), work=(rows + 1) // 2 * (width + 2))
+    rest, work = (largest, headroom_bits(rows, largest)), (rows + 1) // 2 * (width + 2)
+    if width == SPECIALISED_WIDTH:
+        return CForm((rows, *rest), work=work, function="bitwise_attention_8")
+    return CForm((rows, width, *rest), work=work)
 
 
 def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -737,7 +744,7 @@ C_EXTENTS = {
         support="128",
         coefficients="4",
         projection="bits * 18",
-        where="1 <= bits <= 32, bits % 2 == 0",
+        where="1 <= bits <= 32, bits % 4 == 0",
     ),
     "bitwise_attention_q": extents(
         queries="rows",
@@ -745,6 +752,14 @@ C_EXTENTS = {
         values="rows * width",
         out="rows * width + (rows + 1) // 2 * (width + 2)",
         where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, width % 4 == 0, rows * most <= 65536, headroom <= 17",
+    ),
+    "bitwise_attention_8_q": extents(
+        queries="rows",
+        keys="rows",
+        values="rows * 8",
+        out="rows * 8 + (rows + 1) // 2 * 10",
+        where=f"1 <= rows <= {LARGEST_SIZES['tokens']}, rows * most <= 65536, headroom <= 14,"
+        " most * 2 ** headroom <= 32767",
     ),
     "softmax_attention_q": extents(
         queries="rows * heads * width",

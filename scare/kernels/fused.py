@@ -33,7 +33,6 @@ from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, 
 from scare.kernels.fixed_point import (
     FULL,
     LARGEST,
-    MOST_SUM,
     TINY,
     VIEW,
     QuantisationRule,
@@ -152,14 +151,14 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
     """C call: `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
 
-    Of eight outputs, the usual number, C computes all of a row at once, unless there is only one channel.
+    Of eight outputs, the usual number, C computes all of a row at once.
     """
     weights = placed.step.weights
     name = placed.step.output
     (rows, channels), outputs = placed.shapes[0], placed.out[1]
     if outputs % 4:
         raise NotApplicableError(f"float32 only: tokens have {outputs} numbers; fixed point needs a multiple of four")
-    at_once = SPECIALISED_WIDTH if outputs == SPECIALISED_WIDTH and channels > 1 else 4
+    at_once = SPECIALISED_WIDTH if outputs == SPECIALISED_WIDTH else 4
     local = weights["local"].reshape(channels, -1, at_once).swapaxes(0, 1)  # [outputs / at once, channels, at once]
     mix = weights.get("mix", np.zeros((0, outputs), np.int16))
     bias = weights["bias"].reshape(rows, -1, at_once).swapaxes(0, 1)  # [outputs / at once, rows, at once]
@@ -169,11 +168,11 @@ def _c_token_rows_q(placed: PlacedStep) -> CForm:
         table_q(blocks_q(mix) if len(mix) else local, f"{name} mix"),  # without mix any table will do: none is read
         table_q(np.concatenate([share, bias], axis=2), f"{name} share and bias", np.int32),
     )
-    if at_once == SPECIALISED_WIDTH:
+    if outputs != SPECIALISED_WIDTH:
+        return CForm((*tables, rows, channels, len(mix), outputs))
+    if channels > 1:
         return CForm((*tables, rows, channels, len(mix)), function="token_rows_8")
-    if outputs == SPECIALISED_WIDTH:
-        return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
-    return CForm((*tables, rows, channels, len(mix), outputs))
+    return CForm((*tables, rows, len(mix)), function="token_rows_1_8")
 
 
 def _tensor_token_rows(seen: Tensor, shared: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -325,9 +324,10 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     (rows, width) = placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
     outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, F]
+    at_once = SPECIALISED_WIDTH if width == SPECIALISED_WIDTH else 4  # outputs
     tables = (
         table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
-        table_q(outer.reshape(len(outer) // 4, 4, -1, 2).swapaxes(1, 2), f"{name} outer"),
+        table_q(outer.reshape(-1, at_once, outer.shape[1] // 2, 2).swapaxes(1, 2), f"{name} outer"),
         table_q(pad_axis(weights["outer_bias"], -1, 4), f"{name} outer bias"),
     )
     rest = checked_size("hidden", len(inner)), settings["most"], settings["bits"]
@@ -372,12 +372,13 @@ def _read_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Fixed-point version of `read_out` with ReLU for words x [L, D]: [1].
 
-    The hidden layer is that of `feed_forward_q`, of 31 bits. The sum of each row is shifted right by `bits` plus the
-    row's spare bits.
+    The hidden layer is that of `feed_forward_q`. The sum of each row is shifted right by `bits` plus the row's spare
+    bits.
     """
     wide = x.astype(np.int64)
     inner, spare = _hidden_sums(wide, weights, settings)
-    sums = multiply_half(np.maximum(inner, 0), weights["outer"].astype(np.int64)).sum(axis=-1, keepdims=True)
+    hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
+    sums = (hidden * weights["outer"].astype(np.int64)).sum(axis=-1, keepdims=True)
     straight = multiply_half(wide, weights["straight"].astype(np.int64)).sum(axis=(1, 2))
     rows = _shifted_back(sums, spare + settings["bits"])
     return to_word(rows.sum(axis=1) + straight[:, None] + weights["bias"])
@@ -399,7 +400,7 @@ def _quantise_read(q: QuantisationState, step: Step) -> Step:
     """Make `read_out_q`: the hidden layer as in `feed_forward_q`, all other weights in the unit of the result."""
     unit, out = q.unit(step.inputs[0]), q.unit(step.output)
     hidden, scales, most = _quantise_hidden(q, step)
-    outer, bits = _scaled_outer(step.weights["outer"] / scales, MOST_SUM, axis=1)
+    outer, bits = _scaled_outer(step.weights["outer"] / scales, MOST_OUTER_SUM, axis=1)
     straight = to_q16(step.weights["straight"] * unit / out)
     down = bits - 32 + int(bits_between(out, unit))
     loss = floor_loss(straight.reshape(-1, 1)) + (len(outer) / 2 if down > 0 else 0.0)  # half a step for each shift
@@ -558,7 +559,7 @@ C_EXTENTS = {
         shared="max(width, (width == 0) * 8)",
         local="8",
         mix="8 * up(width, 2)",
-        rest="rows * 10",
+        rest="rows * 9",
         where="1 <= rows",
     ),
     "token_rows_8_q": extents(

@@ -51,6 +51,7 @@ from scare.kernels.tensor import MakeTensor, Tensor
 HAT_COST = per_number(multiply_adds=1, additions=2)  # t = f·x and its sum, then x − t and its sum
 NEWEST = 8  # at least this many of the newest rows have int16 weights; the others have int8
 SHORT = 16  # all rows of a window of at most this many have int16 weights
+WHOLE_SHARE = 2.0**-14  # smallest unit of the shares under a hat
 
 
 def hat_basis(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
@@ -94,7 +95,7 @@ def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Fixed-point version of `hat_basis` for the int16 window x [T, C]: words [knots, C].
 
-    `shares` [T, 2] are each row's weights in its two hats.
+    `shares` [T, 2] are each row's weights in its two hats, a whole one of which is 2^`bits` [knots].
     """
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for hat in (0, 1):  # the lower and the upper one
@@ -105,6 +106,7 @@ def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
 def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     """From the window x [T, C], with a knot and two shares for each row, to [knots, C]."""
     expect(len(x) == 2 and weights["knot"] == x[:1] and weights["shares"] == (x[0], 2), "hat_basis_q")
+    expect(weights["bits"] == (settings["knots"],), "hat_basis_q bits")
     return (settings["knots"], x[1])
 
 
@@ -122,16 +124,33 @@ def _hat_sums(step: Step) -> np.ndarray:
 
 def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
     """Return the units of each hat, a power of two, divided by each channel's quantum: [knots, C]."""
-    return word_unit(_hat_sums(step) * FULL)[:, None] / q.quanta
+    return _share_units(step)[:, None] / q.quanta
+
+
+def _share_units(step: Step) -> np.ndarray:
+    """Return the unit of the shares under each hat, a power of two, never smaller than that of a newer hat: [knots].
+
+    Sums may reach twice `LARGEST`, because nothing adds two of them; a whole share is an int16.
+    """
+    units = np.maximum(word_unit(_hat_sums(step) * FULL / 2), WHOLE_SHARE)
+    return np.maximum.accumulate(units)
 
 
 def _quantise_hats(q: QuantisationState, step: Step) -> Step:
-    """Make `hat_basis_q`, which stores each row's share in its two hats as int16."""
-    knot, knots = step.weights["knot"], step.settings["knots"]
-    unit = word_unit(_hat_sums(step) * FULL)  # of each hat [knots]
-    matrix = round_along_time(hat_matrix(knot, step.weights["fraction"], knots) / unit, FULL)
-    shares = np.take_along_axis(matrix, knot[:, None] + np.arange(2), axis=1).astype(np.int16)
-    return Step("hat_basis_q", (WINDOW,), step.output, {"knot": knot, "shares": shares}, step.settings)
+    """Make `hat_basis_q`, which stores each row's share in its two hats as int16.
+
+    Only shares of the farther knot are rounded: those of the nearer one are exactly the rest, so that C needs no table
+    of them.
+    """
+    knot, fraction, units = step.weights["knot"], step.weights["fraction"], _share_units(step)
+    rows = np.arange(len(knot))
+    exact = np.zeros((len(knot), step.settings["knots"]))
+    exact[rows, knot + 1] = fraction
+    farther = round_along_time(exact / units, FULL)[rows, knot + 1]
+    nearer = (1 - farther * units[knot + 1]) / units[knot]
+    shares = checked_round(np.stack([nearer, farther], axis=1), np.int16)
+    weights = {"knot": knot, "shares": shares, "bits": np.rint(-np.log2(units)).astype(np.int32)}
+    return Step("hat_basis_q", (WINDOW,), step.output, weights, step.settings)
 
 
 def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
@@ -144,23 +163,31 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
-    """C call: the shares are laid out by segments between knots, oldest first, as pairs of rows.
+    """C call: `scare_hat_basis_q(out, window, segments, shares, stride, channels, knots)`.
 
-    A pair that lies in two segments is read in both, with zero shares for the row that is not in the segment.
+    C reads a segment between two knots, oldest first, by pairs of rows. It sums all rows, and all times their shares
+    of the farther knot; what the nearer knot gets is the difference. A pair that reaches into newer segments is summed
+    whole in its first one; in the others, where it is only multiplied, its newer row has a whole share less.
     """
-    (window, channels), knots, knot = placed.shapes[0], placed.out[0], placed.step.weights["knot"]
-    segments, shares = [], []
+    (window, channels), knots, weights = placed.shapes[0], placed.out[0], placed.step.weights
+    knot, bits = (weights[name].astype(np.int64) for name in ("knot", "bits"))
+    farther = np.append(weights["shares"][:, 1].astype(np.int64), [0] * (window % 2))
+    ends = np.searchsorted(-knot, -np.arange(knots), side="right")  # rows that are older than each knot
+    segments, shares, at = [], [], 0  # `at`: pairs that are summed already
     for lower in range(knots - 2, -1, -1):
-        rows = np.flatnonzero(knot == lower)  # of the segment
-        first, last = (int(rows[0]) // 2, int(rows[-1]) // 2) if len(rows) else (0, -1)  # pairs of rows
-        segments.append((first, last - first + 1))
-        for row in range(2 * first, 2 * last + 2):
-            is_in_segment = row < window and knot[row] == lower
-            shares.append(placed.step.weights["shares"][row] if is_in_segment else (0, 0))
-    pairs = np.array(shares).reshape(-1, 2, 2).swapaxes(1, 2)  # pair, knot, row of the pair
+        first = 2 * at
+        again = 0 < first <= window and knot[first - 1] <= lower  # the newer row of the last pair
+        if again:
+            own = farther[first - 1] if knot[first - 1] == lower else 0
+            shares += [0, own - (1 << bits[lower + 1])]
+        stop = max(at, -(-int(ends[lower]) // 2))
+        for row in range(first, 2 * stop):
+            shares.append(farther[row] if row < window and knot[row] == lower else 0)
+        segments.append((stop - at, int(again), bits[lower], bits[lower] - bits[lower + 1]))
+        at = stop
     tables = (
-        table_q(np.array(segments), "first pair and pairs of each segment", np.uint16),
-        table_q(pairs, "shares of the nearer and the farther knot", np.int16),
+        table_q(np.array(segments), "pairs, pair again, bits of each segment", np.uint16),
+        table_q(checked_round(np.array(shares), np.int16), "shares of the farther knot"),
     )
     return CForm((*tables, even(window), channels, knots))
 
@@ -478,11 +505,12 @@ C_EXTENTS = {
     "lens_f32": extents(out="lenses * channels", x="rows * channels", weight="(rows + 1) * lenses"),
     "bins_f32": extents(length="bins", weight="total(length)", x="total(length) * channels", out="bins * channels"),
     "hat_basis_q": extents(
-        segments="2 * (knots - 1)",
-        shares="4 * total(segments[1::2])",
-        window="(channels - 1) * stride + 2 * last(segments)",
+        segments="4 * (knots - 1)",
+        shares="2 * (total(segments[::4]) + total(segments[1::4]))",
+        window="(channels - 1) * stride + 2 * total(segments[::4])",
         out="knots * channels",
-        where="knots >= 2, channels >= 1, stride % 2 == 0",
+        where="knots >= 2, channels >= 1, stride % 2 == 0,"
+        " largest(segments[2::4]) <= 31, largest(segments[3::4]) <= 31",
     ),
     "project_q": extents(
         out="rows * max(1, per_channel * channels)",

@@ -83,18 +83,13 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
     "smlawt " sum ", " sum ", r0, r10\n" \
     "smlawt " sum ", " sum ", r0, r11\n" \
     "smulwt " sum ", " sum ", r0\n"
-#define TWO_KERNELS                                                                                           \
-    "ldmdb lr!, {r0-r3}\n"                                                                                    \
-    "smuad r0, r4, r0\n"                                                                                      \
-    "smlad r0, r5, r1, r0\n"                                                                                  \
-    "smlad r0, r6, r2, r0\n"                                                                                  \
-    "smlad r0, r7, r3, r0\n" KERNEL("r1") "ldmdb lr!, {r0, r2, r3}\n"                                         \
-                                          "smuad r0, r5, r0\n"                                                \
-                                          "smlad r0, r6, r2, r0\n"                                            \
-                                          "smlad r0, r7, r3, r0\n"                                            \
-                                          "ldr r2, [lr, #-4]!\n"                                              \
-                                          "smlad r0, r4, r2, r0\n" KERNEL("r2") "pkhtb r1, r1, r2, asr #16\n" \
-                                                                                "push {r1}\n"
+#define COSINE               \
+    "ldmdb lr!, {r0-r3}\n"   \
+    "smuad r0, r4, r0\n"     \
+    "smlad r0, r5, r1, r0\n" \
+    "smlad r0, r6, r2, r0\n" \
+    "smlad r0, r7, r3, r0\n"
+#define TWO_KERNELS COSINE KERNEL("r12") COSINE KERNEL("r1") "pkhtb r12, r12, r1, asr #16\npush {r12}\n"
 #define NEXT_BIT              \
     "ldmia r12!, {r0-r3}\n"   \
     "smlad r0, r4, r1, r0\n"  \
@@ -200,14 +195,11 @@ void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *s
                      "smmul r1, r1, r3\n"
                      "asr r1, r1, #11\n" TIMES_FACTOR("r4") TIMES_FACTOR("r5") TIMES_FACTOR("r6")
                          TIMES_FACTOR("r7") "ldrd r1, lr, [r0, #4]\n"
-                                            "ldmia r1, {r8-r11}\n"
-                                            "mov r12, #4\n"
-                                            "2: " TWO_KERNELS TWO_KERNELS "subs r12, r12, #1\n"
-                                            "bne 2b\n"
-                                            "pop {r4-r11}\n"
+                                            "ldmia r1, {r8-r11}\n" TWO_KERNELS TWO_KERNELS TWO_KERNELS TWO_KERNELS
+                                                TWO_KERNELS TWO_KERNELS TWO_KERNELS TWO_KERNELS "pop {r4-r11}\n"
                                             "ldr r0, [sp]\n"
                                             "ldrd r12, lr, [r0, #12]\n"
-                                            "3: " NEXT_BIT NEXT_BIT "bcc 3b\n"
+                                            "2: " NEXT_BIT NEXT_BIT NEXT_BIT NEXT_BIT "bcc 2b\n"
                                             "ldr r0, [sp]\n"
                                             "ldr r1, [r0, #20]\n"
                                             "eor lr, lr, r1\n"
@@ -320,8 +312,8 @@ SCARE_INLINE scare_words add_columns(const int32_t *weights, uint32_t count, con
 #endif
 }
 
-void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
-                               uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom) {
+SCARE_INLINE void bitwise_attention(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                                    uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
     int32_t *pairs = out + rows * width, *weights = pairs + couples * width;
     uint32_t *paired = (uint32_t *)(weights + couples);
@@ -341,6 +333,159 @@ void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint
             out[3] = average(sum.d, inverse, headroom, 15u, spare);
         }
     }
+}
+
+void scare_bitwise_attention_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                               uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom) {
+    bitwise_attention(out, queries, keys, values, rows, width, most, headroom);
+}
+
+#if SCARE_ASSEMBLY
+#define TO_MAGNITUDES(number) "eor r3, " number ", " number ", asr #31\norr r2, r2, r3\n"
+#define UP(number) "lsl " number ", " number ", r3\n"
+#define PAIR_WITH_NEXT(first, second)                                                        \
+    "ldmia r0!, {r12, lr}\n" UP("r12") UP("lr") "pkhtb " first ", r12, " first ", asr #16\n" \
+                                                "pkhtb " second ", lr, " second ", asr #16\n"
+#define TWO_COLUMNS(first, second)         \
+    "ldmia lr!, {r1, r2}\n"                \
+    "smlad " first ", r0, r1, " first "\n" \
+    "smlad " second ", r0, r2, " second "\n"
+#define AVERAGE(sum) "smmul " sum ", " sum ", r1\nlsl " sum ", " sum ", r2\nasr " sum ", " sum ", r3\n"
+
+/* The magnitudes of rows of eight numbers, or-ed together. */
+SCARE_INLINE uint32_t magnitudes_of_eights(const int32_t *values, uint32_t rows) {
+    register const int32_t *from __asm__("r0") = values, *end __asm__("r1") = values + 8u * rows;
+    register uint32_t bits __asm__("r2") = 0u;
+    __asm__("push {r7}\n"
+            "1: ldmia r0!, {r4-r11}\n" TO_MAGNITUDES("r4") TO_MAGNITUDES("r5") TO_MAGNITUDES("r6") TO_MAGNITUDES("r7")
+                TO_MAGNITUDES("r8") TO_MAGNITUDES("r9") TO_MAGNITUDES("r10") TO_MAGNITUDES("r11") "cmp r0, r1\n"
+                                                                                                  "bne 1b\n"
+                                                                                                  "pop {r7}"
+            : "+r"(from), "+r"(end), "+r"(bits)
+            :
+            : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "cc", "memory");
+    return bits;
+}
+
+/* The values of two rows of eight at a time as pairs of 15 bits, at least once; returns where the next pair goes. */
+SCARE_INLINE int32_t *pair_eights(const int32_t *values, uint32_t couples, uint32_t spare, int32_t *pairs) {
+    register const int32_t *from __asm__("r0") = values, *end __asm__("r2") = values + 16u * couples;
+    register int32_t *place __asm__("r1") = pairs;
+    register uint32_t up __asm__("r3") = spare;
+    __asm__ volatile("push {r7}\n"
+                     "1: ldmia r0!, {r4-r11}\n" UP("r4") UP("r5") UP("r6") UP("r7") UP("r8") UP("r9") UP("r10")
+                         UP("r11") PAIR_WITH_NEXT("r4", "r5") PAIR_WITH_NEXT("r6", "r7") PAIR_WITH_NEXT("r8", "r9")
+                             PAIR_WITH_NEXT("r10", "r11") "stmia r1!, {r4-r11}\n"
+                                                          "cmp r0, r2\n"
+                                                          "bne 1b\n"
+                                                          "pop {r7}"
+                     : "+r"(from), "+r"(place), "+r"(end), "+r"(up)
+                     :
+                     : "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    return place;
+}
+#endif
+
+/* The assembly makes weights as `weigh` does, but with the headroom in them already, then adds all columns at once. */
+void scare_bitwise_attention_8_q(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
+                                 uint32_t rows, uint32_t most, uint32_t headroom) {
+#if SCARE_ASSEMBLY
+    uint32_t spare = scare_spare_bits(magnitudes_of_eights(values, rows)), couples = (rows + 1u) / 2u;
+    uint32_t equal = most << headroom;
+    int32_t *pairs = out + 8u * rows, *weights = pairs + 8u * couples;
+    uint32_t *paired = (uint32_t *)(weights + couples);
+    if (rows > 1u) pairs = pair_eights(values, rows / 2u, spare, pairs);
+    if (rows % 2u) pair_rows(values + 8u * (rows - 1u), 1u, 8u, spare, pairs);
+    pair_keys(keys, rows, paired);
+    struct {
+        const uint32_t *query, *queries_end, *keys, *keys_end;
+        uint32_t equal, step;
+        int32_t *weights;
+        const int32_t *pairs;
+        uint32_t headroom, second_counts;
+        int32_t *out;
+        uint32_t inverse, up, spare;
+    } all = {queries,
+             queries + rows,
+             paired,
+             paired + couples,
+             equal | equal << 16,
+             2u << headroom,
+             weights,
+             out + 8u * rows,
+             headroom,
+             rows % 2u ? 0xffffffffu : 0u,
+             out,
+             0u,
+             17u - headroom,
+             spare};
+    register void *part __asm__("r0") = &all;
+    __asm__ volatile("push {r0, r7}\n"
+                     "1: ldr r1, [r0]\n"
+                     "ldr r2, [r1], #4\n"
+                     "str r1, [r0]\n"
+                     "orr r2, r2, r2, lsl #16\n"
+                     "add r12, r0, #8\n"
+                     "ldmia r12, {r3-r7}\n"
+                     "mov r8, #0\n"
+                     "mov r9, #0x10001\n"
+                     "2: ldr r10, [r3], #4\n"
+                     "eor r10, r10, r2\n"
+                     "and r11, r10, #0xaaaaaaaa\n"
+                     "sub r10, r10, r11, lsr #1\n"
+                     "and r11, r10, #0xcccccccc\n"
+                     "bic r10, r10, #0xcccccccc\n"
+                     "add r10, r10, r11, lsr #2\n"
+                     "add r10, r10, r10, lsr #4\n"
+                     "bic r10, r10, #0xf0f0f0f0\n"
+                     "uxtb16 r11, r10, ror #8\n"
+                     "uxtab16 r10, r11, r10\n"
+                     "mls r10, r10, r6, r5\n"
+                     "str r10, [r7], #4\n"
+                     "smlad r8, r10, r9, r8\n"
+                     "cmp r3, r4\n"
+                     "bne 2b\n"
+                     "mov r3, r7\n"
+                     "ldrd r1, r2, [r0, #32]\n"
+                     "and r10, r2, r10, lsr #16\n"
+                     "sub r8, r8, r10\n"
+                     "lsr r8, r8, r1\n"
+                     "cmp r8, #1\n"
+                     "it lt\n"
+                     "movlt r8, #1\n"
+                     "mvn r10, #0x80000000\n"
+                     "udiv r10, r10, r8\n"
+                     "str r10, [r0, #44]\n"
+                     "lsr r8, r8, #1\n"
+                     "lsl r4, r8, r1\n"
+                     "mov r5, r4\n"
+                     "mov r6, r4\n"
+                     "mov r7, r4\n"
+                     "mov r8, r4\n"
+                     "mov r9, r4\n"
+                     "mov r10, r4\n"
+                     "mov r11, r4\n"
+                     "ldrd r12, lr, [r0, #24]\n"
+                     "3: ldr r0, [r12], #4\n" TWO_COLUMNS("r4", "r5") TWO_COLUMNS("r6", "r7") TWO_COLUMNS("r8", "r9")
+                         TWO_COLUMNS("r10", "r11") "cmp r12, r3\n"
+                                                   "bne 3b\n"
+                                                   "ldr r0, [sp]\n"
+                                                   "add r12, r0, #44\n"
+                                                   "ldmia r12, {r1-r3}\n" AVERAGE("r4") AVERAGE("r5") AVERAGE("r6")
+                                                       AVERAGE("r7") AVERAGE("r8") AVERAGE("r9") AVERAGE("r10")
+                                                           AVERAGE("r11") "ldr r12, [r0, #40]\n"
+                                                                          "stmia r12!, {r4-r11}\n"
+                                                                          "str r12, [r0, #40]\n"
+                                                                          "ldrd r1, r2, [r0]\n"
+                                                                          "cmp r1, r2\n"
+                                                                          "bne 1b\n"
+                                                                          "pop {r0, r7}"
+                     : "+r"(part)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+#else
+    bitwise_attention(out, queries, keys, values, rows, 8u, most, headroom);
+#endif
 }
 
 /* 2^-power, power in Q16, as Q13. */

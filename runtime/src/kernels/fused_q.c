@@ -3,63 +3,7 @@
 #include "product_q.h"
 #include "scare_fixed.h"
 
-/* Four outputs of each row for one channel; on to the next rows of the table. */
-SCARE_INLINE void four_outputs(int32_t *out, const int32_t *seen, scare_words mixed, const int16_t *local,
-                               const void **table, uint32_t rows) {
-#if SCARE_ASSEMBLY
-    register const int32_t *word __asm__("r0") = seen;
-    register const void *next __asm__("r1") = *table;
-    register int32_t *place __asm__("r2") = out;
-    register int32_t first __asm__("r3") = scare_pair(local), second __asm__("r4") = scare_pair(local + 2);
-    register const void *end __asm__("r5") = (const int32_t *)*table + 5u * rows;
-    register int32_t a __asm__("r6") = mixed.a, b __asm__("r8") = mixed.b, c __asm__("r9") = mixed.c;
-    register int32_t d __asm__("r10") = mixed.d;
-    __asm__ volatile("push {r5, r7}\n"
-                     "mov r5, r0\n"
-                     "mov lr, r1\n"
-                     "mov r7, r2\n"
-                     "mov r11, r3\n"
-                     "mov r12, r4\n"
-                     "1: ldmia lr!, {r0-r4}\n"
-                     "smlawb r1, r6, r0, r1\n"
-                     "smlawb r2, r8, r0, r2\n"
-                     "smlawb r3, r9, r0, r3\n"
-                     "smlawb r4, r10, r0, r4\n"
-                     "ldr r0, [r5], #4\n"
-                     "smlawb r1, r0, r11, r1\n"
-                     "smlawt r2, r0, r11, r2\n"
-                     "smlawb r3, r0, r12, r3\n"
-                     "smlawt r4, r0, r12, r4\n"
-                     "stmia r7, {r1-r4}\n"
-                     "add r7, r7, #32\n"
-                     "ldr r0, [sp]\n"
-                     "cmp lr, r0\n"
-                     "bne 1b\n"
-                     "mov r1, lr\n"
-                     "pop {r5, r7}"
-                     : "+r"(word), "+r"(next), "+r"(place), "+r"(first), "+r"(second), "+r"(end), "+r"(a), "+r"(b),
-                       "+r"(c), "+r"(d)
-                     :
-                     : "r11", "r12", "lr", "cc", "memory");
-    *table = next;
-#else
-    int32_t first = scare_pair(local), second = scare_pair(local + 2);
-    SCARE_ROLLED
-    for (const int32_t *end = seen + rows; seen != end; seen++, out += 8) {
-        SCARE_WALK(out);
-        int32_t share;
-        scare_words sum = scare_next_five(table, &share);
-        sum.a = scare_add_half(mixed.a, share, sum.a);
-        sum.b = scare_add_half(mixed.b, share, sum.b);
-        sum.c = scare_add_half(mixed.c, share, sum.c);
-        sum.d = scare_add_half(mixed.d, share, sum.d);
-        scare_add_to_four(&sum, *seen, first, second);
-        out[0] = sum.a, out[1] = sum.b, out[2] = sum.c, out[3] = sum.d;
-    }
-#endif
-}
-
-/* Like the above for any number of channels and outputs. */
+/* Four outputs of each row; on to the next rows of the table. */
 SCARE_INLINE void four_outputs_of_channels(int32_t *out, const int32_t *seen, scare_words mixed, const int16_t *local,
                                            const void **table, uint32_t rows, uint32_t channels, uint32_t outputs) {
 #if SCARE_ASSEMBLY
@@ -138,14 +82,6 @@ void scare_token_rows_q(int32_t *out, const int32_t *seen, const int32_t *shared
                                  outputs);
 }
 
-void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                            const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
-    const void *mixing = mix, *table = rest;
-    SCARE_ROLLED
-    for (uint32_t i = 0u; i < 8u; i += 4u, local += 4)
-        four_outputs(out + i, seen, mix_shared(shared, &mixing, width, i), local, &table, rows);
-}
-
 /* Eight outputs of each row. The assembly keeps all eight sums in registers. */
 SCARE_INLINE void eight_outputs(int32_t *out, const int32_t *seen, const int32_t *mixed, const int16_t *local,
                                 const void *table, uint32_t rows, uint32_t channels) {
@@ -205,16 +141,67 @@ SCARE_INLINE void eight_outputs(int32_t *out, const int32_t *seen, const int32_t
 #endif
 }
 
-void scare_token_rows_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
-                          const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width) {
+/* The vector that all rows share, mixed to eight numbers. */
+SCARE_INLINE void mix_eight(const int32_t *shared, const int16_t *mix, uint32_t width, int32_t *mixed) {
     const void *mixing = mix;
-    int32_t mixed[8];
     SCARE_ROLLED
     for (uint32_t i = 0u; i < 8u; i += 4u) {
         scare_words four = mix_shared(shared, &mixing, width, i);
         mixed[i] = four.a, mixed[i + 1u] = four.b, mixed[i + 2u] = four.c, mixed[i + 3u] = four.d;
     }
+}
+
+void scare_token_rows_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                          const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t channels, uint32_t width) {
+    int32_t mixed[8];
+    mix_eight(shared, mix, width, mixed);
     eight_outputs(out, seen, mixed, local, rest, rows, channels);
+}
+
+/* The assembly copies what all rows share to the stack. */
+void scare_token_rows_1_8_q(int32_t *out, const int32_t *seen, const int32_t *shared, const int16_t *local,
+                            const int16_t *mix, const int32_t *rest, uint32_t rows, uint32_t width) {
+#if SCARE_ASSEMBLY
+#define SHARED_AT(offset, first, second)    \
+    "ldrd r0, r1, [sp, #" offset "]\n"      \
+    "smlawb " first ", r0, r3, " first "\n" \
+    "smlawb " second ", r1, r3, " second "\n"
+#define OWN_AT(offset, a, b, c, d)     \
+    "ldrd r0, r1, [sp, #" offset "]\n" \
+    "smlawb " a ", r3, r0, " a "\n"    \
+    "smlawt " b ", r3, r0, " b "\n"    \
+    "smlawb " c ", r3, r1, " c "\n"    \
+    "smlawt " d ", r3, r1, " d "\n"
+    int32_t mixed[8];
+    mix_eight(shared, mix, width, mixed);
+    register const int32_t *word __asm__("r0") = seen, *table __asm__("r1") = rest;
+    register int32_t *place __asm__("r2") = out;
+    register const int32_t *common __asm__("r3") = mixed, *end __asm__("r4") = rest + 9u * rows;
+    register const int16_t *own __asm__("r5") = local;
+    __asm__ volatile("push {r4, r7}\n"
+                     "mov lr, r0\n"
+                     "mov r12, r1\n"
+                     "ldmia r5, {r4-r7}\n"
+                     "push {r4-r7}\n"
+                     "ldmia r3, {r4-r11}\n"
+                     "push {r4-r11}\n"
+                     "1: ldmia r12!, {r3-r11}\n" SHARED_AT("0", "r4", "r5") SHARED_AT("8", "r6", "r7")
+                         SHARED_AT("16", "r8", "r9")
+                             SHARED_AT("24", "r10", "r11") "ldr r3, [lr], #4\n" OWN_AT("32", "r4", "r5", "r6", "r7")
+                                 OWN_AT("40", "r8", "r9", "r10", "r11") "stmia r2!, {r4-r11}\n"
+                                                                        "ldr r0, [sp, #48]\n"
+                                                                        "cmp r12, r0\n"
+                                                                        "bne 1b\n"
+                                                                        "add sp, sp, #48\n"
+                                                                        "pop {r4, r7}"
+                     : "+r"(word), "+r"(table), "+r"(place), "+r"(common), "+r"(end), "+r"(own)
+                     :
+                     : "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+#else
+    int32_t mixed[8];
+    mix_eight(shared, mix, width, mixed);
+    eight_outputs(out, seen, mixed, local, rest, rows, 1u);
+#endif
 }
 
 /* The row x as pairs of 15 bits; how many spare bits were used, at most `most`. */
@@ -251,8 +238,8 @@ SCARE_INLINE void activate(const int32_t *pairs, uint32_t fours, const void *tab
     }
 }
 
-/* Four sums of products with the hidden layer; on to the next weights. */
-SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const void **outer) {
+/* Four sums of products with the hidden layer; on to the next weights. Of each couple `skipped` words are left out. */
+SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const void **outer, uint32_t skipped) {
     scare_words sum = {0, 0, 0, 0};
     const void *table = *outer;
     SCARE_ROLLED
@@ -262,7 +249,9 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
         for (uint32_t i = 0u; i < 4u; i += 2u) {
             int32_t first = active[i], second = active[i + 1u];
             scare_add_each(&sum, first, scare_next_four(&table));
+            table = (const int32_t *)table + skipped;
             scare_add_each(&sum, second, scare_next_four(&table));
+            table = (const int32_t *)table + skipped;
         }
     }
     *outer = table;
@@ -271,7 +260,7 @@ SCARE_INLINE scare_words collect(const int32_t *active, uint32_t couples, const 
 
 SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                                const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
-                               int32_t bits) {
+                               int32_t bits, uint32_t at_once) {
     int32_t pairs[SCARE_WIDEST_Q / 2u], active[SCARE_HIDDEN_Q / 2u];
     uint32_t fours = (width + 7u) / 8u, couples = (hidden + 7u) / 8u * 4u;
     SCARE_UNROLLED
@@ -283,9 +272,11 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
         int32_t down = (int32_t)spare + bits;
         uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
         const void *table = outer, *bias = outer_bias;
+        uint32_t skipped = at_once - 4u;
         SCARE_ROLLED
         for (uint32_t i = 0u; i < width; i += 4u) {
-            scare_words sum = collect(active, couples, &table), more = scare_next_four(&bias);
+            if (skipped) table = outer + 2u * i;
+            scare_words sum = collect(active, couples, &table, skipped), more = scare_next_four(&bias);
             const int32_t fed[4] = {scare_plus(scare_shifted(sum.a, left) >> right, more.a),
                                     scare_plus(scare_shifted(sum.b, left) >> right, more.b),
                                     scare_plus(scare_shifted(sum.c, left) >> right, more.c),
@@ -298,27 +289,119 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
 void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                           const int32_t *outer_bias, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
                           int32_t bits) {
-    feed_forward(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits);
+    feed_forward(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits, 4u);
 }
 
+#if SCARE_ASSEMBLY
+#define HIDDEN(into)         \
+    "ldmia r12!, {r0-r4}\n"  \
+    "asr r0, r0, r10\n"      \
+    "smlad r0, r1, r5, r0\n" \
+    "smlad r0, r2, r6, r0\n" \
+    "smlad r0, r3, r8, r0\n" \
+    "smlad " into ", r4, r9, r0\n"
+#define LONGER(number) "eor r2, " number ", " number ", asr #31\norr r1, r1, r2\n"
+#define TO_PAIRS                                                                                               \
+    "eor r1, r4, r4, asr #31\n" LONGER("r5") LONGER("r6") LONGER("r7") LONGER("r8") LONGER("r9") LONGER("r10") \
+        LONGER("r11") "clz r1, r1\n"                                                                           \
+                      "sub r1, r1, #1\n"                                                                       \
+                      "ldrd r2, r3, [r0, #16]\n"                                                               \
+                      "cmp r1, r2\n"                                                                           \
+                      "it hi\n"                                                                                \
+                      "movhi r1, r2\n"                                                                         \
+                      "str r1, [r0, #24]\n"                                                                    \
+                      "lsl r4, r4, r1\n"                                                                       \
+                      "lsl r5, r5, r1\n"                                                                       \
+                      "lsl r6, r6, r1\n"                                                                       \
+                      "lsl r7, r7, r1\n"                                                                       \
+                      "lsl r8, r8, r1\n"                                                                       \
+                      "lsl r9, r9, r1\n"                                                                       \
+                      "lsl r10, r10, r1\n"                                                                     \
+                      "lsl r11, r11, r1\n"                                                                     \
+                      "pkhtb r5, r5, r4, asr #16\n"                                                            \
+                      "pkhtb r6, r7, r6, asr #16\n"                                                            \
+                      "pkhtb r8, r9, r8, asr #16\n"                                                            \
+                      "pkhtb r9, r11, r10, asr #16\n"                                                          \
+                      "sub r10, r2, r1\n"                                                                      \
+                      "orr r10, r10, r3\n"
+#define STORED_PAIR HIDDEN("r7") HIDDEN("r0") "pkhtb r0, r0, r7, asr #16\nusat16 r0, #15, r0\nstr r0, [lr], #4\n"
+#define COUPLE                  \
+    "ldr r0, [r12], #4\n"       \
+    "ldmia lr!, {r1, r2, r3}\n" \
+    "smlad r4, r0, r1, r4\n"    \
+    "smlad r5, r0, r2, r5\n"    \
+    "smlad r6, r0, r3, r6\n"    \
+    "ldmia lr!, {r1, r2, r3}\n" \
+    "smlad r7, r0, r1, r7\n"    \
+    "smlad r8, r0, r2, r8\n"    \
+    "smlad r9, r0, r3, r9\n"    \
+    "ldmia lr!, {r1, r2}\n"     \
+    "smlad r10, r0, r1, r10\n"  \
+    "smlad r11, r0, r2, r11\n"
+#define BACK(sum) "lsl " sum ", " sum ", r2\nldr r3, [r12], #4\nasr " sum ", " sum ", r1\nadd " sum ", " sum ", r3\n"
+#endif
+
+/* The assembly keeps the hidden layer of a row on the stack, then all eight sums in registers. */
 void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                             const int32_t *outer_bias, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits) {
-    feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits);
-}
-
-/* What is above zero. */
-SCARE_INLINE int32_t positive(int32_t number) {
-    return number & ~(number >> 31);
-}
-
-/* One number of the hidden layer, in 31 bits: its bias, then its weights. */
-SCARE_INLINE int32_t hidden_one(const int32_t *pairs, uint32_t fours, const void **table, uint32_t shift) {
-    int32_t sum;
-    scare_words next = scare_next_five(table, &sum);
-    sum = scare_add_all(pairs, next, sum >> shift);
-    SCARE_UNROLLED
-    for (uint32_t i = 1u; i < fours; i++) sum = scare_add_all(pairs + 4u * i, scare_next_four(table), sum);
-    return positive(sum);
+#if SCARE_ASSEMBLY
+    int32_t active[SCARE_HIDDEN_Q / 2u];
+    struct {
+        const int32_t *x, *end;
+        const int16_t *inner;
+        int32_t *active;
+        uint32_t most, left, spare;
+        int32_t bits, *active_end;
+        const int16_t *outer;
+        const int32_t *bias;
+        int32_t *out;
+    } all = {x, x + 8u * rows, inner, active, most, 0u, 0u, bits, 0, outer, outer_bias, out};
+    uint32_t eights = (hidden + 7u) / 8u;
+    all.left = (eights - 1u) << 24; /* a shift by a register takes its lowest byte; the highest one counts */
+    all.active_end = active + 4u * eights;
+    register void *part __asm__("r0") = &all;
+    __asm__ volatile("push {r0, r7}\n"
+                     "1: ldr r12, [r0]\n"
+                     "ldmia r12!, {r4-r11}\n"
+                     "str r12, [r0]\n" TO_PAIRS "ldrd r12, lr, [r0, #8]\n"
+                     "2: " STORED_PAIR STORED_PAIR STORED_PAIR STORED_PAIR "subs r10, r10, #0x1000000\n"
+                     "bpl 2b\n"
+                     "ldr r0, [sp]\n"
+                     "ldr r12, [r0, #12]\n"
+                     "ldr lr, [r0, #36]\n"
+                     "mov r4, #0\n"
+                     "mov r5, #0\n"
+                     "mov r6, #0\n"
+                     "mov r7, #0\n"
+                     "mov r8, #0\n"
+                     "mov r9, #0\n"
+                     "mov r10, #0\n"
+                     "mov r11, #0\n"
+                     "3: " COUPLE COUPLE COUPLE COUPLE "ldr r0, [sp]\n"
+                     "ldr r1, [r0, #32]\n"
+                     "cmp r12, r1\n"
+                     "bne 3b\n"
+                     "ldrd r1, r2, [r0, #24]\n"
+                     "adds r1, r1, r2\n"
+                     "ite pl\n"
+                     "movpl r2, #0\n"
+                     "rsbmi r2, r1, #0\n"
+                     "it mi\n"
+                     "movmi r1, #0\n"
+                     "ldr r12, [r0, #40]\n" BACK("r4") BACK("r5") BACK("r6") BACK("r7") BACK("r8") BACK("r9")
+                         BACK("r10") BACK("r11") "ldr r12, [r0, #44]\n"
+                                                 "stmia r12!, {r4-r11}\n"
+                                                 "str r12, [r0, #44]\n"
+                                                 "ldrd r1, r2, [r0]\n"
+                                                 "cmp r1, r2\n"
+                                                 "bne 1b\n"
+                                                 "pop {r0, r7}"
+                     : "+r"(part)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+#else
+    feed_forward(out, x, inner, outer, outer_bias, rows, 8u, hidden, most, bits, 8u);
+#endif
 }
 
 /* The hidden layer of a row, given as pairs, times `outer`; on to the weights of the next row. */
@@ -329,123 +412,37 @@ SCARE_INLINE int32_t read_row(const int32_t *pairs, uint32_t fours, const void *
     SCARE_ROLLED
     for (const int16_t *end = weights + hidden; weights != end; weights += 2) {
         SCARE_WALK(weights);
-        int32_t pair = scare_pair(weights);
-        sum = scare_add_half(hidden_one(pairs, fours, &inner, shift), pair, sum);
-        sum = scare_add_upper(hidden_one(pairs, fours, &inner, shift), pair, sum);
+        int32_t first = activate_one(pairs, fours, &inner, shift);
+        int32_t both = scare_pack(first, activate_one(pairs, fours, &inner, shift));
+        sum = scare_add_pairs(both, scare_pair(weights), sum);
     }
     *outer = weights;
     return sum;
 }
 
-/* What a row adds, in two parts: its own numbers, and its hidden layer, to be shifted right by its spare bits. */
-typedef struct {
-    int32_t straight, sum;
-    uint32_t spare;
-} read_parts;
-
-/* The parts of a row for any width. */
-SCARE_INLINE read_parts read_any(const int32_t *x, const void *inner, const int16_t **outer, const int16_t *straight,
-                                 uint32_t width, uint32_t hidden, uint32_t most) {
-    int32_t pairs[SCARE_WIDEST_Q / 2u];
-    uint32_t fours = (width + 7u) / 8u;
-    read_parts parts = {0, 0, 0u};
-    SCARE_UNROLLED
-    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
-    parts.spare = to_pairs(x, width, most, pairs);
-    parts.sum = read_row(pairs, fours, inner, outer, hidden, most - parts.spare);
+/* The numbers of a row times their own weights. */
+SCARE_INLINE int32_t read_straight(const int32_t *x, const int16_t *straight, uint32_t width, int32_t sum) {
     SCARE_UNROLLED
     for (uint32_t i = 0u; i + 1u < width; i += 2u) {
         int32_t pair = scare_pair(straight + i);
-        parts.straight = scare_add_upper(x[i + 1u], pair, scare_add_half(x[i], pair, parts.straight));
+        sum = scare_add_upper(x[i + 1u], pair, scare_add_half(x[i], pair, sum));
     }
-    if (width % 2u) parts.straight = scare_add_half(x[width - 1u], straight[width - 1u], parts.straight);
-    return parts;
-}
-
-/* Like the above, for a width of 8 and four hidden numbers or more. */
-SCARE_INLINE read_parts read_8(const int32_t *x, const void *inner, const int16_t **outer, const int16_t *straight,
-                               uint32_t hidden, uint32_t most) {
-#if SCARE_ASSEMBLY
-#define HIDDEN(half)            \
-    "ldmia r12!, {r0-r4}\n"     \
-    "asr r0, r0, r10\n"         \
-    "smlad r0, r1, r5, r0\n"    \
-    "smlad r0, r2, r6, r0\n"    \
-    "smlad r0, r3, r8, r0\n"    \
-    "smlad r0, r4, r9, r0\n"    \
-    "bic r0, r0, r0, asr #31\n" \
-    "smlaw" half " r11, r0, r7, r11\n"
-#define TWO_HIDDEN "ldr r7, [lr], #4\n" HIDDEN("b") HIDDEN("t")
-#define STRAIGHT(weights, first, second) \
-    "smlawb r12, " first ", " weights ", r12\nsmlawt r12, " second ", " weights ", r12\n"
-#define LONGER(number) "eor r1, " number ", " number ", asr #31\norr r0, r0, r1\n"
-    register const void *row __asm__("r0") = x, *table __asm__("r1") = inner;
-    register const int16_t *weights __asm__("r2") = *outer, *own __asm__("r3") = straight;
-    register uint32_t limit __asm__("r4") = most;
-    /* A shift by a register takes its lowest byte; the highest one counts. */
-    register uint32_t left __asm__("r5") = (hidden / 4u - 1u) << 24;
-    __asm__("push {r7}\n"
-            "push {r1, r2, r4, r5}\n"
-            "mov r12, r0\n"
-            "ldmia r12, {r4-r11}\n"
-            "ldmia r3, {r0-r3}\n"
-            "smulwb r12, r4, r0\n"
-            "smlawt r12, r5, r0, r12\n" STRAIGHT("r1", "r6", "r7") STRAIGHT("r2", "r8", "r9")
-                STRAIGHT("r3", "r10", "r11") "eor r0, r4, r4, asr #31\n" LONGER("r5") LONGER("r6") LONGER("r7")
-                    LONGER("r8") LONGER("r9") LONGER("r10") LONGER("r11") "clz r0, r0\n"
-                                                                          "sub r0, r0, #1\n"
-                                                                          "ldr r1, [sp, #8]\n"
-                                                                          "cmp r0, r1\n"
-                                                                          "it hi\n"
-                                                                          "movhi r0, r1\n"
-                                                                          "lsl r4, r4, r0\n"
-                                                                          "lsl r5, r5, r0\n"
-                                                                          "lsl r6, r6, r0\n"
-                                                                          "lsl r7, r7, r0\n"
-                                                                          "lsl r8, r8, r0\n"
-                                                                          "lsl r9, r9, r0\n"
-                                                                          "lsl r10, r10, r0\n"
-                                                                          "lsl r11, r11, r0\n"
-                                                                          "pkhtb r5, r5, r4, asr #16\n"
-                                                                          "pkhtb r6, r7, r6, asr #16\n"
-                                                                          "pkhtb r8, r9, r8, asr #16\n"
-                                                                          "pkhtb r9, r11, r10, asr #16\n"
-                                                                          "ldr r2, [sp, #12]\n"
-                                                                          "sub r10, r1, r0\n"
-                                                                          "orr r10, r10, r2\n"
-                                                                          "str r12, [sp, #8]\n"
-                                                                          "str r0, [sp, #12]\n"
-                                                                          "pop {r12, lr}\n"
-                                                                          "mov r11, #0\n"
-                                                                          "1: " TWO_HIDDEN TWO_HIDDEN
-                                                                          "subs r10, r10, #0x1000000\n"
-                                                                          "bpl 1b\n"
-                                                                          "mov r1, r11\n"
-                                                                          "mov r2, lr\n"
-                                                                          "pop {r4, r5}\n"
-                                                                          "pop {r7}"
-            : "+r"(row), "+r"(table), "+r"(weights), "+r"(own), "+r"(limit), "+r"(left)
-            :
-            : "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
-    *outer = weights;
-    return (read_parts){(int32_t)limit, (int32_t)(uintptr_t)table, left};
-#else
-    return read_any(x, inner, outer, straight, 8u, hidden, most);
-#endif
+    return width % 2u ? scare_add_half(x[width - 1u], straight[width - 1u], sum) : sum;
 }
 
 SCARE_INLINE void read_out(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                            const int16_t *straight, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
-                           int32_t bits, int32_t bias, uint32_t usual) {
-    uint32_t padded = (hidden + 7u) / 8u * 8u;
-    int32_t total = bias;
+                           int32_t bits, int32_t bias) {
+    int32_t pairs[SCARE_WIDEST_Q / 2u], total = bias;
+    uint32_t fours = (width + 7u) / 8u, padded = (hidden + 7u) / 8u * 8u;
+    SCARE_UNROLLED
+    for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width, straight += (width + 1u) / 2u * 2u) {
-        read_parts parts = usual ? read_8(x, inner, &outer, straight, padded, most)
-                                 : read_any(x, inner, &outer, straight, width, padded, most);
-        int32_t down = (int32_t)parts.spare + bits;
+        uint32_t spare = to_pairs(x, width, most, pairs);
+        int32_t sum = read_row(pairs, fours, inner, &outer, padded, most - spare), down = (int32_t)spare + bits;
         uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
-        total = scare_plus(scare_plus(total, parts.straight), scare_shifted(parts.sum, left) >> right);
+        total = scare_plus(read_straight(x, straight, width, total), scare_shifted(sum, left) >> right);
     }
     *out = total;
 }
@@ -453,11 +450,69 @@ SCARE_INLINE void read_out(int32_t *out, const int32_t *x, const int16_t *inner,
 void scare_read_out_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                       const int16_t *straight, uint32_t rows, uint32_t width, uint32_t hidden, uint32_t most,
                       int32_t bits, int32_t bias) {
-    read_out(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias, 0u);
+    read_out(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias);
 }
+
+#if SCARE_ASSEMBLY
+#define TWO_HIDDEN                \
+    HIDDEN("r7")                  \
+    HIDDEN("r0")                  \
+    "pkhtb r0, r0, r7, asr #16\n" \
+    "ldr r7, [lr], #4\n"          \
+    "usat16 r0, #15, r0\n"        \
+    "smlad r11, r0, r7, r11\n"
+#define STRAIGHT(a, b, c, d)     \
+    "ldmia lr!, {r1, r2}\n"      \
+    "smlawb r3, " a ", r1, r3\n" \
+    "smlawt r3, " b ", r1, r3\n" \
+    "smlawb r3, " c ", r2, r3\n" \
+    "smlawt r3, " d ", r2, r3\n"
+#endif
 
 void scare_read_out_8_q(int32_t *out, const int32_t *x, const int16_t *inner, const int16_t *outer,
                         const int16_t *straight, uint32_t rows, uint32_t hidden, uint32_t most, int32_t bits,
                         int32_t bias) {
-    read_out(out, x, inner, outer, straight, rows, 8u, hidden, most, bits, bias, 1u);
+#if SCARE_ASSEMBLY
+    struct {
+        const int32_t *x;
+        const int16_t *straight, *inner, *outer;
+        uint32_t most, left, spare;
+        int32_t bits, total;
+        const int32_t *end;
+    } all = {x, straight, inner, outer, most, 0u, 0u, bits, bias, x + 8u * rows};
+    /* A shift by a register takes its lowest byte; the highest one counts. */
+    all.left = ((hidden + 7u) / 8u - 1u) << 24;
+    register void *part __asm__("r0") = &all;
+    __asm__ volatile("push {r0, r7}\n"
+                     "1: ldrd r12, lr, [r0]\n"
+                     "ldr r3, [r0, #32]\n"
+                     "ldmia r12!, {r4-r11}\n" STRAIGHT("r4", "r5", "r6", "r7")
+                         STRAIGHT("r8", "r9", "r10", "r11") "strd r12, lr, [r0]\n"
+                                                            "str r3, [r0, #32]\n" TO_PAIRS "mov r11, #0\n"
+                                                            "ldrd r12, lr, [r0, #8]\n"
+                                                            "2: " TWO_HIDDEN TWO_HIDDEN TWO_HIDDEN TWO_HIDDEN
+                                                            "subs r10, r10, #0x1000000\n"
+                                                            "bpl 2b\n"
+                                                            "ldr r0, [sp]\n"
+                                                            "str lr, [r0, #12]\n"
+                                                            "ldrd r1, r2, [r0, #24]\n"
+                                                            "adds r1, r1, r2\n"
+                                                            "itee pl\n"
+                                                            "asrpl r11, r11, r1\n"
+                                                            "rsbmi r1, r1, #0\n"
+                                                            "lslmi r11, r11, r1\n"
+                                                            "ldrd r1, r2, [r0, #32]\n"
+                                                            "add r1, r1, r11\n"
+                                                            "str r1, [r0, #32]\n"
+                                                            "ldr r1, [r0]\n"
+                                                            "cmp r1, r2\n"
+                                                            "bne 1b\n"
+                                                            "pop {r0, r7}"
+                     : "+r"(part)
+                     :
+                     : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    *out = all.total;
+#else
+    read_out(out, x, inner, outer, straight, rows, 8u, hidden, most, bits, bias);
+#endif
 }

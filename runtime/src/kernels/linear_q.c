@@ -7,15 +7,17 @@ void scare_dense_q(int32_t *out, const int32_t *x, const int16_t *weights, const
                    uint32_t rows, uint32_t inputs, uint32_t outputs) {
     SCARE_ROLLED
     for (const int32_t *end = x + rows * inputs; x != end; x += inputs) {
-        const void *table = weights;
+        const void *table = weights, *start = bias;
+        const uint8_t *shift = shifts;
         SCARE_ROLLED
-        for (uint32_t i = 0u; i < outputs; i += 4u) {
-            scare_words sum = {bias[i], bias[i + 1u], bias[i + 2u], bias[i + 3u]};
-            sum = scare_mix_four(x, 1u, inputs, &table, sum);
-            *out++ = sum.a >> shifts[i];
-            if (i + 1u < outputs) *out++ = sum.b >> shifts[i + 1u];
-            if (i + 2u < outputs) *out++ = sum.c >> shifts[i + 2u];
-            if (i + 3u < outputs) *out++ = sum.d >> shifts[i + 3u];
+        for (uint32_t left = outputs; left > 0u;) {
+            scare_words sum = scare_mix_four(x, 1u, inputs, &table, scare_next_four(&start));
+            uint32_t count = left < 4u ? left : 4u;
+            left -= count;
+            *out++ = sum.a >> *shift++;
+            if (count > 1u) *out++ = sum.b >> *shift++;
+            if (count > 2u) *out++ = sum.c >> *shift++;
+            if (count > 3u) *out++ = sum.d >> *shift++;
         }
     }
 }

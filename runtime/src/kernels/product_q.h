@@ -53,11 +53,44 @@ SCARE_INLINE scare_words scare_mix_couples(const int32_t **x, uint32_t bytes, ui
 #endif
 }
 
+/* Like the above, for inputs side by side. */
+SCARE_INLINE scare_words scare_mix_neighbours(const int32_t **x, uint32_t couples, const void **weights,
+                                              scare_words sum) {
+#if SCARE_ASSEMBLY
+    register const int32_t *from __asm__("r4") = *x;
+    register const void *table __asm__("r5") = *weights;
+    register int32_t a __asm__("r8") = sum.a, b __asm__("r9") = sum.b, c __asm__("r10") = sum.c;
+    register int32_t d __asm__("r11") = sum.d;
+    register uint32_t left __asm__("r12") = couples;
+    __asm__("1: ldmia r4!, {r6, lr}\n"
+            "ldmia r5!, {r0-r3}\n"
+            "smlawb r8, r6, r0, r8\n"
+            "smlawt r9, r6, r0, r9\n"
+            "smlawb r10, r6, r1, r10\n"
+            "smlawt r11, r6, r1, r11\n"
+            "smlawb r8, lr, r2, r8\n"
+            "smlawt r9, lr, r2, r9\n"
+            "smlawb r10, lr, r3, r10\n"
+            "smlawt r11, lr, r3, r11\n"
+            "subs r12, r12, #1\n"
+            "bne 1b"
+            : "+r"(from), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(left)
+            :
+            : "r0", "r1", "r2", "r3", "r6", "lr", "cc", "memory");
+    *x = from, *weights = table;
+    return (scare_words){a, b, c, d};
+#else
+    return scare_mix_couples(x, (uint32_t)sizeof **x, couples, weights, sum);
+#endif
+}
+
 /* Four outputs of inputs that are `stride` words apart: two inputs at a time, a last one alone. */
 SCARE_INLINE scare_words scare_mix_four(const int32_t *x, uint32_t stride, uint32_t inputs, const void **weights,
                                         scare_words sum) {
     const void *table = *weights;
-    if (inputs >= 2u) sum = scare_mix_couples(&x, stride * (uint32_t)sizeof *x, inputs / 2u, &table, sum);
+    if (inputs >= 2u && stride == 1u) sum = scare_mix_neighbours(&x, inputs / 2u, &table, sum);
+    if (inputs >= 2u && stride != 1u)
+        sum = scare_mix_couples(&x, stride * (uint32_t)sizeof *x, inputs / 2u, &table, sum);
     if (inputs % 2u) {
         scare_words next = scare_next_four(&table);
         scare_add_to_four(&sum, x[0], next.a, next.b);

@@ -123,42 +123,46 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
     }
 }
 
-/* The sums of some pairs of samples with the shares of a nearer and a farther knot. */
+/* The sum of some pairs of samples, and of their products with shares. */
 typedef struct {
-    int32_t nearer, farther;
+    int32_t all, farther, last; /* last: the last pair */
 } hat_sums;
 
-/* Four pairs at a time, at least once; on to the next shares. */
-SCARE_INLINE hat_sums add_fours(const int16_t *x, uint32_t fours, const void **shares, hat_sums sum) {
+/* Four pairs at a time, at least once; on to the next samples and shares. */
+SCARE_INLINE hat_sums add_fours(const void **samples, uint32_t fours, const void **shares, hat_sums sum) {
 #if SCARE_ASSEMBLY
-    register const int16_t *from __asm__("r4") = x;
-    register const void *table __asm__("r5") = *shares;
+    register const void *from __asm__("r4") = *samples, *table __asm__("r5") = *shares;
     register uint32_t left __asm__("r6") = fours;
-    register int32_t nearer __asm__("r8") = sum.nearer, farther __asm__("r9") = sum.farther;
-    __asm__("1: ldmia r4!, {r0-r3}\n"
+    register int32_t all __asm__("r8") = sum.all, farther __asm__("r9") = sum.farther, last __asm__("r3");
+    __asm__("push {r7}\n"
+            "mov r7, #0x10001\n"
+            "1: ldmia r4!, {r0-r3}\n"
             "ldmia r5!, {r10-r12, lr}\n"
-            "smlad r8, r0, r10, r8\n"
-            "smlad r9, r0, r11, r9\n"
-            "smlad r8, r1, r12, r8\n"
-            "smlad r9, r1, lr, r9\n"
-            "ldmia r5!, {r10-r12, lr}\n"
-            "smlad r8, r2, r10, r8\n"
-            "smlad r9, r2, r11, r9\n"
-            "smlad r8, r3, r12, r8\n"
+            "smlad r8, r0, r7, r8\n"
+            "smlad r9, r0, r10, r9\n"
+            "smlad r8, r1, r7, r8\n"
+            "smlad r9, r1, r11, r9\n"
+            "smlad r8, r2, r7, r8\n"
+            "smlad r9, r2, r12, r9\n"
+            "smlad r8, r3, r7, r8\n"
             "smlad r9, r3, lr, r9\n"
             "subs r6, r6, #1\n"
-            "bne 1b"
-            : "+r"(from), "+r"(table), "+r"(left), "+r"(nearer), "+r"(farther)
+            "bne 1b\n"
+            "pop {r7}"
+            : "+r"(from), "+r"(table), "+r"(left), "+r"(all), "+r"(farther), "=r"(last)
             :
-            : "r0", "r1", "r2", "r3", "r10", "r11", "r12", "lr", "cc", "memory");
-    *shares = table;
-    return (hat_sums){nearer, farther};
+            : "r0", "r1", "r2", "r10", "r11", "r12", "lr", "cc", "memory");
+    *samples = from, *shares = table;
+    return (hat_sums){all, farther, last};
 #else
     SCARE_ROLLED
-    for (const int16_t *end = x + 8u * fours; x != end; x += 4) {
-        scare_words next = scare_next_four(shares);
-        sum.nearer = scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, sum.nearer));
-        sum.farther = scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, sum.farther));
+    for (; fours > 0u; fours--) {
+        scare_words next = scare_next_four(samples), share = scare_next_four(shares);
+        sum.all = scare_add_pairs(next.b, 0x10001, scare_add_pairs(next.a, 0x10001, sum.all));
+        sum.all = scare_add_pairs(next.d, 0x10001, scare_add_pairs(next.c, 0x10001, sum.all));
+        sum.farther = scare_add_pairs(next.b, share.b, scare_add_pairs(next.a, share.a, sum.farther));
+        sum.farther = scare_add_pairs(next.d, share.d, scare_add_pairs(next.c, share.c, sum.farther));
+        sum.last = next.d;
     }
     return sum;
 #endif
@@ -169,32 +173,26 @@ void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segm
     SCARE_ROLLED
     for (uint32_t channel = 0u; channel < channels; channel++, window += stride) {
         const uint16_t *segment = segments;
-        const void *table = shares;
-        int32_t *place = out + knots * channels + channel;
-        hat_sums sum = {0, 0};
+        const void *table = shares, *samples = window;
+        int32_t *place = out + knots * channels + channel, nearer = 0;
+        hat_sums sum = {0, 0, 0};
         SCARE_ROLLED
-        for (uint32_t left = knots - 1u; left > 0u; left--, segment += 2) {
-            uint32_t fours = segment[1] / 4u;
-            const int16_t *x = window + 2u * segment[0];
-            sum = (hat_sums){0, sum.nearer}; /* the farther knot was the nearer one of the segment before */
-            if (fours) sum = add_fours(x, fours, &table, sum);
-            x += 8u * fours;
-            if (segment[1] & 2u) {
-                scare_words next = scare_next_four(&table);
-                sum.nearer =
-                    scare_add_pairs(scare_pair(x + 2), next.c, scare_add_pairs(scare_pair(x), next.a, sum.nearer));
-                sum.farther =
-                    scare_add_pairs(scare_pair(x + 2), next.d, scare_add_pairs(scare_pair(x), next.b, sum.farther));
-                x += 4;
-            }
-            if (segment[1] & 1u) {
-                sum.nearer = scare_add_pairs(scare_pair(x), scare_next_word(&table), sum.nearer);
-                sum.farther = scare_add_pairs(scare_pair(x), scare_next_word(&table), sum.farther);
+        for (uint32_t left = knots - 1u; left > 0u; left--, segment += 4) {
+            sum.all = sum.farther = 0;
+            if (segment[1]) sum.farther = scare_add_pairs(sum.last, scare_next_word(&table), 0);
+            if (segment[0] >= 4u) sum = add_fours(&samples, segment[0] / 4u, &table, sum);
+            SCARE_ROLLED
+            for (uint32_t rest = segment[0] % 4u; rest > 0u; rest--) {
+                sum.last = scare_next_word(&samples);
+                sum.all = scare_add_pairs(sum.last, 0x10001, sum.all);
+                sum.farther = scare_add_pairs(sum.last, scare_next_word(&table), sum.farther);
             }
             place -= channels;
-            *place = sum.farther;
+            *place = scare_plus(nearer, sum.farther);
+            nearer = (int32_t)((uint32_t)scare_shifted(sum.all, segment[2]) -
+                               (uint32_t)scare_shifted(sum.farther, segment[3]));
         }
-        place[-(int32_t)channels] = sum.nearer;
+        place[-(int32_t)channels] = nearer;
     }
 }
 
