@@ -325,7 +325,7 @@ class Models:
 
 
 def single_model(path: Path) -> Models:
-    """Use the same model for every device."""
+    """Return `Models` that use one calibrator for every device."""
     return Models([Route(DEFAULT, str(path))])
 
 

@@ -51,7 +51,7 @@ FREESTANDING = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler: its command, flags after those of `STANDARD`, and what follows the sources when it links."""
+    """A compiler: its command, the flags that follow `STANDARD`, and the libraries that follow the sources."""
 
     command: tuple[str, ...]
     flags: tuple[str, ...] = ()

@@ -196,7 +196,7 @@ class HostModel:
         """
         stored, size = stored_windows(windows, self.facts, self._channels), window_bytes(self.facts)
         nanoseconds = np.zeros(len(stored), np.uint64)
-        scratch = np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)
+        scratch = np.zeros(self.facts.scratch_bytes // 4 + 1, np.uint32)  # words, for their alignment
         memory, times = (array.ctypes.data_as(ctypes.c_void_p) for array in (scratch, nanoseconds))
 
         def time_windows(first: int, count: int) -> np.ndarray:
@@ -215,7 +215,7 @@ class HostModel:
         reading = np.ascontiguousarray(numbers, np.float32)
         answer = np.empty(1, ANSWER_TYPE)
         pointers = (ctypes.c_void_p(array.ctypes.data) for array in (self._sensor, reading, answer))
-        status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))
+        status = self._library.host_push(*pointers, ctypes.c_uint32(now_ms & 0xFFFFFFFF))  # the clock wraps
         return int(status), answer.tobytes()
 
     def read_memory(self) -> tuple[bytes, bytes]:

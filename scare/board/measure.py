@@ -69,7 +69,7 @@ class Report:
 
     @property
     def instructions(self) -> dict[str, float] | None:
-        """Instructions of one value, the reading taken: mean, minimum and maximum over the windows."""
+        """Instructions for one value, including those that take its reading: mean, minimum and maximum over windows."""
         if "instructions" not in self.board.measures:
             return None
         counts = self.runs.instructions + self.pushes.instructions
@@ -84,7 +84,7 @@ class Report:
 
     @property
     def cycles(self) -> Cycles | None:
-        """Estimated cycles of one value, the reading taken: mean over the windows."""
+        """Estimated cycles for one value, including those that take its reading: mean over the windows."""
         if "cycles" not in self.board.measures:
             return None
         return Cycles(*self.runs.cycles.mean(axis=0).tolist()).plus(self.pushes.cycles)
@@ -218,7 +218,7 @@ Cost = Mapping[str, int]  # by the names in COST_UNITS
 
 @dataclass(frozen=True)
 class BoardBudget:
-    """Limits on a board: instructions of one value, the reading taken (None: no limit), and bytes of RAM and flash."""
+    """Limits on a board: instructions for one value, its reading included (None: no limit), bytes of RAM and flash."""
 
     board: str
     arithmetic: str

@@ -28,7 +28,7 @@ class Instruction:
 
 
 class Processor(Protocol):
-    """What differs between families: numbers of registers in Unicorn, and code."""
+    """What differs between the families: register numbers in Unicorn, how arguments are passed, decoding of code."""
 
     program_counter: int
     stack_pointer: int

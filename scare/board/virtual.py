@@ -189,7 +189,7 @@ class VirtualModel:
             raise MachineError(f"scare_init returned {self.machine.result}")
 
     def _push(self, now_ms: int) -> Trace:
-        """Call `scare_calibrate` with the reading that is in memory at READING."""
+        """Call `scare_calibrate` with the reading that is in memory at READING; its clock has 32 bits."""
         return self.machine.call("scare_calibrate", self._calibration, now_ms & 0xFFFFFFFF, READING, ANSWER)
 
 
@@ -336,7 +336,7 @@ class Machine:
         in_registers, rest = self.processor.place_arguments(arguments)
         for register, word in in_registers.items():
             self._engine.reg_write(register, word)
-        pointer = (top - 4 * len(rest)) & ~15  # aligned as every calling convention asks for
+        pointer = (top - 4 * len(rest)) & ~15  # aligned to 16 bytes, which every calling convention accepts
         self.write(pointer, struct.pack(f"<{len(rest)}I", *rest))
         return pointer
 

@@ -181,7 +181,7 @@ class CModel:
     @property
     def state_bytes(self) -> int:
         """`sizeof(scare)` on a 32-bit board: 14 words, and four more if it settles."""
-        return WORD * (14 + 4 * self.settles)
+        return WORD * (18 if self.settles else 14)
 
     @property
     def stack_bytes(self) -> int:
@@ -315,7 +315,7 @@ def print_source(model: CModel, runtime: str = "src/") -> str:
 
 
 def print_golden(model: CModel, windows: np.ndarray, results: np.ndarray, tolerances: np.ndarray) -> str:
-    """Print encoded windows [n, …], the scaled results [n] that `run` must give, and how far it may be off [n]."""
+    """Print golden.h: encoded windows [n, …], the scaled results [n] that `run` must give, and their tolerances [n]."""
     prefix, name = model.name.upper(), f"{model.name}_golden"
     lines = [*_print_title(model), *GOLDEN_COMMENT]
     lines += [f"#ifndef {prefix}_GOLDEN_H", f"#define {prefix}_GOLDEN_H", "", "#include <stdint.h>", ""]
@@ -467,7 +467,7 @@ def _print_branch(model: CModel, branch: Branch) -> list[str]:
 
 
 def _print_descriptor(model: CModel) -> list[str]:
-    """Print the `scare_model`; fields for spikes and stuck readings only if the runtime looks at the past."""
+    """Print the `scare_model`; the fields for spikes and stuck readings are compiled only with SCARE_PAST."""
     program, descriptor, training = model.program, model.descriptor, model.descriptor.training
     fields = {
         "window": program.window,

@@ -29,7 +29,7 @@ LABELS = {PRIVATE: "PRIVATE KEY", PUBLIC: "PUBLIC KEY"}
 
 
 def new_key() -> bytes:
-    """Draw a private key."""
+    """Return a new, random private key."""
     return secrets.token_bytes(KEY_BYTES)
 
 

@@ -125,7 +125,8 @@ def print_module(plan: Plan, descriptor: Descriptor, title: str) -> Module:
         imported += [name for name in names if name in called]
         text += [f"from {module} import {', '.join(imported)}"] if imported else []
     text += ["", *constants.lines, "", "", *lines, ""]
-    window_bytes = 4 * plan.window * (plan.channels + len(descriptor.moving))  # moving channels are stored twice
+    # Moving channels are stored twice, scaled and as they came; a float takes 4 bytes.
+    window_bytes = 4 * plan.window * (plan.channels + len(descriptor.moving))
     scratch = max(function.scratch_bytes for function in functions.values())
     return Module("\n".join(text), window_bytes, scratch, constants.bytes)
 
@@ -204,4 +205,6 @@ def _store_bytes(plan: Plan, descriptor: Descriptor) -> int:
     """
     moving = len(descriptor.moving)
     doubles = 1 + 3 * plan.channels + 2 * moving
-    return scare_store.HEAD + 4 + 8 * doubles + descriptor.checked + 4 * plan.window * (plan.channels + moving)
+    floats = plan.window * (plan.channels + moving)
+    checksum = 4
+    return scare_store.HEAD + checksum + 8 * doubles + descriptor.checked + 4 * floats

@@ -78,7 +78,7 @@ class ScaledChannel:
 class FixedPointError:
     """Results of fixed point minus those of float32 on the windows that a file keeps, in the target's unit.
 
-    `deviation` is the target's standard deviation, with which mean and sd compare.
+    `mean` and `sd` are those of the differences; `deviation` is the target's standard deviation, as a scale for them.
     """
 
     windows: int

@@ -37,9 +37,9 @@ def seeded_window(seed: int, plan: Plan, quanta: Sequence[float]) -> np.ndarray:
     for row in range(plan.window):
         for channel in range(plan.channels):
             seed = (seed * 1664525 + 1013904223) % 2**32  # a linear congruential generator (Numerical Recipes)
-            walk += (seed >> 16) - 32768 - int(walk / DECAY)
+            walk += (seed >> 16) - 32768 - int(walk / DECAY)  # the upper 16 bits, centred: the lower ones are poor
             if quanta:  # walk · quantum / UNIT in integers, as in C: every division rounds towards zero
-                steps = int(int(walk / 256) * int(quanta[channel]) / 256)
+                steps = int(int(walk / 256) * int(quanta[channel]) / 256)  # in two parts, to stay within 32 bits
                 numbers[row, channel] = np.float32(np.clip(steps, -FULL, FULL)) / np.float32(quanta[channel])
             else:
                 numbers[row, channel] = walk / UNIT

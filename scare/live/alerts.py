@@ -91,7 +91,7 @@ class Alerts:
         self._thread = Thread(target=self._work, name="alerts", daemon=True)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Note that these devices were heard, and their drift."""
+        """Record when these devices were heard, and their drift states; always True."""
         now = monotonic()
         with self._lock:
             for result in results:

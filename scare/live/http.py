@@ -285,7 +285,8 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
 
     async def stream_events(request: Request) -> Response:
         since = request.query_params.get("since", "")
-        events = _events(status, int(since) if since.isdecimal() and len(since) < 15 else -1, server)
+        is_number = since.isdecimal() and len(since) < 15  # longer ones are not ours
+        events = _events(status, int(since) if is_number else -1, server)
         return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
     async def show_health(request: Request) -> Response:

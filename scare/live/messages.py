@@ -285,7 +285,7 @@ def _search(content: Any, keys: Sequence[str | re.Pattern[str]]) -> Iterator[Any
     key, *rest = keys
     below: list[Any] = []
     if isinstance(content, list):
-        if isinstance(key, str) and key.isdecimal() and len(key) < 5:
+        if isinstance(key, str) and key.isdecimal() and len(key) < 5:  # an index of at most 9999
             below = content[int(key) :][:1]  # empty beyond the end
     elif isinstance(content, dict) and isinstance(key, str):
         below = [content[key]] if key in content else []

@@ -199,6 +199,7 @@ class SensorThingsSink:
         self._connection.request(method, f"{self._root.path}{path}", body, self._headers)
         answer = self._connection.getresponse()
         text = answer.read()
+        # What may succeed later: errors of the server, missing rights, time-outs, too many requests.
         if answer.status >= 500 or answer.status in (401, 403, 408, 429):
             raise OSError(f"it answers {answer.status} to {method} {path}")
         if answer.status >= 400 and answer.status != 404:

@@ -52,10 +52,12 @@ CapabilityBoundingSet=
 def systemd_unit(config: Path, for_user: bool) -> str:
     """Return the unit that runs the gateway with this config, for the user's own service manager or the system's.
 
-    The gateway may write to the folder of the config; other folders that the config names are for `ReadWritePaths`.
+    The gateway may write to the folder of the config only. If the config names other folders, add them to
+    `ReadWritePaths`.
     """
     config = config.resolve()
     paths = {"python": sys.executable, "config": config, "folder": config.parent}
+    # A single % would begin a specifier of systemd.
     places = {name: str(path).replace("%", "%%") for name, path in paths.items()} | {"user": getpass.getuser()}
     sandbox = ANY_SANDBOX if for_user else ANY_SANDBOX + Template(SYSTEM_SANDBOX).substitute(places)
     return UNIT.substitute(places, sandbox=sandbox, target="default.target" if for_user else "multi-user.target")

@@ -485,7 +485,7 @@ def _line_sums(excess: np.ndarray, regressors: np.ndarray) -> np.ndarray:
 
 def _solve_line(sums: np.ndarray) -> np.ndarray:
     """Solve ridge regression from the normal equations of `_line_sums`: coefficients [..., n]."""
-    size = {9: 3, 5: 2}[sums.shape[-1]]  # number of coefficients
+    size = {9: 3, 5: 2}[sums.shape[-1]]  # number of coefficients, as `DriftMeter.sizes` explains
     square = np.zeros((*sums.shape[:-1], size, size))
     rows, columns = np.triu_indices(size)
     square[..., rows, columns] = square[..., columns, rows] = sums[..., :-size]

@@ -130,10 +130,11 @@ class LearnerState:
     def restore(self, blob: bytes, mark: int, identity: int, settings: LearnerSettings) -> None:
         """Continue from a blob; one that is damaged or of another calibrator is refused, and nothing changes."""
         words = np.frombuffer(blob[: len(blob) // 4 * 4], "<u4")
+        # An earlier version had no width: one word less.
         if len(blob) not in (4 * BLOB_WORDS - 4, 4 * BLOB_WORDS) or words[-1] != crc32(blob[:-4]):
             raise DataError("the learned state is damaged: its checksum is wrong")
         has_width = len(words) == BLOB_WORDS
-        counters = BLOB_WORDS - 4
+        counters = BLOB_WORDS - 4  # index of `in_round`, then come `taken`, the width and the CRC-32
         is_ours = words[0] == (mark if has_width else mark - WITHOUT_WIDTH) and words[1] == identity
         if not is_ours or words[counters] >= settings.round:
             raise DataError("the learned state belongs to another calibrator")
@@ -199,7 +200,7 @@ class Learner:
         self.state.sums = np.zeros_like(self.state.sums)
 
     def hold_level(self, is_inside: bool) -> None:
-        """Make intervals wider after a reference outside, slightly narrower after one inside."""
+        """Widen the intervals after a reference outside of them, and narrow them slightly after one inside."""
         self.state.width = next_factor(self.state.width, is_inside, self.settings.level)
 
     def revert(self) -> None:
@@ -468,6 +469,6 @@ def quotient(number: int, divisor: int) -> int:
     """
     spare = 32 - divisor.bit_length()
     top = divisor << spare  # normalised: its highest bit is bit 31
-    reciprocal = (0xFFFFFFFF // (top >> 16)) << 14
+    reciprocal = (0xFFFFFFFF // (top >> 16)) << 14  # about 2⁶² / top, from the upper half of `top`
     reciprocal = (reciprocal * ((1 << 32) - ((top * reciprocal) >> 31))) >> 31  # Newton: r · (2 − top · r)
-    return clamp_word((number * reciprocal) >> (38 - spare))
+    return clamp_word((number * reciprocal) >> (38 - spare))  # 38 = 62 - 24 bits after the point

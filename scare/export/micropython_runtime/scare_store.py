@@ -48,6 +48,7 @@ def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
     if content[: len(MARK)] != MARK or identity != stream.identity:
         return FOREIGN
     begin, parts = HEAD, []
+    # Bytes of the doubles, of a byte for each checked row, and of the floats of the window and of the readings.
     for size in (8 * (1 + 3 * channels + 2 * moving), stream.checked, 4 * len(stream._rows), 4 * len(readings)):
         parts.append(content[begin : begin + size])
         begin += size

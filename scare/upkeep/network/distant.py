@@ -92,6 +92,7 @@ class Field:
         count = int(present.sum())
         # The last row makes the weights sum to 1; its unknown is the Lagrange multiplier.
         system = np.ones((count + 1, count + 1))
+        # A little more on the diagonal keeps stations at one place solvable.
         system[:count, :count] = self._between[np.ix_(present, present)] + 1e-9 * np.eye(count)
         system[count, count] = 0.0
         right = np.append(to_place[present], 1.0)

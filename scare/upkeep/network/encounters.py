@@ -58,7 +58,7 @@ class EncounterRules:
 
 @dataclass(frozen=True)
 class Encounter:
-    """A box beside another instrument, at a site, in seconds from and to."""
+    """A box beside another instrument at a site, from `begin` to `end` in seconds."""
 
     box: str
     other: str

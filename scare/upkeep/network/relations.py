@@ -74,6 +74,7 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
             fits.append(fit)
     if not fits:
         return []
+    # In a short encounter residuals seem to resemble each other less than they do.
     long_fits = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
     level_factor, slope_factor = _inflation(np.sum([fit.products for fit in long_fits], axis=0))
     return [
@@ -89,7 +90,7 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
 def _fit(
     encounter: Encounter, box: np.ndarray, other: np.ndarray, is_reference: bool, rules: EncounterRules
 ) -> _Fit | None:
-    """Fit a line to hourly means on one clock [hours], NaN where missing; None if they tell none."""
+    """Fit a line to hourly means of two instruments [hours], NaN where missing; None if they do not determine one."""
     is_known = np.isfinite(box) & np.isfinite(other)
     if is_known.sum() < LEAST_PAIRS:
         return None
@@ -171,11 +172,11 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
     for _ in range(ROUNDS):
         residuals = np.abs(y - mean_y - slope * (x - mean_x))
         scale = MAD_TO_DEVIATION * float(np.median(residuals))
-        if scale <= 0:  # most pairs lie on the line
+        if scale <= 0:  # most pairs lie on the line, but for roundings
             return (residuals <= 1e-9 * (1 + np.abs(y))).astype(float)
         before, weights = weights, np.square(np.clip(1 - (residuals / (BIWEIGHT * scale)) ** 2, 0, None))
         mean_x, mean_y, slope, _ = _line(x, y, weights, is_reference)
-        if not np.isfinite(slope) or np.abs(weights - before).max() < 1e-3:
+        if not np.isfinite(slope) or np.abs(weights - before).max() < 1e-3:  # no weight changes any more
             break
     return weights
 
