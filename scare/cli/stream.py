@@ -66,14 +66,15 @@ def stream(
         note(f"Went on with the windows of {lines.restore(state):,} devices in {state}.")
     for pipe in (sys.stdin, sys.stdout):
         pipe.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
-    shown, next_save = 0, monotonic() + SAVE_SECONDS
+    rejected, next_save = 0, monotonic() + SAVE_SECONDS
     for batch in _batches():
         calibrated, rejections = lines.process(batch, time())
         sys.stdout.write("".join(f"{line}\n" for line in calibrated))
         sys.stdout.flush()
-        for number, reason in rejections[: SHOWN - shown]:
-            note(f"line {lines.counts['lines'] - len(batch) + number + 1}: {reason}; passed on as it is")
-        shown += len(rejections)
+        first_line = lines.counts["lines"] - len(batch) + 1
+        for index, reason in rejections[: max(0, SHOWN - rejected)]:
+            note(f"line {first_line + index}: {reason}; passed on as it is")
+        rejected += len(rejections)
         if state and monotonic() >= next_save:  # after the lines are out: a line that was not written may come again
             lines.save(state)
             next_save = monotonic() + SAVE_SECONDS
@@ -116,7 +117,7 @@ def _lock(state: Path) -> TextIO:
 
 def _batches() -> Iterator[list[str]]:
     """Yield lines of stdin in batches, as soon as any have arrived, until it ends or the process is asked to stop."""
-    lines_read: Queue[str | None] = Queue(16 * BATCH)
+    lines_read: Queue[str | None] = Queue(16 * BATCH)  # a full queue stops reading, so memory stays bounded
     stopped = threading.Event()
     threading.Thread(target=_read_lines, args=(lines_read, stopped), daemon=True).start()
     with stop_on_signal(stopped.set):

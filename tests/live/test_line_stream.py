@@ -1,5 +1,6 @@
 """Lines in a pipe: every one comes out again, with what `predict` would give, also after a stop and another start."""
 
+import io
 import json
 import os
 import signal
@@ -109,6 +110,17 @@ def test_lines_without_a_device_are_of_the_one_that_is_named() -> None:
     assert rejections == []
     assert json.loads(out[0])["flags"] is not None
     assert "device" not in json.loads(out[0])
+
+
+def test_only_the_first_rejected_lines_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = CALIBRATOR.save(tmp_path / "pm.scare")
+    monkeypatch.setattr("scare.cli.stream.BATCH", 4)  # several batches
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"no reading\n" * 40)))
+    assert run(["stream", str(path), "--format", "json"]) == ExitCode.OK
+    named = [line.split(":")[0] for line in capsys.readouterr().err.splitlines() if line.startswith("line ")]
+    assert named == [f"line {number}" for number in range(1, 11)]
 
 
 # the command, as a process
