@@ -259,13 +259,14 @@ class StateSpaceMixer(eqx.Module):
 
     def __call__(self, rows: Array, basis: Array) -> Array:
         """Return the newest output for tokens rows · basis, with rows [batch, rows, r] and basis [r, width]."""
-        value = jax.nn.silu(self.value_convolution(rows, basis @ self.value))
-        write = jax.nn.silu(self.write_convolution(rows, basis @ self.write))
-        read = jax.nn.silu(self.read_convolution.newest(rows, basis @ self.read))
-        step = jax.nn.softplus(project(rows, basis @ self.step) + self.step_bias)
+        value = jax.nn.silu(self.value_convolution(rows, basis @ self.value))  # x [batch, rows, inner]
+        write = jax.nn.silu(self.write_convolution(rows, basis @ self.write))  # B [batch, rows, state]
+        read = jax.nn.silu(self.read_convolution.newest(rows, basis @ self.read))  # C [batch, state]
+        step = jax.nn.softplus(project(rows, basis @ self.step) + self.step_bias)  # Δ [batch, rows, heads]
         mixed = newest_output(value, write, read, step, -jnp.exp(self.log_decay))
-        mixed = mixed + jnp.repeat(self.direct, mixed.shape[1] // len(self.direct)) * value[:, -1]
-        return self.norm(mixed * jax.nn.silu(rows[:, -1] @ (basis @ self.gate))) @ self.out
+        direct = jnp.repeat(self.direct, mixed.shape[1] // len(self.direct))  # D of each feature's head [inner]
+        gate = jax.nn.silu(rows[:, -1] @ (basis @ self.gate))
+        return self.norm((mixed + direct * value[:, -1]) * gate) @ self.out
 
     def steps(self, source: str, basis: np.ndarray, output: str, rows: int) -> list[Step]:
         """Return the layer as kernel calls, for tokens source · basis with `rows` rows."""

@@ -124,8 +124,8 @@ class PatchTST:
         If `added`, the scores of the layer before are added to its own. If `last`, all that follows its hidden layer is
         linear, so the head absorbs it.
         """
-        numbers = tokens * self.width
-        hidden = tokens * self.hidden
+        numbers = tokens * self.width  # of all tokens
+        hidden = tokens * self.hidden  # numbers of the hidden layer; the GELU of each takes three multiply-adds
         pairs = tokens**2
         scores = pairs * self.heads
         projections = 4 * numbers * self.width + numbers * self.hidden + hidden * (1 if last else self.width)

@@ -257,8 +257,9 @@ class SendalNetwork(Network):
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
         if self.phase == 2:
             return super().loss(features, targets, key)
-        newest = jnp.clip(self.decision(features[:, -1:]), TINY, 1 - TINY)
-        return -(targets * jnp.log(newest) + (1 - targets) * jnp.log(1 - newest)).mean(), self
+        probability = jnp.clip(self.decision(features[:, -1:]), TINY, 1 - TINY)
+        cross_entropy = -(targets * jnp.log(probability) + (1 - targets) * jnp.log(1 - probability))
+        return cross_entropy.mean(), self
 
     def plan(self) -> Plan:
         """Return the network as kernel calls: decision, simple branch, deep branch, choice."""

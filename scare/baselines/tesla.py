@@ -78,6 +78,7 @@ class Tesla:
     def operations(self, window: int, channels: int) -> Operations:
         """Return the operations of one inference of the folded plan."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
+        # Sums of bins and the global embedding of each reading; the local embedding of each bin, and the shared part.
         front = window * channels * (1 + width) + bins * channels * width + bins * width
         # Queries, keys and values are made of the tokens, or of the parts of tokens if that costs less.
         from_tokens = bins * width * inner

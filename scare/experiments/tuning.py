@@ -304,11 +304,13 @@ class Proposer:
             if self._values(proposal) not in known:
                 return proposal
             study.tell(proposal, state=optuna.trial.TrialState.FAIL)
-        draw = Random(self._seed + len(known))
+        generator = Random(self._seed + len(known))
         values = self._preset
         while values in known:
-            changes = {name: draw.choice(choices) for name, choices in self._space.items() if draw.random() < CHANGED}
-            values = {**self._preset, **changes}
+            values = dict(self._preset)
+            for name, choices in self._space.items():
+                if generator.random() < CHANGED:
+                    values[name] = generator.choice(choices)
         study.enqueue_trial(self._index(values))
         return study.ask(self._indices)
 

@@ -206,11 +206,11 @@ class Scare:
         """Return the operations of one inference of the folded plan."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         total = Operations(multiply_adds=tokens * channels * width)  # the local embedding, after the lenses
-        if self.front.hats:
+        if self.front.hats:  # each reading is divided between two knots, and added to both
             total += Operations(multiply_adds=window * channels, additions=2 * window * channels)
-        if self.front.patching:
+        if self.front.patching:  # lenses
             total += Operations(multiply_adds=rows * channels * tokens)
-        if self.front.overall:
+        if self.front.overall:  # the global embedding, and its addition to each token
             total += Operations(multiply_adds=rows * channels * width + tokens * width)
         total += self._attention_operations(tokens, channels)
         # Feed-forward and residuals. Without norms the head, a linear map, absorbs the outer layer.

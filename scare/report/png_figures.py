@@ -60,15 +60,15 @@ def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) 
     )
     unit = f" [{reference.unit}]" if reference is not None and reference.unit else ""
     for panel, window in zip(panels[0], windows, strict=True):
-        scored = [(row, row.accuracy, row.spread) for row in rows if row.window == window]
-        known = [(row, accuracy, spread) for row, accuracy, spread in scored if accuracy and spread]
-        known.sort(key=lambda scores: -scores[1].rmse)
-        names = [row.method for row, _, _ in known]
-        errors = [accuracy.rmse for _, accuracy, _ in known]
-        spreads = [spread.rmse for _, _, spread in known]
+        scores = [
+            (row.accuracy.rmse, row.spread.rmse, row.accuracy.top5_rmse, row.method)
+            for row in rows
+            if row.window == window and row.accuracy and row.spread
+        ]
+        errors, spreads, fast_errors, names = zip(*sorted(scores, reverse=True), strict=True)  # the best on top
         colours = [OURS_COLOUR if name.startswith(OURS) else RAW for name in names]
         panel.barh(names, errors, xerr=spreads, color=colours, height=0.65)
-        panel.scatter([accuracy.top5_rmse for _, accuracy, _ in known], names, marker="|", s=80, color=REFERENCE)
+        panel.scatter(fast_errors, names, marker="|", s=80, color=REFERENCE)
         panel.set_xlim(0, 3 * sorted(errors)[len(errors) // 2])  # a very large error does not flatten the others
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_title(f"window {window}", loc="left")

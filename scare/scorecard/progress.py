@@ -254,15 +254,19 @@ def forward_scatter(curve: LearningCurve, days: int) -> float:
 
 
 def error_in_a_week(curve: LearningCurve, error: float | None, days: float) -> float | None:
-    """Return the error to expect after another week, by a fit of MSE = a + b / days, which never rises."""
+    """Return the error to expect after another week: the error now times the decrease of a fitted learning curve.
+
+    The curve is MSE = a + b / days with a, b ≥ 0, fitted by weighted least squares. None with fewer than three fits.
+    """
     if error is None or len(curve) < 3:
         return None
     inverse_days = 1 / np.array([origin for origin, _, _ in curve], float)
     mean_squares = np.array([squares / count for _, squares, count in curve])
-    weights = np.sqrt(np.array([count for _, _, count in curve], float))
+    weights = np.sqrt(np.array([count for _, _, count in curve], float))  # a fit scored on more hours counts more
     mean_x, mean_y = np.average(inverse_days, weights=weights), np.average(mean_squares, weights=weights)
-    spread = np.average((inverse_days - mean_x) ** 2, weights=weights)
-    slope = max(0.0, float(np.average((inverse_days - mean_x) * (mean_squares - mean_y), weights=weights) / spread))
+    variance = np.average((inverse_days - mean_x) ** 2, weights=weights)
+    covariance = np.average((inverse_days - mean_x) * (mean_squares - mean_y), weights=weights)
+    slope = max(0.0, float(covariance / variance))  # b
     slope = min(slope, mean_y / mean_x)  # so that a is not negative
     now, later = (mean_y + slope * (1 / day - mean_x) for day in (days, days + WEEK))
     return error * sqrt(later / now) if now > 0 else error
@@ -369,8 +373,8 @@ def _advise(
         return False, missing_days, "there are too few days to tell what other days bring"
     least_seen = min(conditions, key=lambda condition: condition.share, default=None)
     if least_seen and least_seen.share < COVERED:
-        seen = f"{least_seen.name} has seen {100 * least_seen.share:.0f} % of the deployment's conditions"
-        return False, WEEK, seen
+        reason = f"{least_seen.name} has seen {100 * least_seen.share:.0f} % of the deployment's conditions"
+        return False, WEEK, reason
     gain = 1 - in_a_week / error
     if gain >= GAIN:
         return False, WEEK, f"another week is expected to lower the error by {100 * gain:.0f} %"

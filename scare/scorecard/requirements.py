@@ -61,10 +61,9 @@ class Measure:
     counts: bool = True  # towards the grade of the requirement; otherwise its own grade is for information
 
     def __post_init__(self) -> None:
-        if self.good is None or self.fair is None:
-            if self.good != self.fair:
-                raise UsageError(f"{self.name}: good and fair go together; give both")
-        elif not self.meets(self.good, self.fair):
+        if (self.good is None) != (self.fair is None):
+            raise UsageError(f"{self.name}: good and fair go together; give both")
+        if self.good is not None and self.fair is not None and not self.meets(self.good, self.fair):
             raise UsageError(f"{self.name}: good is {self.good:g} and fair is {self.fair:g}; {self.better} is better")
 
     def grade(self, ratio: float) -> Grade | None:
