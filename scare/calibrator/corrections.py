@@ -209,10 +209,10 @@ def find_correction(name: str) -> Correction:
     >>> find_correction("barkjohn-2021@1").formula
     'PM2.5 = 0.524 · PA_cf1 − 0.0862 · RH + 5.75'
     """
-    found = CORRECTIONS.get(name) or ALL_VERSIONS.get(name)
-    if found is None:
+    correction = CORRECTIONS.get(name) or ALL_VERSIONS.get(name)
+    if correction is None:
         raise UsageError(f"no correction called '{name}'{suggestion(name, CORRECTIONS)}")
-    return found
+    return correction
 
 
 def find_channels(correction: Correction, channels: Sequence[Channel]) -> dict[str, Channel]:
@@ -229,18 +229,18 @@ def find_channels(correction: Correction, channels: Sequence[Channel]) -> dict[s
     def matches(pattern: str, channel: Channel) -> bool:
         return bool(pattern) and re.search(pattern, channel.name.lower()) is not None
 
-    found = {}
+    by_role = {}
     for role in correction.roles:
         same_quantity = [channel for channel in channels if is_called(channel.name, role.quantity)]
         allowed = [channel for channel in same_quantity if not matches(role.refuses, channel)]
         if allowed:
-            found[role.name] = next((channel for channel in allowed if matches(role.prefers, channel)), allowed[0])
+            by_role[role.name] = next((channel for channel in allowed if matches(role.prefers, channel)), allowed[0])
         elif same_quantity:
             raise NotApplicableError(f"needs {role.about}; {same_quantity[0].name} is another field")
         else:
             names = ", ".join(channel.name for channel in channels)
             raise NotApplicableError(f"needs {role.quantity}: no channel has such a name; the channels are {names}")
-    return found
+    return by_role
 
 
 def bind(

@@ -137,13 +137,11 @@ def _guesses(inputs: Inputs, at: int, values: np.ndarray) -> Iterator[tuple[np.n
     channel = inputs.channels[at]
     unit = channel.unit or guess_unit(channel.name)
     quantity = find_quantity(channel.name)
-    for other in units():
-        rule = conversion(other, unit, quantity.molar_mass if quantity else None) if unit else None
-        if rule and (rule.gain, rule.offset) != (1.0, 0.0):
-            yield (
-                rule.gain * values + rule.offset,
-                f"seems to be in {display_unit(other)} instead of {display_unit(unit)}",
-            )
+    for other in units() if unit else ():
+        to_unit = conversion(other, unit, quantity.molar_mass if quantity else None)
+        if to_unit and (to_unit.gain, to_unit.offset) != (1.0, 0.0):
+            converted = to_unit.gain * values + to_unit.offset
+            yield converted, f"seems to be in {display_unit(other)} instead of {display_unit(unit)}"
     for factor in TOO_LARGE:
         yield values / factor, f"is about {factor:g} times as large as in training"
     for factor in TOO_SMALL:

@@ -420,8 +420,8 @@ def _same(step: Step, other: Step) -> bool:
 
 def _number_type(plan: Plan) -> type[np.floating]:
     """Return the floating-point type of a plan's weights; float32 if it has none."""
-    kinds = [weight.dtype.type for step in plan.steps for weight in step.weights.values() if weight.dtype.kind == "f"]
-    return kinds[0] if kinds else np.float32
+    weights = (weight for step in plan.steps for weight in step.weights.values())
+    return next((weight.dtype.type for weight in weights if weight.dtype.kind == "f"), np.float32)
 
 
 def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:

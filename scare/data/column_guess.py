@@ -472,7 +472,7 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     """
     if MONITOR in frame.columns:
         return MONITOR
-    # Not the id of a quantity, and no part of the time.
+    # A column with the id of a quantity, or with a part of the time, names no device.
     candidates = [
         name
         for name in frame.columns

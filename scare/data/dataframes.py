@@ -152,4 +152,6 @@ def _as_series(values: Any) -> pl.Series:
     if isinstance(values, pl.Series):
         return values
     array = np.asarray(values)
-    return pl.Series(array.tolist() if array.dtype == object else array, strict=False)
+    if array.dtype == object:  # Polars would keep Python objects; from a list it finds the type
+        array = array.tolist()
+    return pl.Series(array, strict=False)

@@ -88,10 +88,10 @@ def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.
 
 def _packed(signs: np.ndarray) -> np.ndarray:
     """Pack booleans [..., bits] into words, the lowest bit first: [...]."""
-    packed = np.packbits(signs, axis=-1, bitorder="little")
-    wide = np.zeros((*packed.shape[:-1], 4), np.uint8)
-    wide[..., : packed.shape[-1]] = packed
-    return wide.view("<u4")[..., 0]
+    packed = np.packbits(signs, axis=-1, bitorder="little")  # [..., bytes]
+    words = np.zeros((*packed.shape[:-1], 4), np.uint8)  # the four bytes of each word
+    words[..., : packed.shape[-1]] = packed
+    return words.view("<u4")[..., 0]
 
 
 def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -200,9 +200,9 @@ def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
     for degree in range(1, HIGHEST_DEGREE + 1):
         series = np.polynomial.chebyshev.Chebyshev.interpolate(lambda c: np.exp(sharpness * (c - 1)), degree)
         if np.abs(series(grid) - exact).max() <= KERNEL_ERROR * np.ptp(exact):
-            power = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float)
-            power *= 4.0 ** np.arange(degree + 1)
-            return power[1:], float(power[0])
+            powers = np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float)  # of c⁰, c¹, …
+            powers *= 4.0 ** np.arange(degree + 1)  # of (c / 4)⁰, (c / 4)¹, …
+            return powers[1:], float(powers[0])
     raise NotApplicableError(
         f"float32 only: the hash kernel is too sharp ({sharpness:.3g}) for a polynomial of degree {HIGHEST_DEGREE}"
     )
@@ -382,7 +382,8 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     for what, size in (("tokens", rows), ("bits", settings["bits"])):
         checked_size(what, size)  # raises if it is too large
     largest = settings["bits"] + settings["bias"]
-    rest, work = (largest, headroom_bits(rows, largest)), (rows + 1) // 2 * (width + 2)
+    rest = largest, headroom_bits(rows, largest)
+    work = (rows + 1) // 2 * (width + 2)  # scratch memory for values, weights and keys, each in pairs of rows
     if width == SPECIALISED_WIDTH:
         return CForm((rows, *rest), work=work, function="bitwise_attention_8")
     return CForm((rows, width, *rest), work=work)
@@ -561,13 +562,14 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
     Its arguments are (out, queries, keys, values, rows, heads, width, value_width, sharpness, bits, score_bits,
     value_bits, headroom).
     """
-    settings = placed.step.settings
-    rows = placed.out[0]
-    largest = 1 << POWER_BITS
-    width, values = (placed.shapes[place][1] // settings["heads"] for place in (0, 2))
-    sizes = checked_size("tokens", rows), settings["heads"], width, values
+    settings, rows = placed.step.settings, placed.out[0]
+    heads, largest = settings["heads"], 1 << POWER_BITS
+    (_, all_widths), _, (_, all_values) = placed.shapes  # of queries, keys and values, all heads side by side
+    width, values = all_widths // heads, all_values // heads
+    sizes = checked_size("tokens", rows), heads, width, values
     bits = settings["bits"], score_bits(width), value_bits(rows, largest), headroom_bits(rows, largest)
-    work = rows * settings["heads"] * 2 * ((width + 1) // 2) + (rows + 1) // 2 * settings["heads"] * values
+    # Scratch memory: queries and keys in pairs of numbers, values in pairs of rows.
+    work = rows * heads * 2 * ((width + 1) // 2) + (rows + 1) // 2 * heads * values
     return CForm((*sizes, settings["sharpness"], *bits), work=work)
 
 

@@ -167,10 +167,11 @@ def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Setti
     In the passage from formula k to k + 1, the share of k + 1 is 0 below low[k], slope[k] · x + offset[k] up to
     high[k], and 1 above. Passages do not overlap: high[k] ≤ low[k + 1].
     """
-    first = x[:, :1]
-    share = first * weights["slope"] + weights["offset"]
+    first = x[:, :1]  # [batch, 1]
+    share = first * weights["slope"] + weights["offset"]  # of the upper formula of each passage [batch, K - 1]
     share = np.where(first < weights["low"], 0, np.where(first >= weights["high"], 1, share))
-    return formulas[:, :1] + np.einsum("bk,bk->b", share, np.diff(formulas, axis=1))[:, None]
+    rise = np.diff(formulas, axis=1)  # from each formula to the next [batch, K - 1]
+    return formulas[:, :1] + np.einsum("bk,bk->b", share, rise)[:, None]
 
 
 def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Shape:

@@ -318,16 +318,15 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     """C call: `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`."""
-    weights = placed.step.weights
-    settings = placed.step.settings
-    name = placed.step.output
-    (rows, width) = placed.out
+    weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
+    rows, width = placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
-    outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, F]
+    outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, H]
     at_once = SPECIALISED_WIDTH if width == SPECIALISED_WIDTH else 4  # outputs
+    in_blocks = outer.reshape(-1, at_once, outer.shape[1] // 2, 2).swapaxes(1, 2)  # [D / at once, H / 2, at once, 2]
     tables = (
         table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
-        table_q(outer.reshape(-1, at_once, outer.shape[1] // 2, 2).swapaxes(1, 2), f"{name} outer"),
+        table_q(in_blocks, f"{name} outer"),
         table_q(pad_axis(weights["outer_bias"], -1, 4), f"{name} outer bias"),
     )
     rest = checked_size("hidden", len(inner)), settings["most"], settings["bits"]

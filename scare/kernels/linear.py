@@ -118,15 +118,16 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
 
     `dense_q` sums in the fine unit of `_sum_units`, then shifts to the unit of the output.
     """
-    weight, units = step.weights["weight"], q.feature_units(step.output)
+    weight, units = step.weights["weight"], q.feature_units(step.output)  # [I, O] and [O]
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
         matrix = weight.reshape(q.window, q.channels, -1) / q.quanta[:, None]
         return quantise_projection(q, step, matrix / units, bias / units, per_channel=False)
-    fine = _sum_units(q, step)
-    shift, rounded = bits_between(units, fine), to_q16(weight * q.feature_units(step.inputs[0])[:, None] / fine)
-    offset = floor_loss(rounded) + (1 << shift >> 1)  # half a step of the output, so that the shift rounds
-    weights = {"weight": rounded, "bias": to_int32(bias / fine + offset, 1.0), "shift": shift}
+    fine = _sum_units(q, step)  # [O]
+    shift = bits_between(units, fine)
+    rounded = to_q16(weight * q.feature_units(step.inputs[0])[:, None] / fine)
+    half_step = 1 << shift >> 1  # of the output in fine units: added, so that the shift rounds
+    weights = {"weight": rounded, "bias": to_int32(bias / fine + floor_loss(rounded) + half_step, 1.0), "shift": shift}
     return Step("dense_q", step.inputs, step.output, weights)
 
 
@@ -144,10 +145,9 @@ def _c_dense_f32(placed: PlacedStep) -> CForm:
 def _c_dense_q(placed: PlacedStep) -> CForm:
     """C call: `scare_dense_q(out, x, weights, bias, shifts, rows, inputs, outputs)`."""
     weight, bias, shift = (placed.step.weights[name] for name in ("weight", "bias", "shift"))
-    (rows, inputs) = placed.rows_and_width
-    outputs = placed.out[-1]
-    name = placed.step.output
-    if rows == outputs == 1:
+    rows, inputs = placed.rows_and_width
+    outputs, name = placed.out[-1], placed.step.output
+    if rows == outputs == 1:  # a single dot product, without blocks
         dot = table_q(pad_axis(weight.T, -1, 2), f"{name} weights")
         return CForm((dot, inputs, int(bias[0]), int(shift[0])), function="dense_1")
     tables = table_q(blocks_q(weight), f"{name} weights"), table_q(pad_axis(bias, -1, 4), f"{name} bias")

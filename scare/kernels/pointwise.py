@@ -264,6 +264,7 @@ def _c_layer_norm_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_layer_norm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Tensor form of `layer_norm`; means are those of rows, along the last axis."""
     centred = x - x.mean()
     root = ((centred * centred).mean() + settings["epsilon"]).apply("inverse_root")
     return centred * root * weights["gain"] + weights["bias"]

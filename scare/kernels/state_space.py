@@ -118,9 +118,9 @@ def state_space(
     step = np.logaddexp(dt, dt.dtype.type(0))  # softplus
     later = np.zeros_like(step)  # Σ_{r>s} Δ_r, summed from the newest row back: exact where differences would not be
     later[:, :-1] = np.cumsum(step[:, :0:-1], axis=1)[:, ::-1]
-    share = np.exp(weights["decay"] * later) * step * (b @ c[:, :, None])
-    heads = x.reshape(*x.shape[:2], dt.shape[2], x.shape[2] // dt.shape[2])
-    mixed = np.einsum("bth,bthp->bhp", share, heads) + weights["direct"][:, None] * heads[:, -1]
+    share = np.exp(weights["decay"] * later) * step * (b @ c[:, :, None])  # weight of each x_s [batch, T, heads]
+    by_head = x.reshape(*x.shape[:2], dt.shape[2], x.shape[2] // dt.shape[2])  # [batch, T, heads, P]
+    mixed = np.einsum("bth,bthp->bhp", share, by_head) + weights["direct"][:, None] * by_head[:, -1]
     return mixed.reshape(len(x), x.shape[2])
 
 

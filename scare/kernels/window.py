@@ -336,8 +336,8 @@ def quantise_projection(
     newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT else rows  # C reads eight older rows at a time
     older, coarse = error_diffused(matrix[: rows - newer])
     fine = weight_scales(matrix[rows - newer :], FULL)
-    shift = 30 - max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)  # so that both scales · 2^shift fit 30 bits
-    shift = int(min(shift, 62))  # C shifts an int64
+    whole_bits = ceil(log2(max(coarse.max(), fine.max()))) + 1  # of the largest scale, before the binary point
+    shift = int(min(30 - max(1, whole_bits), 62))  # so that scales · 2^shift fit 30 bits; C shifts an int64
     weights = {
         "older": older,
         "newer": checked_round(matrix[rows - newer :] / fine, np.int16),
@@ -354,12 +354,11 @@ def _c_project_q(placed: PlacedStep) -> CForm:
     Its arguments are (out, window, older_weights, newer_weights, scales, stride, channels, per_channel, older, newer,
     rows, shift), where `stride` is the length of a channel and `rows` the number of projections.
     """
-    weights = placed.step.weights
-    settings = placed.step.settings
-    name = placed.step.output
+    weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, rows]
     newer = pad_axis(newer, -1, 2)
-    swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]  # the order in which C unpacks four int8
+    # [C, R, rows / 4, 4], in the order in which C unpacks four int8; [C, R, rows / 2, 2]; [R, 3].
+    swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]
     pairs = newer.reshape(*newer.shape[:2], -1, 2)
     scales = np.stack([weights[part] for part in ("coarse", "fine", "bias")], axis=1)
     tables = (

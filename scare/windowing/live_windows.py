@@ -125,7 +125,7 @@ class RingBuffer(DeviceArrays):
         """Fill the next slot of each device, a hole, with its newest row."""
         slot = self["next"][at]
         age = np.minimum(self["age"][at], self._policy.hold) + 1
-        self["rows"][at, slot] = self["rows"][at, slot - 1]
+        self["rows"][at, slot] = self["rows"][at, slot - 1]  # before slot 0 comes the last one, -1
         self["age"][at] = age
         self["since_broken"][at] = np.where(age > self._policy.hold, 0, self["since_broken"][at] + 1)
         self._advance(at, slot, False)
