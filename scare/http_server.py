@@ -99,7 +99,7 @@ class ThreadedServer:
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
     def start(self) -> None:
-        """Start, and return when requests are answered."""
+        """Start serving; returns when requests are answered."""
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
             sleep(0.01)

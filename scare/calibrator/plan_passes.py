@@ -221,10 +221,10 @@ def _stacked(plan: Plan, step: Step) -> list[Step] | None:
         "weight": np.concatenate([member.weights["weight"] for member in group], axis=1),
         "bias": np.concatenate([_bias(member, width) for member, width in zip(group, widths, strict=True)]),
     }
-    starts = np.cumsum([0, *widths]).tolist()
+    starts = np.cumsum([0, *widths[:-1]]).tolist()  # of each member in the stacked vector
     parts = [
         Step("part", (stacked,), member.output, settings={"start": start, "shape": list(plan.shapes[member.output])})
-        for member, start in zip(group, starts, strict=False)
+        for member, start in zip(group, starts, strict=True)
     ]
     return [Step("flatten", (source,), flat), Step("dense", (flat,), stacked, weights), *parts]
 

@@ -323,7 +323,7 @@ def iterate_at_step(
 
 
 def _check_size(path: Path, spans: Sequence[DeviceSpan]) -> None:
-    """Refuse a file that is too large to be sorted in memory."""
+    """Raise a DataError for a file that is too large to be sorted in memory."""
     rows = sum(span.rows for span in spans)
     if rows > SORTED_ROWS:
         raise DataError(

@@ -52,7 +52,7 @@ def read_frame(
 ) -> list[DeviceRows]:
     """Return the readings of each device in a table, in the order of time.
 
-    Without `channels` every column of numbers is one, except the reference. Without a device column all rows belong
+    Without `channels`, every column of numbers but the reference is a channel. Without a device column, all rows belong
     to `device`.
     """
     frame = as_polars(table, time)

@@ -395,7 +395,7 @@ def _name_monitors(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[s
 
 
 def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Turn a column per station, in rows of one quantity each, into `station` and `value`."""
+    """Turn a column for each station into the columns `station` and `value`, in a table whose rows name a quantity."""
     columns = [name for name in frame.columns if name != LINE]
     name_column = next((name for name in columns if NAME_COLUMN.fullmatch(name)), "")
     names = frame[name_column].drop_nulls().unique().to_list() if name_column else []

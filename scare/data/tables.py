@@ -206,7 +206,7 @@ class TableFile:
             yield table.slice(start, rows)
 
     def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """Yield the lines of a text after the header."""
+        """Yield the rows of a text file, `rows` lines at a time."""
         assert self.source is not None
         first = self.first
         with closing(self.source.lines()) as handle:

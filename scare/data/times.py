@@ -98,7 +98,7 @@ def find_time_columns(table: TableFile) -> tuple[str, ...]:
 
 
 def _no_times(table: TableFile) -> DataError:
-    """Make the error for a table without times; a day or hour alone may be what the user takes for one."""
+    """Make the error for a table without times; it says what is missing if there is only a day, an hour or a clock."""
     part = next((name for name in table.columns for word in PART_WORDS.values() if re.search(word, name.lower())), "")
     what = f"'{part}' alone is no date; add the year, month and day as columns" if part else "Name them with --time"
     head = next(table.batches(table.columns, HEAD_ROWS), pl.DataFrame())

@@ -95,7 +95,7 @@ def _packed(signs: np.ndarray) -> np.ndarray:
 
 
 def _hash_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [L, D], supports [m, D], projection [m, bits] (and bias [bits]) to codes [L]."""
+    """Return the shape: from x [L, D], supports [m, D], projection [m, bits] (and bias [bits]) to codes [L]."""
     supports, projection = weights["supports"], weights["projection"]
     expect(len(supports) == len(projection) == 2, "hash")
     expect(len(x) == 2 and supports[1] == x[1] and projection[0] == supports[0] and projection[1] <= 32, "hash")
@@ -130,7 +130,7 @@ def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `hash_activations`: [L, bits]."""
+    """Compute `hash_activations` in fixed point: [L, bits]."""
     rows = _unit_rows(x.astype(np.int64)).astype(float)
     cosines = to_int64(rows @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
@@ -220,8 +220,9 @@ def _largest_partial(powers: np.ndarray) -> float:
 
 
 def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
-    """C call of the float32 hash. C computes 2^x instead of exp, so supports and sharpness are multiplied by log2(e).
+    """Make the C call of the float32 hash.
 
+    C computes 2^x instead of exp, so supports and sharpness are multiplied by log2(e).
     Supports and bits are padded to the block size of the kernel, which changes no code.
     """
     supports = pad_axis(log2(e) * placed.weight("supports").T, 1, CHUNK)
@@ -234,8 +235,9 @@ def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hash_codes_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_hash_codes_q(codes, x, support, coefficients, projection, rows, width, supports, bits, degree)`.
+    """Make the call `scare_hash_codes_q`.
 
+    Its arguments are (codes, x, support, coefficients, projection, rows, width, supports, bits, degree).
     The usual sizes have a specialised function, `scare_hash_codes_8_16_q`, without the sizes.
     """
     weights, (rows, width) = placed.step.weights, placed.shapes[0]
@@ -300,7 +302,7 @@ def bitwise_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weig
 
 
 def _bitwise_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From codes q [L] and k [M] and values v [M, D] to [L, D]."""
+    """Return the output's shape: from codes q [L] and k [M] and values v [M, D] to [L, D]."""
     expect(len(q) == len(k) == 1 and len(v) == 2 and k[0] == v[0], "bitwise_attention")
     expect(settings["bias"] > settings["bits"], "bitwise_attention bias: every weight must stay positive")
     return (*q, v[1])
@@ -315,7 +317,7 @@ def _bitwise_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 def bitwise_attention_q(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """Fixed-point version of `bitwise_attention` for codes q, k [L] and words v [L, D]: [L, D], in the unit of v."""
+    """Compute `bitwise_attention` in fixed point for codes q, k [L] and words v [L, D]: [L, D], in the unit of v."""
     differing = np.bitwise_count(q[:, :, None] ^ k[:, None, :]).astype(np.int64)
     similarity = settings["bias"] + settings["bits"] - 2 * differing  # [n, L, L]
     keys, largest = k.shape[1], settings["bias"] + settings["bits"]
@@ -366,7 +368,7 @@ def _quantise_bitwise(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_bitwise_attention_f32(out, q, k, v, queries, keys, width, bits, bias)`.
+    """Make the call `scare_bitwise_attention_f32(out, q, k, v, queries, keys, width, bits, bias)`.
 
     With the setting `own` it is `scare_memory_attention_f32`, with the same arguments. Both add pair by pair in C: for
     the single query of our models that costs less than building the associative memory.
@@ -377,7 +379,7 @@ def _c_attention_on_bits_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_bitwise_attention_q(out, queries, keys, values, rows, width, most, headroom)`."""
+    """Make the call `scare_bitwise_attention_q(out, queries, keys, values, rows, width, most, headroom)`."""
     (rows, width), settings = placed.shapes[2], placed.step.settings
     for what, size in (("tokens", rows), ("bits", settings["bits"])):
         checked_size(what, size)  # raises if it is too large
@@ -419,7 +421,7 @@ def _signs(words: np.ndarray, bits: int, number: np.dtype) -> np.ndarray:
 
 
 def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From codes q [L], or one code [], and k [M] and values v [M, D] to [L, D] or [D]."""
+    """Return the output's shape: from codes q [L], or one code [], and k [M] and values v [M, D] to [L, D] or [D]."""
     expect(len(q) <= 1 and len(k) == 1 and len(v) == 2 and k[0] == v[0], "memory_attention")
     expect(not settings["own"] or prod(q) <= k[0], "memory_attention own values")
     expect(settings["bias"] > settings["bits"], "memory_attention bias: no denominator may be zero")
@@ -467,7 +469,7 @@ def _by_head(x: np.ndarray, heads: int) -> np.ndarray:
 
 
 def _softmax_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From q [L, heads·width], k [M, heads·width] and v [M, heads·values] to [L, heads·values]."""
+    """Return the shape: from q [L, heads·width], k [M, heads·width] and v [M, heads·values] to [L, heads·values]."""
     heads = settings["heads"]
     expect(len(q) == len(k) == len(v) == 2 and q[1] == k[1] and k[0] == v[0], "softmax_attention")
     expect(heads >= 1 and q[1] % heads == v[1] % heads == 0, "softmax_attention heads")
@@ -491,7 +493,7 @@ def _softmax_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 def softmax_attention_q(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weights, settings: Settings
 ) -> np.ndarray:
-    """Fixed-point version of `softmax_attention` for words q, k [n, L, heads·width] and v [n, L, heads·values].
+    """Compute `softmax_attention` in fixed point for words q, k [n, L, heads·width] and v [n, L, heads·values].
 
     The result [n, L, heads·values] is in the unit of v. A weight is 2^−power; multiplying a score's distance to the
     largest score by `sharpness` · 2^(`bits` − 32 − spare bits of q and k) gives its power in Q16.
@@ -550,14 +552,14 @@ def _quantise_softmax(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_softmax_attention_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_softmax_attention_f32(out, q, k, v, queries, keys, heads, width, values, factor)`."""
+    """Make the call `scare_softmax_attention_f32(out, q, k, v, queries, keys, heads, width, values, factor)`."""
     (queries, width), (keys, values), heads = placed.shapes[0], placed.shapes[2], placed.step.settings["heads"]
     sizes = queries, keys, heads, width // heads, values // heads
     return CForm((*sizes, 1 / sqrt(width // heads)), work=keys)
 
 
 def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_softmax_attention_q`.
+    """Make the call `scare_softmax_attention_q`.
 
     Its arguments are (out, queries, keys, values, rows, heads, width, value_width, sharpness, bits, score_bits,
     value_bits, headroom).
@@ -585,7 +587,7 @@ def attention_scores(q: np.ndarray, k: np.ndarray, weights: Weights, settings: S
 
 
 def _scores_shape(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From q [L, heads·width] and k [M, heads·width] to [heads, L, M]."""
+    """Return the output's shape: from q [L, heads·width] and k [M, heads·width] to [heads, L, M]."""
     heads = settings["heads"]
     expect(len(q) == len(k) == 2 and q[1] == k[1] and heads >= 1 and q[1] % heads == 0, "attention_scores")
     return (heads, q[0], k[0])
@@ -596,7 +598,7 @@ def _scores_cost(q: Shape, k: Shape, weights: Shapes, settings: Settings) -> Ope
 
 
 def _c_attention_scores_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_attention_scores_f32(out, q, k, queries, keys, heads, width)`."""
+    """Make the call `scare_attention_scores_f32(out, q, k, queries, keys, heads, width)`."""
     heads, queries, keys = placed.out
     return CForm((queries, keys, heads, placed.shapes[0][1] // heads))
 
@@ -618,7 +620,7 @@ def softmax_mix(scores: np.ndarray, v: np.ndarray, weights: Weights, settings: S
 
 
 def _mix_shape(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From scores [heads, L, M] and v [M, heads·values] to [L, heads·values]."""
+    """Return the output's shape: from scores [heads, L, M] and v [M, heads·values] to [L, heads·values]."""
     expect(len(scores) == 3 and len(v) == 2 and scores[2] == v[0] and v[1] % scores[0] == 0, "softmax_mix")
     return (scores[1], v[1])
 
@@ -636,7 +638,7 @@ def _mix_cost(scores: Shape, v: Shape, weights: Shapes, settings: Settings) -> O
 
 
 def _c_softmax_mix_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_softmax_mix_f32(out, score, v, queries, keys, heads, values)`."""
+    """Make the call `scare_softmax_mix_f32(out, score, v, queries, keys, heads, values)`."""
     heads, queries, keys = placed.shapes[0]
     return CForm((queries, keys, heads, placed.out[1] // heads), work=keys)
 

@@ -27,7 +27,7 @@ def select(
 
 
 def _select_shape(decision: Shape, simple: Shape, deep: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From three single numbers [1] to one; both periods must be at least 1."""
+    """Return the output's shape: from three single numbers [1] to one; both periods must be at least 1."""
     expect(decision == simple == deep == (1,), "select")
     expect(all(settings[name] >= 1 for name in PERIODS), "select periods")
     return deep
@@ -94,7 +94,7 @@ def _leaky_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _c_leaky_relu_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_leaky_relu_f32(out, x, count, slope)`."""
+    """Make the call `scare_leaky_relu_f32(out, x, count, slope)`."""
     return CForm((prod(placed.out), float(placed.step.settings["slope"])), in_place=(0,))
 
 
@@ -114,7 +114,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _mean_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] to [C]."""
+    """Return the output's shape: from x [T, C] to [C]."""
     expect(len(x) == 2, "sigmoid_mean")
     return x[1:]
 
@@ -125,7 +125,7 @@ def _mean_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_sigmoid_mean_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_sigmoid_mean_f32(out, x, rows, width)`."""
+    """Make the call `scare_sigmoid_mean_f32(out, x, rows, width)`."""
     return CForm(placed.shapes[0])
 
 

@@ -92,7 +92,7 @@ def expect(condition: bool, what: str) -> None:
 
 
 def same_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """Return the shape function of kernels whose output has the shape of their input."""
+    """Return the input's shape: the shape function of kernels that keep it."""
     return x
 
 
@@ -107,7 +107,7 @@ def equal_shapes(kernel: str) -> Callable[..., Shape]:
 
 
 def free(*_: Any) -> Operations:
-    """Return the cost function of kernels that only move or compare data."""
+    """Count nothing: the cost function of kernels that only move or compare data."""
     return Operations()
 
 

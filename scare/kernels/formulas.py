@@ -44,7 +44,7 @@ def polynomial(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _polynomial_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [C], powers [M][C] and weight [M, O] to [O]; each term has a degree of 1 to 8."""
+    """Return the shape: from x [C], powers [M][C] and weight [M, O] to [O]; each term has a degree of 1 to 8."""
     powers, weight = settings["powers"], weights["weight"]
     expect(len(x) == 1 and len(weight) == 2 and len(powers) == weight[0] >= 1, "polynomial weight")
     for term in powers:
@@ -60,7 +60,7 @@ def _polynomial_cost(x: Shape, weights: Shapes, settings: Settings) -> Operation
 
 
 def _c_polynomial_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_polynomial_f32(out, x, powers, weight, terms, inputs, outputs)`."""
+    """Make the call `scare_polynomial_f32(out, x, powers, weight, terms, inputs, outputs)`."""
     powers = np.array(placed.step.settings["powers"], np.uint8)
     weight = np.concatenate([placed.bias(1, *placed.out), placed.weight("weight")])
     terms = CTable(powers.ravel(), "powers")
@@ -88,7 +88,7 @@ def products(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _products_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [C] to [C(C+1)/2]."""
+    """Return the output's shape: from x [C] to [C(C+1)/2]."""
     expect(len(x) == 1 and 0 < settings["limit"] < inf, "products")
     return (x[0] * (x[0] + 1) // 2,)
 
@@ -98,7 +98,7 @@ def _products_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `products` for words x [C], with half of each product: [C(C+1)/2].
+    """Compute `products` in fixed point for words x [C], with half of each product: [C(C+1)/2].
 
     The words are converted to 16-bit factors first: multiplied by `factor` / 2^32 and clamped at ±top.
     """
@@ -109,7 +109,7 @@ def products_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _products_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From words x [C] to [C(C+1)/2]."""
+    """Return the output's shape: from words x [C] to [C(C+1)/2]."""
     expect(len(x) == 1 and weights["factor"] == x, "products_q")
     return (x[0] * (x[0] + 1) // 2,)
 
@@ -142,12 +142,12 @@ def _quantise_products(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_products_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_products_f32(out, x, count, limit)`."""
+    """Make the call `scare_products_f32(out, x, count, limit)`."""
     return CForm((*placed.shapes[0], float(placed.step.settings["limit"])))
 
 
 def _c_products_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_products_q(out, x, factors, count, top)`."""
+    """Make the call `scare_products_q(out, x, factors, count, top)`."""
     factor = placed.step.weights["factor"]
     return CForm((table_q(factor, f"{placed.step.output} factors"), len(factor), placed.step.settings["top"]))
 
@@ -175,7 +175,7 @@ def blend(formulas: np.ndarray, x: np.ndarray, weights: Weights, settings: Setti
 
 
 def _blend_shape(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From formulas [K] and x [C] to [1], with K − 1 passages between neighbouring formulas (see `blend`)."""
+    """Return the output's shape: from formulas [K] and x [C] to [1]; each weight is that of K − 1 passages."""
     expect(len(formulas) == len(x) == 1 and formulas[0] >= 2, "blend")
     expect(all(weights[name] == (formulas[0] - 1,) for name in ("low", "high", "slope", "offset")), "blend passages")
     return (1,)
@@ -188,7 +188,7 @@ def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) 
 
 
 def _c_blend_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_blend_f32(out, formulas, x, passages, count)`; the caller passes the first three.
+    """Make the call `scare_blend_f32(out, formulas, x, passages, count)`; the caller passes the first three.
 
     A passage is a row of four numbers: low, high, slope, offset.
     """

@@ -78,7 +78,7 @@ def token_rows(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings:
 
 
 def _token_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From seen [L, C] and shared [D] (without `mix`: [O]) to tokens [L, O]."""
+    """Return the output's shape: from seen [L, C] and shared [D] (without `mix`: [O]) to tokens [L, O]."""
     expect(len(seen) == 2 and len(shared) == 1 and len(weights["local"]) == 2, "token_rows")
     out = (seen[0], weights["local"][1])
     expect(weights["local"][0] == seen[1] and weights["bias"] == out and weights["share"] == out[:1], "token_rows")
@@ -92,7 +92,7 @@ def _token_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings)
 
 
 def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `token_rows`, for words seen [L, C] and shared [D]: [L, O]."""
+    """Compute `token_rows` in fixed point, for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
         shared = matmul_half(shared, weights["mix"])
     spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
@@ -141,7 +141,7 @@ def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_token_rows_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_token_rows_f32(out, seen, shared, share, table, rows, channels, inputs, outputs)`."""
+    """Make the call `scare_token_rows_f32(out, seen, shared, share, table, rows, channels, inputs, outputs)`."""
     (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
     mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
     rest = table_f32(blocks_f32(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
@@ -149,7 +149,7 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
+    """Make the call `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
 
     Of eight outputs, the usual number, C computes all of a row at once.
     """
@@ -193,7 +193,7 @@ def feed_forward(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 
 def _feed_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [..., D] with inner [D, H] and outer [H, O] to [..., O]."""
+    """Return the output's shape: from x [..., D] with inner [D, H] and outer [H, O] to [..., O]."""
     inner, outer = weights["inner"], weights["outer"]
     expect(len(inner) == len(outer) == 2 and inner == (x[-1], outer[0]), "feed_forward")
     expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward bias")
@@ -208,7 +208,7 @@ def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `feed_forward` with ReLU, for words x [L, D]: [L, D].
+    """Compute `feed_forward` in fixed point with ReLU, for words x [L, D]: [L, D].
 
     A row is shifted left by its spare bits, at most `most`, then right to 15 bits. `inner_bias` is scaled for a row
     with `most` spare bits, so it is shifted right for a row with fewer. The sums of the outer layer are shifted right
@@ -234,7 +234,7 @@ def _shifted_back(sums: np.ndarray, down: np.ndarray) -> np.ndarray:
 
 
 def _feed_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [L, D] with inner [D, H] and outer [H, D] to [L, D]."""
+    """Return the output's shape: from x [L, D] with inner [D, H] and outer [H, D] to [L, D]."""
     inner, outer = weights["inner"], weights["outer"]
     expect(len(x) == 2 and inner == outer[::-1] and inner[0] == x[1], "feed_forward_q")
     expect(weights["inner_bias"] == inner[1:] and weights["outer_bias"] == outer[1:], "feed_forward_q bias")
@@ -299,7 +299,7 @@ def _without_relu(step: Step) -> str:
 
 
 def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_feed_forward_f32(out, x, table, rows, width, hidden, outputs)`, or `…_8` or `…_gelu`.
+    """Make the call `scare_feed_forward_f32(out, x, table, rows, width, hidden, outputs)`, or `…_8` or `…_gelu`.
 
     C computes ReLU as x + |x|, twice its value, so `outer` is halved here. Padded hidden numbers have zero weights.
     """
@@ -317,7 +317,7 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`."""
+    """Make the call `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`."""
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
@@ -354,7 +354,7 @@ def read_out(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _read_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [L, D] with straight [L, D], inner [D, H] and outer [L, H] to [1]."""
+    """Return the output's shape: from x [L, D] with straight [L, D], inner [D, H] and outer [L, H] to [1]."""
     inner = weights["inner"]
     expect(len(x) == len(inner) == 2 and weights["straight"] == x and inner[0] == x[1], "read_out")
     expect(weights["outer"] == (x[0], inner[1]) and weights["inner_bias"] == inner[1:], "read_out hidden layer")
@@ -369,7 +369,7 @@ def _read_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `read_out` with ReLU for words x [L, D]: [1].
+    """Compute `read_out` in fixed point with ReLU for words x [L, D]: [1].
 
     The hidden layer is that of `feed_forward_q`. The sum of each row is shifted right by `bits` plus the row's spare
     bits.
@@ -409,7 +409,7 @@ def _quantise_read(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_read_out_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_read_out_f32(out, x, inner, outer, rows, width, hidden)`, or `…_8` or `…_gelu`, as above."""
+    """Make the call `scare_read_out_f32(out, x, inner, outer, rows, width, hidden)`, or `…_8` or `…_gelu`, as above."""
     relu = placed.step.settings["activation"] == "relu"
     inner = pad_axis(np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")]), 1, CHUNK)
     outer = pad_axis(placed.weight("outer") * (0.5 if relu else 1.0), 1, CHUNK)
@@ -425,7 +425,7 @@ def _c_read_out_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_read_out_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_read_out_q(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias)`."""
+    """Make the call `scare_read_out_q(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias)`."""
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.rows_and_width
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
@@ -455,7 +455,7 @@ def part(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _part_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [I] to the given `shape`, which must lie within x."""
+    """Return the output's shape: from x [I] to the given `shape`, which must lie within x."""
     start, shape = settings["start"], tuple(settings["shape"])
     expect(len(x) == 1 and start >= 0 and min(shape) >= 1 and start + prod(shape) <= x[0], "part")
     return shape

@@ -61,7 +61,7 @@ def dense_step(source: str, output: str, weight: ArrayLike, bias: ArrayLike | No
 
 
 def _dense_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [..., I] with weight [I, O], and a bias of [O] or [..., O], to [..., O]."""
+    """Return the output's shape: from x [..., I] with weight [I, O], and a bias of [O] or [..., O], to [..., O]."""
     expect(len(weights["weight"]) == 2 and x[-1] == weights["weight"][0], "dense weight")
     out = (*x[:-1], weights["weight"][1])
     expect("bias" not in weights or weights["bias"] in (out, out[-1:]), "dense bias")
@@ -73,7 +73,7 @@ def _dense_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def dense_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `dense`: (x · weight + bias) >> shift for words x [..., I] and shift [O]: [..., O]."""
+    """Compute `dense` in fixed point: (x · weight + bias) >> shift for words x [..., I] and shift [O]: [..., O]."""
     return to_word((matmul_half(x, weights["weight"]) + weights["bias"]) >> weights["shift"])
 
 
@@ -132,7 +132,7 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_dense_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_dense_f32(out, x, weight, bias, rows, inputs, outputs, step)`."""
+    """Make the call `scare_dense_f32(out, x, weight, bias, rows, inputs, outputs, step)`."""
     rows, inputs = placed.rows_and_width
     outputs = placed.out[-1]
     row_biases = "bias" in placed.step.weights and placed.step.weights["bias"].ndim > 1
@@ -143,7 +143,7 @@ def _c_dense_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_dense_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_dense_q(out, x, weights, bias, shifts, rows, inputs, outputs)`."""
+    """Make the call `scare_dense_q(out, x, weights, bias, shifts, rows, inputs, outputs)`."""
     weight, bias, shift = (placed.step.weights[name] for name in ("weight", "bias", "shift"))
     rows, inputs = placed.rows_and_width
     outputs, name = placed.out[-1], placed.step.output
@@ -171,13 +171,13 @@ def add_outer(z: np.ndarray, g: np.ndarray, weights: Weights, settings: Settings
 
 
 def _add_outer_shape(z: Shape, g: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From z [L, D] and g [D], with share [L], to [L, D]."""
+    """Return the output's shape: from z [L, D] and g [D], with share [L], to [L, D]."""
     expect(len(z) == 2 and g == z[1:] and weights["share"] == z[:1], "add_outer")
     return z
 
 
 def _c_add_outer_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_add_outer_f32(out, z, g, share, rows, width)`."""
+    """Make the call `scare_add_outer_f32(out, z, g, share, rows, width)`."""
     return CForm((*tables_f32(placed, "share"), *placed.out), in_place=(0,))
 
 

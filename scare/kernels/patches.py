@@ -36,14 +36,14 @@ def count_patches(rows: int, patch: int, stride: int) -> int:
 
 
 def _patches_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] to [patches, patch·C]."""
+    """Return the output's shape: from x [T, C] to [patches, patch·C]."""
     patch, stride = settings["patch"], settings["stride"]
     expect(len(x) == 2 and patch >= 1 and stride >= 1 and x[0] + stride >= patch, "patches")
     return (count_patches(x[0], patch, stride), patch * x[1])
 
 
 def _c_patches_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_patches_f32(out, x, rows, channels, count, patch, stride)`."""
+    """Make the call `scare_patches_f32(out, x, rows, channels, count, patch, stride)`."""
     (rows, channels), settings = placed.shapes[0], placed.step.settings
     patch, stride = settings["patch"], settings["stride"]
     return CForm((rows, channels, count_patches(rows, patch, stride), patch, stride))
@@ -66,7 +66,7 @@ def _affine_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _c_affine_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_affine_f32(out, x, scale, shift, rows, width)`."""
+    """Make the call `scare_affine_f32(out, x, scale, shift, rows, width)`."""
     return CForm((*tables_f32(placed, "scale", "shift"), *placed.rows_and_width), in_place=(0,))
 
 
@@ -82,7 +82,7 @@ def window_moments(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
 
 
 def _moments_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] to mean and deviation, [2, C]."""
+    """Return the output's shape: from x [T, C] to mean and deviation, [2, C]."""
     expect(len(x) == 2, "window_moments")
     return (2, x[1])
 
@@ -93,7 +93,7 @@ def _moments_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_window_moments_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_window_moments_f32(moments, x, rows, channels, epsilon)`."""
+    """Make the call `scare_window_moments_f32(moments, x, rows, channels, epsilon)`."""
     return CForm((*placed.shapes[0], float(placed.step.settings["epsilon"])))
 
 
@@ -111,7 +111,7 @@ def standardize(x: np.ndarray, moments: np.ndarray, weights: Weights, settings: 
 
 
 def _standardize_shape(x: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] and moments [2, C] to [T, C]."""
+    """Return the output's shape: from x [T, C] and moments [2, C] to [T, C]."""
     expect(len(x) == 2 and moments == (2, x[1]), "standardize")
     return x
 
@@ -122,7 +122,7 @@ def _standardize_cost(x: Shape, moments: Shape, weights: Shapes, settings: Setti
 
 
 def _c_standardize_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_standardize_f32(out, x, moments, rows, channels)`."""
+    """Make the call `scare_standardize_f32(out, x, moments, rows, channels)`."""
     return CForm(placed.out, in_place=(0,))
 
 
@@ -136,13 +136,13 @@ def restore(y: np.ndarray, moments: np.ndarray, weights: Weights, settings: Sett
 
 
 def _restore_shape(y: Shape, moments: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From y [1] and moments [2, C] to [1]."""
+    """Return the output's shape: from y [1] and moments [2, C] to [1]."""
     expect(y == (1,) and len(moments) == 2 and moments[0] == 2, "restore")
     return y
 
 
 def _c_restore_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_restore_f32(out, y, moments, channels)`."""
+    """Make the call `scare_restore_f32(out, y, moments, channels)`."""
     return CForm((placed.shapes[1][1],), in_place=(0,))
 
 

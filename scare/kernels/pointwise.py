@@ -106,7 +106,7 @@ def _quantise_add(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_add_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_add_q(out, a, b, count, shift)`."""
+    """Make the call `scare_add_q(out, a, b, count, shift)`."""
     return CForm((prod(placed.out), placed.step.settings["shift"]), in_place=(0, 1))
 
 
@@ -141,7 +141,7 @@ def newest(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def newest_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `newest`: the newest row of the int16 window x [T, C], shifted to words: [C]."""
+    """Compute `newest` in fixed point: the newest row of the int16 window x [T, C], shifted to words: [C]."""
     return x[:, -1].astype(np.int32) << NEWEST_BITS
 
 
@@ -173,7 +173,7 @@ def c_newest_f32(placed: PlacedStep) -> CForm | CView:
 
 
 def _c_newest_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_newest_q(out, window, stride, rows, channels)`."""
+    """Make the call `scare_newest_q(out, window, stride, rows, channels)`."""
     window, channels = placed.shapes[0]
     return CForm((even(window), window, channels))
 
@@ -201,7 +201,7 @@ def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `layer_norm` for words x [L, D]: [L, D].
+    """Compute `layer_norm` in fixed point for words x [L, D]: [L, D].
 
     Rows are divided by √(sum of squares), so √D is part of the gain. `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε
     in the unit of that sum.
@@ -242,7 +242,7 @@ def _quantise_norm(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_layer_norm_f32(out, x, gain, bias, rows, width, epsilon)`."""
+    """Make the call `scare_layer_norm_f32(out, x, gain, bias, rows, width, epsilon)`."""
     scales, (rows, width) = tables_f32(placed, "gain", "bias"), placed.rows_and_width
     epsilon = float(placed.step.settings["epsilon"])
     if width == SPECIALISED_WIDTH:
@@ -251,7 +251,7 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_layer_norm_q(out, x, scales, rows, width, epsilon, epsilon_bits)`."""
+    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon, epsilon_bits)`."""
     weights = placed.step.weights
     settings = placed.step.settings
     (rows, width) = placed.out
@@ -282,7 +282,7 @@ def result_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _c_result_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_result_q(out, x, offset, unit)`."""
+    """Make the call `scare_result_q(out, x, offset, unit)`."""
     return CForm((placed.step.settings["offset"], float(placed.step.settings["unit"])), kind="float")
 
 

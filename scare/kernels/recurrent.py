@@ -26,7 +26,7 @@ def lstm(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _lstm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] with input [C, 4H], hidden [H, 4H] and bias [4H] to [H]."""
+    """Return the output's shape: from x [T, C] with input [C, 4H], hidden [H, 4H] and bias [4H] to [H]."""
     size = weights["hidden"][0]
     expect(len(x) == 2 and weights["input"] == (x[1], 4 * size), "lstm input")
     expect(weights["hidden"] == (size, 4 * size) and weights["bias"] == (4 * size,), "lstm hidden")
@@ -49,7 +49,7 @@ def _lstm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_lstm_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_lstm_f32(out, x, table, rows, channels, size)`.
+    """Make the call `scare_lstm_f32(out, x, table, rows, channels, size)`.
 
     The table has the weights unit by unit, with the four gates of a unit side by side.
     """

@@ -37,7 +37,7 @@ def _rms_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _c_rms_norm_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_rms_norm_f32(out, x, rows, width, epsilon)`."""
+    """Make the call `scare_rms_norm_f32(out, x, rows, width, epsilon)`."""
     return CForm((*placed.rows_and_width, float(placed.step.settings["epsilon"])), in_place=(0,))
 
 
@@ -62,7 +62,7 @@ def newest_rows(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
 
 
 def _newest_rows_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] to [rows, C]."""
+    """Return the output's shape: from x [T, C] to [rows, C]."""
     expect(len(x) == 2 and 1 <= settings["rows"] <= x[0], "newest_rows")
     return (settings["rows"], x[1])
 
@@ -84,7 +84,7 @@ def causal_convolution(x: np.ndarray, weights: Weights, settings: Settings) -> n
 
 
 def _convolution_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, F] with taps [k, F] and bias [F] to [T, F]."""
+    """Return the output's shape: from x [T, F] with taps [k, F] and bias [F] to [T, F]."""
     expect(len(x) == len(weights["taps"]) == 2 and weights["taps"][1:] == weights["bias"] == x[1:], "convolution")
     return x
 
@@ -94,7 +94,7 @@ def _convolution_cost(x: Shape, weights: Shapes, settings: Settings) -> Operatio
 
 
 def _c_causal_convolution_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_causal_convolution_f32(out, x, taps, bias, rows, features, lags)`."""
+    """Make the call `scare_causal_convolution_f32(out, x, taps, bias, rows, features, lags)`."""
     return CForm((*tables_f32(placed, "taps", "bias"), *placed.out, len(placed.step.weights["taps"])), in_place=(0,))
 
 
@@ -125,7 +125,7 @@ def state_space(
 
 
 def _state_shape(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, heads·P], b [T, S], c [S] and dt [T, heads] to [heads·P]."""
+    """Return the output's shape: from x [T, heads·P], b [T, S], c [S] and dt [T, heads] to [heads·P]."""
     expect(len(x) == len(b) == len(dt) == 2 and x[0] == b[0] == dt[0] and c == b[1:], "state_space")
     expect(x[1] % dt[1] == 0 and weights["decay"] == weights["direct"] == dt[1:], "state_space heads")
     return x[1:]
@@ -142,7 +142,7 @@ def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settin
 
 
 def _c_state_space_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_state_space_f32(out, x, b, c, dt, decay, direct, rows, heads, states, width)`."""
+    """Make the call `scare_state_space_f32(out, x, b, c, dt, decay, direct, rows, heads, states, width)`."""
     (rows, inner), (states,), heads = placed.shapes[0], placed.shapes[2], placed.shapes[3][1]
     return CForm((*tables_f32(placed, "decay", "direct"), rows, heads, states, inner // heads), work=heads)
 

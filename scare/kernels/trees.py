@@ -107,7 +107,7 @@ def _relative_distance(numbers: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _trees_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [F] to [1]."""
+    """Return the output's shape: from x [F] to [1]."""
     expect(len(x) == 1 and x[0] <= MOST_INPUTS, "trees inputs")
     return _check_trees(x[0], weights)
 
@@ -129,7 +129,7 @@ def _trees_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def trees_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `trees`, for words x [F] or the int16 window [T, C]: [1].
+    """Compute `trees` in fixed point, for words x [F] or the int16 window [T, C]: [1].
 
     Thresholds are int16 in units of 2^shift; the sum of the leaves is multiplied by 2^up.
     """
@@ -139,19 +139,19 @@ def trees_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def tree_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `tree_codes`: [T + 1]."""
+    """Compute `tree_codes` in fixed point: [T + 1]."""
     threshold = weights["threshold"].astype(np.int64) << settings["shift"]
     return _codes(x.reshape(len(x), -1), weights["feature"], threshold, weights["low"], weights["high"])
 
 
 def tree_margins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `tree_margins`: [T + 1, d]."""
+    """Compute `tree_margins` in fixed point: [T + 1, d]."""
     threshold = weights["threshold"].astype(np.int64) << settings["shift"]
     return tree_margins(x.reshape(len(x), -1).astype(np.int64), {**weights, "threshold": threshold}, settings)
 
 
 def _trees_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From words x [F] or the window [T, C] to [1]."""
+    """Return the output's shape: from words x [F] or the window [T, C] to [1]."""
     return _check_trees(int(np.prod(x)), weights)
 
 
@@ -227,7 +227,7 @@ def _without_idle_nodes(
 
 
 def _c_trees_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_trees_f32(out, x, features, table, guard, trees, depth, guarded)`."""
+    """Make the call `scare_trees_f32(out, x, features, table, guard, trees, depth, guarded)`."""
     weights, inputs = placed.step.weights, placed.shapes[0][0]
     index, wide = _index_table(weights["feature"], inputs)
     numbers = _one_based(placed.weight("threshold"), placed.weight("leaf"))
@@ -238,7 +238,7 @@ def _c_trees_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_trees_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_trees_q(out, x, features, table, guard, trees, depth, guarded, shift, up)` or one of its variants.
+    """Make the call `scare_trees_q(out, x, features, table, guard, trees, depth, guarded, shift, up)`, or a variant.
 
     `trees_window` reads the window itself, `trees_wide` more than 256 inputs, `trees_3` is for trees of depth 3.
     """

@@ -87,13 +87,13 @@ def _time_mix(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 
 def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C], with a knot and a fraction for each row, to [knots, C]."""
+    """Return the output's shape: from x [T, C], with a knot and a fraction for each row, to [knots, C]."""
     expect(len(x) == 2 and weights["knot"] == weights["fraction"] == x[:1] and settings["knots"] >= 2, "hats")
     return (settings["knots"], x[1])
 
 
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `hat_basis` for the int16 window x [T, C]: words [knots, C].
+    """Compute `hat_basis` in fixed point for the int16 window x [T, C]: words [knots, C].
 
     `shares` [T, 2] are each row's weights in its two hats, a whole one of which is 2^`bits` [knots].
     """
@@ -104,7 +104,7 @@ def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarr
 
 
 def _hat_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From the window x [T, C], with a knot and two shares for each row, to [knots, C]."""
+    """Return the output's shape: from the window x [T, C], with a knot and two shares for each row, to [knots, C]."""
     expect(len(x) == 2 and weights["knot"] == x[:1] and weights["shares"] == (x[0], 2), "hat_basis_q")
     expect(weights["bits"] == (settings["knots"],), "hat_basis_q bits")
     return (settings["knots"], x[1])
@@ -154,7 +154,7 @@ def _quantise_hats(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
-    """C call: the lower knots are run-length encoded, as (knot, number of rows) for each run of equal knots."""
+    """Make the C call; lower knots are run-length encoded: (knot, number of rows) for each run of equal knots."""
     knots = placed.step.weights["knot"].astype(np.int64)
     starts = np.flatnonzero(np.diff(knots, prepend=-1))
     runs = np.stack([knots[starts], np.diff(starts, append=len(knots))], axis=1)
@@ -163,7 +163,7 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_hat_basis_q(out, window, segments, shares, stride, channels, knots)`.
+    """Make the call `scare_hat_basis_q(out, window, segments, shares, stride, channels, knots)`.
 
     C reads a segment between two knots, oldest first, by pairs of rows. It sums all rows, and all times their shares
     of the farther knot; what the nearer knot gets is the difference. A pair that reaches into newer segments is summed
@@ -209,7 +209,7 @@ def lens(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _lens_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C] with weight [T, L] to [L, C]."""
+    """Return the output's shape: from x [T, C] with weight [T, L] to [L, C]."""
     expect(len(x) == len(weights["weight"]) == 2 and x[0] == weights["weight"][0], "lens weight")
     expect("bias" not in weights or weights["bias"] == weights["weight"][1:], "lens bias")
     return (weights["weight"][1], x[1])
@@ -220,7 +220,7 @@ def _lens_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def lens_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `lens`, without bias, for words x [T, C] and weight [T, L]: [L, C]."""
+    """Compute `lens` in fixed point, without bias, for words x [T, C] and weight [T, L]: [L, C]."""
     loss = x.shape[1] >> 1  # half a step for each product, which drops its low bits
     return to_word(matmul_half(x.swapaxes(1, 2), weights["weight"]) + loss).swapaxes(1, 2)
 
@@ -234,8 +234,8 @@ def _lens_bound(q: QuantisationState, step: Step) -> np.ndarray:
 def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
     """Return the unit of each channel of a step's output: [C].
 
-    Multiplied by its channel's quantum, a value is in steps of the int16 window. There one power of two, the smallest
-    that fits a word, serves all channels; it is divided by each quantum.
+    It is a power of two divided by the channel's quantum. The power is the same for all channels: the smallest with
+    which the output of every channel fits a word.
     """
     return word_unit((q.bounds[step.output] * q.quanta).max()) / q.quanta
 
@@ -270,14 +270,14 @@ def _quantise_lens(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_lens_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_lens_f32(out, x, weight, rows, channels, lenses)`."""
+    """Make the call `scare_lens_f32(out, x, weight, rows, channels, lenses)`."""
     lenses = placed.out[0]
     weight = blocks_f32(placed.bias(1, lenses), placed.weight("weight"))
     return CForm((table_f32(weight, "bias and weight"), *placed.shapes[0], lenses))
 
 
 def _c_lens_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_lens_q(out, x, weights, rows, channels, lenses)`."""
+    """Make the call `scare_lens_q(out, x, weights, rows, channels, lenses)`."""
     weight = placed.step.weights["weight"]
     return CForm((table_q(blocks_q(weight), f"{placed.step.output} weights"), *placed.shapes[0], weight.shape[1]))
 
@@ -312,7 +312,7 @@ def project_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray
 
 
 def _project_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From the window x [T, C] to [R], or with `per_channel` to [R, C]."""
+    """Return the output's shape: from the window x [T, C] to [R], or with `per_channel` to [R, C]."""
     older, newer = weights["older"], weights["newer"]
     expect(len(x) == 2 and older[0] + newer[0] == x[0] and older[1:] == newer[1:], "project_q rows")
     expect(older[1] == (1 if settings["per_channel"] else x[1]), "project_q channels")
@@ -349,7 +349,7 @@ def quantise_projection(
 
 
 def _c_project_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_project_q`.
+    """Make the call `scare_project_q`.
 
     Its arguments are (out, window, older_weights, newer_weights, scales, stride, channels, per_channel, older, newer,
     rows, shift), where `stride` is the length of a channel and `rows` the number of projections.
@@ -392,14 +392,14 @@ def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _bins_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """From x [T, C], with a weight for each row and L starts of bins, to [L, C]."""
+    """Return the output's shape: from x [T, C], with a weight for each row and L starts of bins, to [L, C]."""
     expect(len(x) == 2 and weights["weight"] == x[:1], "bins weight")
     expect(len(weights["start"]) == 1 and 1 <= weights["start"][0] <= x[0], "bins start")
     return (*weights["start"], x[1])
 
 
 def bins_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Fixed-point version of `bins` for the window x [T, C]; each sum is multiplied by scale[l] / 2^shift: [L, C]."""
+    """Compute `bins` in fixed point for the window x [T, C]; each sum is multiplied by scale[l] / 2^shift: [L, C]."""
     products = x.astype(np.int64) * weights["weight"][:, None]
     sums = np.add.reduceat(products, weights["start"], axis=1)
     return to_word(rounding_shift(sums * weights["scale"].astype(np.int64)[:, None], settings["shift"]))
@@ -428,13 +428,13 @@ def _quantise_bins(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_bins_f32(placed: PlacedStep) -> CForm:
-    """C call: `scare_bins_f32(out, x, length, weight, bins, channels)`."""
+    """Make the call `scare_bins_f32(out, x, length, weight, bins, channels)`."""
     lengths = np.diff(placed.step.weights["start"], append=placed.shapes[0][0]).astype(np.uint16)
     return CForm((CTable(lengths, "lengths"), *tables_f32(placed, "weight"), *placed.out))
 
 
 def _c_bins_q(placed: PlacedStep) -> CForm:
-    """C call: `scare_bins_q(out, window, weights, starts, scales, stride, rows, channels, bins, shift)`."""
+    """Make the call `scare_bins_q(out, window, weights, starts, scales, stride, rows, channels, bins, shift)`."""
     weights, (window, channels) = placed.step.weights, placed.shapes[0]
     tables = (
         table_q(weights["weight"], "bin weights"),
