@@ -173,18 +173,18 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     knot, bits = (weights[name].astype(np.int64) for name in ("knot", "bits"))
     farther = np.append(weights["shares"][:, 1].astype(np.int64), [0] * (window % 2))
     ends = np.searchsorted(-knot, -np.arange(knots), side="right")  # rows that are older than each knot
-    segments, shares, at = [], [], 0  # `at`: pairs that are summed already
+    segments, shares, done = [], [], 0  # `done`: number of pairs that are summed already
     for lower in range(knots - 2, -1, -1):
-        first = 2 * at
-        again = 0 < first <= window and knot[first - 1] <= lower  # the newer row of the last pair
-        if again:
-            own = farther[first - 1] if knot[first - 1] == lower else 0
-            shares += [0, own - (1 << bits[lower + 1])]
-        stop = max(at, -(-int(ends[lower]) // 2))
+        first = 2 * done  # the oldest row that is not summed yet
+        is_shared = 0 < first <= window and knot[first - 1] <= lower  # the last pair reaches into this segment
+        if is_shared:
+            share = farther[first - 1] if knot[first - 1] == lower else 0
+            shares += [0, share - (1 << bits[lower + 1])]
+        stop = max(done, ceil(int(ends[lower]) / 2))
         for row in range(first, 2 * stop):
             shares.append(farther[row] if row < window and knot[row] == lower else 0)
-        segments.append((stop - at, int(again), bits[lower], bits[lower] - bits[lower + 1]))
-        at = stop
+        segments.append((stop - done, int(is_shared), bits[lower], bits[lower] - bits[lower + 1]))
+        done = stop
     tables = (
         table_q(np.array(segments), "pairs, pair again, bits of each segment", np.uint16),
         table_q(checked_round(np.array(shares), np.int16), "shares of the farther knot"),
