@@ -242,10 +242,10 @@ class OutsideCounts:
     """Counts rows flagged OUTSIDE by how far beyond training they lie."""
 
     GRADES = (
-        (0.0, "beyond no channel's range, but channels do not go together"),
-        (0.1, "by up to a tenth of a channel's range in training"),
-        (1.0, "by up to the whole range"),
-        (inf, "by more"),
+        (0.0, "only because channels do not go together as in training"),
+        (0.1, "by up to a tenth of a channel's range"),
+        (1.0, "by up to one range"),
+        (inf, "by more than one range"),
     )
 
     def __init__(self) -> None:
@@ -266,7 +266,7 @@ class OutsideCounts:
     def describe(self) -> str:
         """Say how many rows lie how far beyond training, and in which channel one lies farthest."""
         parts = [f"{self.counts[text]:,} {text}" for _, text in self.GRADES if self.counts[text]]
-        most = f"; the farthest by {self._farthest:.2g} ranges, of {self._channel}" if self._farthest else ""
+        most = f"; the farthest by {self._farthest:.2g} ranges of {self._channel}" if self._farthest else ""
         return f"Rows flagged OUTSIDE: {', '.join(parts)}{most}."
 
 

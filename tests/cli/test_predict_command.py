@@ -394,6 +394,9 @@ def test_rows_of_an_unknown_device_are_counted(scare: RunCli, model: Path, rows:
     found = facts["devices"]["stranger"]
     assert facts["new_devices"] == ["stranger"]
     assert found["outside"] == (table["flags"] & int(Flag.OUTSIDE) > 0).sum() > 0
+    beyond = (table["outside_ranges"] > 1).sum()
+    assert table.filter(table["outside_ranges"] > 1)["outside_channel"].null_count() == 0 < beyond
+    assert f"{beyond:,} by more than one range; the farthest by " in output.err
     assert found["negative"] == (table["calibrated"] < 0).sum()
     counts = f"{found['outside']:,} outside, {found['unsettled']:,} unsettled, {found['negative']:,} negative"
     assert f"stranger was not in training: of its {found['rows']:,} rows {counts}." in output.err
