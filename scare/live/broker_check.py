@@ -180,8 +180,11 @@ def propose_inputs(stats: Sequence[InputStats], channels: Sequence[str]) -> str:
     inputs = []
     for heard in stats:
         if heard.is_given or heard.numbers:
-            settings = {key.name: getattr(heard.settings, key.name) for key in fields(Input)}
-            changed = {key.name: settings[key.name] for key in fields(Input) if settings[key.name] != key.default}
+            changed = {}  # settings that are not the default
+            for key in fields(Input):
+                setting = getattr(heard.settings, key.name)
+                if setting != key.default:
+                    changed[key.name] = setting
             guessed = guess_channels(heard.numbers, channels)
             inputs.append(changed | {"channels": guessed | dict(heard.settings.channels)})
     return tomli_w.dumps({"inputs": inputs})

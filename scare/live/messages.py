@@ -368,7 +368,7 @@ def parse_time(value: Any, zone: tzinfo = UTC) -> float:
         return number
     if MILLISECONDS[0] <= number <= MILLISECONDS[1]:
         return number / 1e3
-    try:
+    try:  # some devices write 2026/01/31, or t and z for T and Z
         moment = datetime.fromisoformat(value.replace("/", "-").upper())
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     except (AttributeError, ValueError, OverflowError) as error:

@@ -229,8 +229,8 @@ def _compare(
 def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
     """Return the relations of one stay with levels at one reading of the box.
 
-    The air of two months differs, and so do box and field. But the field has errors, so that a line through months is
-    too flat: what the months tell of the gain must not count. Their usual slope converts levels instead.
+    From month to month the air changes, and the levels of box and field with it. A line through the months would be too
+    flat, because the field has errors, so it must not tell the gain. Each level is moved along the usual slope instead.
     """
     if not relations:
         return []
