@@ -14,16 +14,15 @@ from scare.cli import options
 from scare.cli.config import read_config
 from scare.cli.console import emit, note, progress, show_table
 from scare.cli.train import require_training
-from scare.data.colocation import read_colocation
 from scare.data.quantities import display_unit
-from scare.data.readings import Channel, Readings
+from scare.data.readings import Readings
 from scare.data.simulated_agencies import write_agencies
 from scare.errors import UsageError
 from scare.federated.agreement import FEWEST_SITES, Agreement, read_agreement
 from scare.federated.exchange import DONE, Connection, FederationServer, TaskBoard, run_site
 from scare.federated.pooled import Ask, Federation, federate, raw_error
 from scare.federated.privacy import Privacy
-from scare.federated.site import AnswerNetwork, Site
+from scare.federated.site import AnswerNetwork, Site, read_site
 from scare.files import replacing
 from scare.live.config import secret
 from scare.report.federation_chart import make_federation_chart
@@ -131,7 +130,7 @@ def answer(
         raise UsageError(f"a site needs its token: give --token-file, or the variable {TOKEN}")
     connection = Connection(server, token, note)
     agreed, name = connection.agreement()
-    readings = read_site(files, agreed, config)
+    readings = read_site(files, agreed, read_config(config).config.data, note)
     site = Site(readings, agreed, privacy, _network_site(readings, agreed))
     noise = f"with noise (ε = {epsilon:g}, δ = {delta:g}, {plural(rows, 'row')})" if privacy else "without noise"
     note(f"'{name}' sends sums of {len(site.targets):,} rows {noise}; what is sent is kept in {out / 'sent'}.")
@@ -143,21 +142,6 @@ def answer(
     if as_json:
         emit({"site": name, "rows": len(site.targets), "calibrator": str(path), "site_rmse": facts.get("site_rmse")})
     note(f"Wrote {path}.")
-
-
-def read_site(files: Sequence[Path], agreement: Agreement, config: Path | None) -> list[Readings]:
-    """Read a site's tables: the agreed columns, in the units that the site's config or the table states."""
-    data = read_config(config).config.data
-    if data.step not in (None, agreement.data.step):
-        raise UsageError(f"{config}: data.step is {data.step:g} s, and {agreement.data.step:g} s is agreed on")
-    described = {channel.name: channel for channel in (*data.channels, *([data.reference] if data.reference else ()))}
-
-    def at_site(channel: Channel) -> Channel:
-        """Return an agreed channel as the site's config describes it, or by its name alone."""
-        return described.get(channel.name, Channel(channel.name))
-
-    channels = tuple(map(at_site, agreement.data.channels))
-    return read_colocation(files, replace(data, channels=channels, reference=at_site(agreement.data.reference)), note)
 
 
 def _train_network(ask: Ask, agreement: Agreement, federation: Federation) -> Calibrator:

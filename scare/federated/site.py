@@ -12,6 +12,7 @@ A site protects itself: it sends nothing of few rows, no small counts, no more r
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,9 +22,12 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.linear import PRODUCT_LIMIT
 from scare.calibrator.moments import Moments
+from scare.data.colocation import read_colocation
+from scare.data.column_mapping import DataSection
 from scare.data.flags import DEFAULT_SETTINGS, drop_unusable_references, usable_values
 from scare.data.quantities import spell_unit
 from scare.data.readings import Channel, Readings
+from scare.data.reference_file import Notify
 from scare.errors import DataError, UsageError
 from scare.federated.agreement import Agreement
 from scare.federated.privacy import Privacy
@@ -58,7 +62,7 @@ class Site:
         self._agreement, self._privacy, self._network = agreement, privacy, network
         self._readings = [drop_unusable_references(box) for box in readings]
         self.columns, self.targets = collect_rows(self._readings)
-        self._answered: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
         fewest = max(agreement.rules.fewest_rows, ROWS_PER_COLUMN * self.columns.shape[1])
         if len(self.targets) < fewest:
             raise DataError(
@@ -79,8 +83,8 @@ class Site:
             most |= {"design": 1, "round": self._agreement.network.rounds + 1}
         if self._privacy is not None:
             most = {"moments": 1}
-        self._answered[kind] += 1
-        if self._answered[kind] > most.get(kind, 0):
+        self.answered[kind] += 1
+        if self.answered[kind] > most.get(kind, 0):
             noise = "that adds noise " if self._privacy else ""
             raise DataError(f"a site {noise}answers no more than {most.get(kind, 0)} tasks of the kind '{kind}'")
         if kind == "moments":
@@ -129,6 +133,20 @@ class Site:
             [*merge_small_counts(band[:middle][::-1])[::-1], *merge_small_counts(band[middle:])] for band in counts
         ]
         return {"counts": merged}
+
+
+def read_site(files: Sequence[Path], agreement: Agreement, data: DataSection, note: Notify) -> list[Readings]:
+    """Read a site's tables: the agreed columns, in the units that [data] or the table states."""
+    if data.step not in (None, agreement.data.step):
+        raise UsageError(f"data.step is {data.step:g} s, and {agreement.data.step:g} s is agreed on")
+    described = {channel.name: channel for channel in (*data.channels, *([data.reference] if data.reference else ()))}
+
+    def at_site(channel: Channel) -> Channel:
+        """Return an agreed channel as the site describes it, or by its name alone."""
+        return described.get(channel.name, Channel(channel.name))
+
+    channels = tuple(map(at_site, agreement.data.channels))
+    return read_colocation(files, replace(data, channels=channels, reference=at_site(agreement.data.reference)), note)
 
 
 def calibrator_from(task: Mapping[str, Any]) -> Calibrator:
