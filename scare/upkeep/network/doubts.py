@@ -77,8 +77,15 @@ def contradictions(solution: Solution) -> list[Doubt]:
 
 
 def _have_excess(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
-    """Return which relations have larger residuals than those of instruments in one air (bool [n])."""
+    """Return which relations have larger residuals than those of instruments in one air (bool [n]).
+
+    Boxes of one type make errors together, for example in humid air, which only a reference shows. So if all relations
+    with references have larger residuals than two boxes have, that of the best is usual.
+    """
     excess = _excess(relations, references)
+    with_reference = np.array([one.encounter.other in references for one in relations])
+    if with_reference.any() and not with_reference.all():
+        excess[with_reference] -= max(0.0, excess[with_reference].min() - float(np.median(excess[~with_reference])))
     pairs = np.array([relation.pairs for relation in relations])
     middle = float(np.median(excess))
     of_long = np.abs(excess - middle)[pairs >= LONG_PAIRS]

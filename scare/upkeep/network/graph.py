@@ -8,7 +8,7 @@ last solution. They are:
 
 | group | equation | variance |
 |---|---|---|
-| `fleet` | a box's first node = its type's mean | learned: how much boxes of a type differ |
+| `fleet` | the nodes of a box, together counting as one = its type's mean | learned: how much boxes of a type differ |
 | `ageing` | a node = the node before | learned, for each year between them: a random walk |
 | `beside` | both instruments of an encounter give one truth, a reference's is known | the relation's, and learned |
 | `distant` | as `beside`, with the air of a place, which is read by the stations kilometres away | as `beside` |
@@ -45,6 +45,8 @@ UNLIKE_LOG_GAIN = 0.3
 # 95 % of the squared distances of one or two numbers that agree; an encounter further away counts less and less.
 AGREEING = {1: 3.84, 2: 5.99}
 DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named: one in a thousand by chance
+LEAST_PRIOR_WEIGHT = 0.01  # of an equation that is no relation: nothing becomes quite free
+FIRST_ROUNDS = 5  # of expectation-maximisation, in which all encounters count
 MOST_ROUNDS, SMALLEST_CHANGE = 60, 0.01  # of expectation-maximisation; it ends if all deviations change by less
 REFERENCE_NODE = NO_NODE = -1
 NOTHING = np.zeros(2)  # coefficients of no unknown
@@ -206,13 +208,13 @@ class Equations:
     scale: np.ndarray  # [n]
     group: np.ndarray  # index of (group, level or gain) [n]
     unit: np.ndarray  # equations of one unit share a robust weight [n]
-    cut: np.ndarray  # levels at a distance, which must not tell gains (bool [n])
+    cut: np.ndarray  # levels that must not tell gains (bool [n])
 
     def linearised(self, means: np.ndarray, log_variances: np.ndarray) -> "Equations":
         """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain.
 
-        Levels at a distance take the gains as they are, with their variances [nodes]: a box that reads higher than
-        another because of its offset would else be taken for one with a smaller gain.
+        Levels at a distance, and of boxes that nothing ties to a reference, take the gains as they are, with their
+        variances [nodes]: the smaller the gains, the better such levels agree, so that they would shrink them.
         """
         is_linked = self.other >= 0
         # Log gains of node and other [n, 2].
@@ -303,8 +305,11 @@ class Graph:
         """Return all equations but those of the hubs' own means, which `System` adds; `groups` has their indices."""
         rows = [*self._fleet_rows(groups), *self._relation_rows(groups)]
         node, other, first, second, right, known, scale, group, unit = zip(*rows, strict=True)
-        of_group, coefficients = np.array(group, int), np.array(first, float)
-        cut = (coefficients[:, 0] != 0) & (of_group == 2 * groups.get(DISTANT, -1))
+        of_unit, coefficients = np.array(unit, int), np.array(first, float)
+        is_relation = of_unit < len(self.relations)
+        tied = self._tied_to_references()
+        is_loose = np.array([one.kind == DISTANT or one.encounter.box not in tied for one in self.relations])
+        cut = is_relation & (coefficients[:, 0] != 0) & is_loose[np.where(is_relation, of_unit, 0)]
         return Equations(
             np.array(node, int),
             np.array(other, int),
@@ -313,23 +318,39 @@ class Graph:
             np.array(right, float),
             np.array(known, float),
             np.array(scale, float),
-            of_group,
-            np.array(unit, int),
+            np.array(group, int),
+            of_unit,
             cut,
         )
+
+    def _tied_to_references(self) -> set[str]:
+        """Return the boxes that encounters lead from to a reference."""
+        beside: dict[str, list[str]] = defaultdict(list)
+        for meeting in (one.encounter for one in self.relations if one.kind == BESIDE):
+            beside[meeting.box].append(meeting.other)
+            beside[meeting.other].append(meeting.box)
+        tied: set[str] = set()
+        found = list(self.references)
+        while found:
+            name = found.pop()
+            if name not in tied:
+                tied.add(name)
+                found += beside[name]
+        return tied
 
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
         """Yield the fields of the equations `fleet`, `ageing` and `place`, each for level (0) and log gain (1)."""
         unit = len(self.relations)  # the units before are those of relations
         for box in self.boxes:
             first, times = self.first_node[box], self.times[box]
+            hub, count = self.hub[self.types[box]], len(times)
             for part, axis in enumerate(np.eye(2)):
-                hub = self.hub[self.types[box]]
-                yield first, hub, axis, axis, 0.0, 0.0, 1.0, 2 * groups[FLEET] + part, unit
+                for k in range(count):  # together they count as one equation
+                    yield first + k, hub, axis, axis, 0.0, 0.0, float(count), 2 * groups[FLEET] + part, unit + k
                 for k, years in enumerate(np.diff(times) / YEAR):
                     group = 2 * groups[AGEING] + part
-                    yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + 1 + k
-            unit += len(times)
+                    yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + count + k
+            unit += 2 * count - 1
         for site, node in self.place.items():
             for part, axis in enumerate(np.eye(2)):
                 unlike = UNLIKE_LOG_GAIN**2 if part and site not in self.like_stations else 0.0
@@ -536,7 +557,9 @@ def solve(
     agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
     diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
     log_variances = np.full(graph.nodes, ASSUMED[FLEET] ** 2)
-    for _ in range(MOST_ROUNDS):
+    of_fleet = rows.group // 2 == system.groups[FLEET]
+    counts = np.bincount(rows.group, np.where(of_fleet, 1 / rows.scale, 1.0), minlength=groups)
+    for done in range(MOST_ROUNDS):
         linear = rows.linearised(means, log_variances)
         added = learned[rows.group] * rows.scale
         expected = linear.known + added
@@ -551,8 +574,11 @@ def solve(
         share = added / expected
         parts = share**2 * weights[rows.unit] * squares + share * linear.known
         sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
-        before, learned = learned, sums / (np.bincount(rows.group, minlength=groups) + ASSUMED_COUNT)
+        before, learned = learned, sums / (counts + ASSUMED_COUNT)
+        if done < FIRST_ROUNDS:
+            continue  # how much boxes differ must be known before any is found to contradict the others
         weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
+        weights[len(relations) :] = np.maximum(weights[len(relations) :], LEAST_PRIOR_WEIGHT)
         if np.abs(np.sqrt(learned / before) - 1).max() < SMALLEST_CHANGE:
             break
     deviations = np.sqrt(learned).reshape(-1, 2)
