@@ -1,7 +1,7 @@
 """Real networks of network.py: the references of all but one station are hidden, and given back as the truth.
 
-A set is hourly means of boxes and of the reference beside each of them. Its boxes stand at one place (`together`), or at
-stations of their own. One of the places is known at a time; every method sees the reference of that place only.
+A set is hourly means of boxes and of the reference beside each of them. Its boxes stand at one place (`together`), or
+at stations of their own. One of the places is known at a time; every method sees the reference of that place only.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -214,7 +214,7 @@ def methods_of_one(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]
 
 
 def make_task(data: RealSet, site: str, training: int) -> Task | None:
-    """Fit the fleet's calibrator, least squares on all channels, to the known boxes' first hours; None if they are few."""
+    """Fit the fleet's calibrator, least squares on all channels, to the known boxes' first hours; None if too few."""
     known = [0] if data.together else [k for k, each in enumerate(data.sites) if each == site]
     rows = np.concatenate([data.inputs[k, :training] for k in known])
     truth = np.concatenate([data.truth[k, :training] for k in known])
@@ -267,7 +267,9 @@ def read_sets(folder: Path) -> Iterator[tuple[RealSet, int]]:
     files = sorted((folder / "jrc_ispra").glob("*.csv.gz"))
     for name, (sensor, reference) in jrc.items() if files else ():
         channels = [sensor] if sensor == "5310CAT" else [sensor, *GASES.get(sensor, ()), "SHT31TE", "SHT31HE"]
-        tables = [pl.read_csv(file, infer_schema_length=None).with_columns(device=pl.lit(file.name[:6])) for file in files]
+        tables = [
+            pl.read_csv(file, infer_schema_length=None).with_columns(device=pl.lit(file.name[:6])) for file in files
+        ]
         frame = pl.concat([table.select("device", "date", *channels, reference) for table in tables])
         found = _make_set(name, "", frame.rename({"date": "time", reference: "truth"}), channels, sensor == "5310CAT")
         known = np.isfinite(found.inputs).all(axis=2) & np.isfinite(found.truth)

@@ -11,6 +11,7 @@ import json
 import resource
 import time
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
@@ -28,7 +29,7 @@ USUAL_BOXES = 30  # of the city, on 10 km × 10 km
 
 
 def spread_out(deployment: Deployment, factor: float) -> Deployment:
-    """Return the deployment with this many times longer distances, so that a large one is no denser than a small one."""
+    """Return the deployment with all distances times `factor`, so that a large one is no denser than a small one."""
     places = {
         name: Place(
             CENTRE.latitude + factor * (place.latitude - CENTRE.latitude),
@@ -51,18 +52,17 @@ def draw_hours(deployment: Deployment, seed: int = 0) -> NetworkHours:
     hour = np.arange(count)
     regional = 12 * np.exp(0.4 * np.sin(hour / 40) + 0.3 * np.sin(hour / 7.3))
     gains, offsets = 1.4 * rng.lognormal(0, 0.2, len(names)), rng.normal(0, 2, len(names))
-    for index, stay in enumerate(sorted(deployment.sites.stays, key=lambda stay: stay.site)):
-        if not index or stay.site != site:
-            site = stay.site
-            local = np.random.default_rng([seed, index]).standard_normal(count, np.float32)
-            air = regional * (1 + 0.2 * local)
-        part = slice(round((stay.first - begin) / HOUR), round((stay.last - begin) / HOUR))
-        k, here = row[stay.device], air[part]
-        if stay.device in deployment.references:
-            values[k, part] = here
-        else:
-            noise = rng.standard_normal(len(here), np.float32)
-            values[k, part] = gains[k] * here * (1 + 0.08 * noise) + offsets[k]
+    by_site = sorted(deployment.sites.stays, key=lambda stay: stay.site)
+    for _, stays in groupby(by_site, key=lambda stay: stay.site):
+        air = regional * (1 + 0.2 * rng.standard_normal(count, np.float32))
+        for stay in stays:
+            part = slice(round((stay.first - begin) / HOUR), round((stay.last - begin) / HOUR))
+            k, here = row[stay.device], air[part]
+            if stay.device in deployment.references:
+                values[k, part] = here
+            else:
+                noise = rng.standard_normal(len(here), np.float32)
+                values[k, part] = gains[k] * here * (1 + 0.08 * noise) + offsets[k]
     return NetworkHours(names, int(begin // HOUR), values, frozenset(deployment.references))
 
 
