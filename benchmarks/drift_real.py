@@ -81,11 +81,11 @@ def _watch(task: SuiteTask, readings: list[Readings], data: Path, models: Path, 
     # Days that are assessed: after training, and with enough days before them.
     days = range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), sums.shape[1])
     assessed = [assess(periods(sums[:, : day + 1], meter, *lengths), meter) for day in days]
-    counts, errors, squares = _errors(calibrator, watched, hours, task.every)
+    counts, errors, squares = error_sums(calibrator, watched, hours, task.every)
     first_days, last_days = slice(0, lengths[0]), [slice(day + 1 - lengths[1], day + 1) for day in days]
-    usual = np.sqrt(_mean(squares, counts, first_days))
-    loss = np.stack([np.sqrt(_mean(squares, counts, part)) - usual for part in last_days], axis=1)
-    bias = np.stack([_mean(errors, counts, part) - _mean(errors, counts, first_days) for part in last_days], axis=1)
+    usual = np.sqrt(mean_of_days(squares, counts, first_days))
+    loss = np.stack([np.sqrt(mean_of_days(squares, counts, part)) - usual for part in last_days], axis=1)
+    bias = np.stack([mean_of_days(errors, counts, part) - mean_of_days(errors, counts, first_days) for part in last_days], axis=1)
     units, states = (np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states"))
     return WatchedTask(task.name, hours.devices, calibrator.target.unit, units, states, usual, loss, bias)
 
@@ -104,7 +104,7 @@ def _model(
     return calibrator
 
 
-def _errors(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, every: int) -> np.ndarray:
+def error_sums(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, every: int) -> np.ndarray:
     """Compute counts, sums and sums of squares of the errors [3, boxes, days], scored every `every` minutes."""
     sums = np.zeros((3, len(readings), hours.values.shape[1]))
     for box, one in enumerate(readings):
@@ -116,7 +116,7 @@ def _errors(calibrator: Calibrator, readings: Sequence[Readings], hours: Hours, 
     return sums
 
 
-def _mean(totals: np.ndarray, counts: np.ndarray, days: slice) -> np.ndarray:
+def mean_of_days(totals: np.ndarray, counts: np.ndarray, days: slice) -> np.ndarray:
     """Compute the mean over days [boxes] from totals and counts [boxes, days]; NaN where there is no row."""
     total, count = totals[:, days].sum(axis=1), counts[:, days].sum(axis=1)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
