@@ -40,6 +40,7 @@ from scare.upkeep.drift import DriftState
 SMALLER = (4, 2, 1)
 ALL = (SOUND, *DRIFTS)
 ASKED = (DriftState.LOOK, DriftState.RECOLLOCATE)
+STATES = (DriftState.FINE, *ASKED)
 PAGE = Template("""# Drift without a reference
 
 [`scare watch`](../watch.md) finds large drifts of single boxes, at the false alarm rates below. It does not show how
@@ -90,7 +91,7 @@ $real
 
 No interval is given, because days overlap and boxes are few. JRC: ten days, the first five compared with the last
 two; these lengths for short records were set with the ten days in view, before their numbers. Denver: nine months,
-four boxes side by side, three of which fall silent in the last week. Antwerp: eight months, boxes at several
+four boxes at three stations, three of which fall silent in the last week. Antwerp: eight months, boxes at several
 stations. Units and thresholds were not chosen on these.
 
 $boxes
@@ -185,7 +186,7 @@ def _found_cells(fleets: Fleets, state: DriftState) -> list[str]:
 
 REAL_HEAD = ["task", "boxes", "days", "loss", "loss beyond the fleet", "the same, by day"]
 REAL_HEAD += ["bias moved beyond the fleet", "the same, by day"]
-REAL_HEAD += [f"mean loss beyond the fleet while {state.label} (box-days)" for state in DriftState]
+REAL_HEAD += [f"mean loss beyond the fleet while {state.label} (box-days)" for state in STATES]
 
 
 def _real_cells(one: WatchedTask) -> list[str]:
@@ -194,7 +195,7 @@ def _real_cells(one: WatchedTask) -> list[str]:
     numbers += [
         measure(one.units, truth) for truth in (one.beyond, one.moved) for measure in (rank_correlation, by_day)
     ]
-    states = [mean_loss(one, state) for state in DriftState]
+    states = [mean_loss(one, state) for state in STATES]
     shares = [f"{share:+.0%} ({count:,})" if count else "none" for share, count in states]
     return [
         one.name,

@@ -1,6 +1,6 @@
-"""What inputs alone can tell of the loss of accuracy: an oracle that is fitted to other sets, where references are known.
+"""What inputs alone can tell of lost accuracy: an oracle that is fitted to other sets, where references are known.
 
-    python -m benchmarks.drift_oracle DATA [--work out/drift_oracle] [--json]
+    python -m benchmarks.drift_oracle DATA [--work out/drift_oracle] [--out docs/benchmarks/drift_oracle.md] [--json]
 
 A line is fitted to the training rows of each task. For each box and day after training, what the inputs show (evidence)
 is compared with what the reference shows (loss: the logarithm of RMSE of the last days over that of the first days).
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from scare.calibrator.intervals import derive_intervals
 from scare.data.readings import CALIBRATED, Readings
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
-from scare.upkeep.drift import Hours, align_boxes, assess, box_hours, drift_meter, periods, split_days
+from scare.upkeep.drift import Hours, align_boxes, assess, box_hours, drift_meter, expected_errors, periods, split_days
 
 DAY = 86400.0
 SETS = ("JRC", "Denver", "Antwerp", "Beijing", "QUANT", "Toucan", "miniDOT")
@@ -37,7 +38,47 @@ USEFUL = 0.6  # rank correlation of the oracle from which on the drift alarm is 
 FEW_HOURS = 24
 MOST_ROWS = 20_000  # that intervals are fitted to
 OF_FLEET = ("neighbours", "gain", "humidity", "night", "response", "shift")
+SHOWN = ("oracle", "expected", "units", "oracle, beyond the fleet", "units, beyond the fleet")
 EVIDENCE = ("expected", "level", "spread", "PSI", "cross", *OF_FLEET, "age")
+
+
+PAGE = Template("""# What readings tell of lost accuracy
+
+How far can a box's loss of accuracy be ranked without a reference at all? An oracle that knows the references of all
+other sets learns it from the readings. What it cannot rank on the set that was left out, no rule of
+[`scare watch`](../watch.md) can be expected to rank.
+
+Made by `python -m benchmarks.drift_oracle DATA --out docs/benchmarks/drift_oracle.md`; do not edit.
+
+- On $useful of $count tasks the oracle ranks the loss at $USEFUL or better ($names). There the **expected error** that
+  `scare watch` states, the width of a box's intervals in the air that it reads, ranks it at $expected in the median;
+  the units of drift at $units.
+- **What a box loses beyond its fleet** is ranked by the oracle at $least to $most on $fleets tasks: below $USEFUL on
+  all. So it cannot be judged, and `watch` gives a schedule by age and kind of sensor instead.
+
+## Tasks
+
+Spearman rank correlations over boxes and days after training. *Loss*: the logarithm of RMSE of the last days over that
+of the first. *Beyond the fleet*: minus the median of that day.
+
+$tasks
+
+- *oracle*: ridge regression of the loss's rank on all evidence below, fitted to the other sets.
+- *expected*: the expected error of `scare watch`. *units*: those of its drift.
+- Boxes are calibrated by a line, fitted to the training rows, with intervals from the same rows.
+- No interval is given, because days overlap and boxes are few: JRC has nine days, miniDOT two tests of four days.
+
+## Evidence
+
+Of each piece alone, with the loss:
+
+$evidence
+
+- *level*, *spread*: change of the mean and of the spread of calibrated values. *PSI*: of the channels against training.
+- *cross*: what the first channel does that the box's other channels do not explain, against the first days.
+- *neighbours* to *shift*: as in [watch](../watch.md#what-is-compared), where at least two boxes read at once.
+- *age*: days since training.
+""")
 
 
 @dataclass(frozen=True)
@@ -58,15 +99,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, default=Path("out/drift_oracle"))
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     tasks = [one for one in load_tasks() if one.set in SETS and one.track in TRACKS]
     found = [evidence for task in tasks if (evidence := load(task, given.data, given.work)) is not None]
     rows = judge(found)
-    if given.json:
-        print(json.dumps(rows, indent=1))
-        return
-    print(table(rows))
+    if given.out:
+        with replacing(given.out) as temporary:
+            temporary.write_text(page(rows), encoding="utf-8")
+    print(json.dumps(rows, indent=1) if given.json else page(rows))
 
 
 def load(task: SuiteTask, data: Path, work: Path) -> Evidence | None:
@@ -106,21 +148,38 @@ def collect(task: SuiteTask, readings: Sequence[Readings], data: Path) -> Eviden
         of_kind = {
             kind: known[:, [name.startswith(kind) for name in assessed.measures]].max(axis=1) for kind in OF_FLEET
         }
-        own = [own_evidence(box[usual_days].reshape(-1, box.shape[-1]), box[recent_days].reshape(-1, box.shape[-1])) for box in hours.values]
-        psi = np.abs(np.nan_to_num(assessed.values))[:, [name.startswith("PSI") for name in assessed.measures]].max(axis=1)
+        own = [
+            own_evidence(box[usual_days].reshape(-1, box.shape[-1]), box[recent_days].reshape(-1, box.shape[-1]))
+            for box in hours.values
+        ]
+        psi = np.abs(np.nan_to_num(assessed.values))[:, [name.startswith("PSI") for name in assessed.measures]].max(
+            axis=1
+        )
         age = np.full(len(own), np.log1p(day + hours.first - last / DAY))
         level, spread, cross = np.array(own).T
-        expected = expected_errors(calibrator, hours, usual_days, recent_days)
+        until = Hours(hours.devices, hours.first, hours.values[:, : day + 1])
+        expected = np.nan_to_num(np.log(expected_errors(calibrator, until, lengths)))
         inputs.append(np.stack([expected, level, spread, psi, cross, *of_kind.values(), age], axis=1))
         units.append(assessed.scores)
         with np.errstate(divide="ignore", invalid="ignore"):
             losses.append(np.log(np.sqrt(mean_of_days(totals[2], totals[0], recent_days)) / usual))
     loss = np.array(losses)
     with np.errstate(invalid="ignore"):
-        beyond = loss - np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else np.nan for row in loss])[:, None]
+        beyond = (
+            loss
+            - np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else np.nan for row in loss])[
+                :, None
+            ]
+        )
     usable = np.isfinite(loss)
     return Evidence(
-        task.name, task.set, len(watched), np.array(inputs)[usable], np.array(units)[usable], loss[usable], beyond[usable]
+        task.name,
+        task.set,
+        len(watched),
+        np.array(inputs)[usable],
+        np.array(units)[usable],
+        loss[usable],
+        beyond[usable],
     )
 
 
@@ -131,16 +190,6 @@ def with_intervals(calibrator: Calibrator, train: Sequence[Readings]) -> Calibra
     known = np.flatnonzero(np.isfinite(values) & np.isfinite(references))
     known = known[:: max(1, len(known) // MOST_ROWS)]
     return replace(calibrator, intervals=derive_intervals(values[known], references[known]))
-
-
-def expected_errors(calibrator: Calibrator, hours: Hours, usual: slice, recent: slice) -> np.ndarray:
-    """Return the logarithm of how much wider the intervals of each box are in the last days than in the first."""
-    values = calibrator.inputs.scaling.target.invert(hours.values[..., 0].reshape(-1, 1)).reshape(hours.values.shape[:3])
-    low, high = calibrator.intervals.around(values.ravel(), np.zeros(values.size, np.uint32))
-    squares = np.square(high - low).reshape(values.shape)
-    with np.errstate(invalid="ignore"):
-        means = [np.nanmean(squares[:, part], axis=(1, 2)) for part in (usual, recent)]
-    return np.nan_to_num(np.log(means[1] / means[0]) / 2)
 
 
 def own_evidence(usual: np.ndarray, recent: np.ndarray) -> tuple[float, float, float]:
@@ -168,12 +217,14 @@ def judge(found: Sequence[Evidence]) -> list[dict[str, Any]]:
     for one in found:
         others = [other for other in found if other.set != one.set]
         weights = {name: fit_oracle(others, name) for name in ("loss", "beyond")}
-        row: dict[str, Any] = {"task": one.task, "boxes": one.boxes, "rows": len(one.loss)}
+        row: dict[str, Any] = {"task": one.task, "boxes": one.boxes, "box-days": len(one.loss)}
         for name, (mean, scale, weight) in weights.items():
-            told = np.clip((one.inputs - mean) / scale, -3, 3) @ weight
-            truth = getattr(one, name)
-            row[f"oracle {name}"] = rank_correlation(told, truth) if one.boxes > 1 or name == "loss" else np.nan
-            row[f"units {name}"] = rank_correlation(one.units, truth)
+            suffix = ", beyond the fleet" if name == "beyond" else ""
+            rank = np.clip((one.inputs - mean) / scale, -3, 3) @ weight
+            # The median of one or two boxes is no fleet.
+            truth = getattr(one, name) if name == "loss" or one.boxes > 2 else np.full(len(one.loss), np.nan)
+            row[f"oracle{suffix}"] = rank_correlation(rank, truth)
+            row[f"units{suffix}"] = rank_correlation(one.units, truth)
         row |= {name: rank_correlation(column, one.loss) for name, column in zip(EVIDENCE, one.inputs.T, strict=True)}
         rows.append(row)
     return rows
@@ -193,11 +244,34 @@ def fit_oracle(found: Sequence[Evidence], target: str) -> tuple[np.ndarray, np.n
     return mean, scale, np.linalg.solve(square, product)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Tabulate in Markdown."""
-    lines = [list(rows[0]), ["---"] * len(rows[0])]
-    lines += [[value if isinstance(value, str) else str(value) if isinstance(value, int) else f"{value:+.2f}" for value in row.values()] for row in rows]
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Render the page in Markdown."""
+    useful = [row for row in rows if row["oracle"] >= USEFUL]
+    beyond = [row["oracle, beyond the fleet"] for row in rows if np.isfinite(row["oracle, beyond the fleet"])]
+    return PAGE.substitute(
+        tasks=_table(("task", "boxes", "box-days", *SHOWN), rows),
+        evidence=_table(("task", *EVIDENCE), rows),
+        useful=len(useful),
+        USEFUL=USEFUL,
+        names=", ".join(row["task"] for row in useful),
+        count=len(rows),
+        expected=f"{np.median([row['expected'] for row in useful]):+.2f}",
+        units=f"{np.median([row['units'] for row in useful]):+.2f}",
+        least=f"{min(beyond):+.2f}",
+        most=f"{max(beyond):+.2f}",
+        fleets=len(beyond),
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [list(head), ["---"] * len(head), *([_cell(row[name]) for name in head] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:+.2f}" if np.isfinite(value) else "–"
+    return str(value)
 
 
 if __name__ == "__main__":

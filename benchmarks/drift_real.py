@@ -85,7 +85,9 @@ def _watch(task: SuiteTask, readings: list[Readings], data: Path, models: Path, 
     first_days, last_days = slice(0, lengths[0]), [slice(day + 1 - lengths[1], day + 1) for day in days]
     usual = np.sqrt(mean_of_days(squares, counts, first_days))
     loss = np.stack([np.sqrt(mean_of_days(squares, counts, part)) - usual for part in last_days], axis=1)
-    bias = np.stack([mean_of_days(errors, counts, part) - mean_of_days(errors, counts, first_days) for part in last_days], axis=1)
+    bias = np.stack(
+        [mean_of_days(errors, counts, part) - mean_of_days(errors, counts, first_days) for part in last_days], axis=1
+    )
     units, states = (np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states"))
     return WatchedTask(task.name, hours.devices, calibrator.target.unit, units, states, usual, loss, bias)
 

@@ -172,10 +172,10 @@ def methods(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]]:
         at_station = [Stay("station", REFERENCE, begin, end), Stay("station", carried, begin, begin + station * day)]
         yard = [Stay("yard", carried, begin + station * day, begin + days * day)]
         yard += [Stay("yard", box, begin, begin + days * day) for box in others]
-        visit = (days - station) / len(others)
-        rules = EncounterRules(hours=min(24.0, 24 * visit))
+        days_each = (days - station) / len(others)
+        rules = EncounterRules(hours=min(24.0, 24 * days_each))
         yield GRAPH, by_graph(task, [*at_station, *yard], rules)
-        arrivals = begin + (station + visit * np.arange(len(others) + 1)) * day
+        arrivals = begin + (station + days_each * np.arange(len(others) + 1)) * day
         trips = [Stay(f"street {k}", carried, arrivals[k], arrivals[k + 1]) for k in range(len(others))]
         homes = [Stay(f"street {k}", box, begin, begin + days * day) for k, box in enumerate(others)]
         yield TRAVELLER, by_graph(task, [*at_station, *trips, *homes], rules)

@@ -55,7 +55,7 @@ def watch(
             for box in watched.boxes
         ]
         show_table("boxes, worst first", ["box", "state", "score", "evidence"], rows)
-    for line in watched.notes:
+    for line in (*watched.notes, watched.schedule):
         note(line)
     counted = ", ".join(f"{count} {words}" for words, count in count_states(watched).items())
     note(f"{counted}. Wrote {out / 'watch.html'}, which opens in any browser, even offline.")

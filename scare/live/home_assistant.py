@@ -99,7 +99,11 @@ def device_config(
             {"platform": "binary_sensor", "device_class": "problem"},
         ),
         "flags": _entity("Flags", "value_json.flag_names | join(', ')", DIAGNOSTIC),
-        "watch": _entity("Watch", "value_json.watch", _words([state.label for state in DriftState]) | DIAGNOSTIC),
+        "watch": _entity(
+            "Watch",
+            "value_json.watch",
+            _words([state.label for state in DriftState if state >= DriftState.FINE]) | DIAGNOSTIC,
+        ),
         "product": _entity("Model version", "value_json.product", DIAGNOSTIC),
         **(_index_entities(index) if index else {}),
         **({"site": _entity("Site", "value_json.site", DIAGNOSTIC)} if has_sites else {}),

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,20 @@ CONTENTS = {
     "provenance": "Provenance",
 }
 DAY = 86400  # s
-BADGES = {DriftState.FINE: "good", DriftState.LOOK: "fair", DriftState.RECOLLOCATE: "bad"}  # kinds of badges
+BADGES = {
+    DriftState.UNKNOWN: "none",
+    DriftState.FINE: "good",
+    DriftState.LOOK: "fair",
+    DriftState.RECOLLOCATE: "bad",
+}  # kinds of badges
 WIDTH, HEIGHT, TOP = 300, 60, 4.0  # the small chart of a box: size [px], and the alarm units at its upper edge
 ABOUT_UNITS = (
     "Each box is compared with its own first days and with the median of the others, so weather and season, which"
     " affect all of them, do not count. One unit is a change that one healthy box in a hundred shows, or five times the"
     f" spread of these boxes. From {THRESHOLDS[DriftState.LOOK]:g} units: check the box; from"
     f" {THRESHOLDS[DriftState.RECOLLOCATE]:g} units: re-collocate it with the reference. This does not measure the"
-    " error: only a reference can."
+    " error: only a reference can. Expected error: how many times as wide the intervals are as in its first days,"
+    " because of the air, not of the box."
 )
 DEMO_COLUMNS = {
     "rmse": "RMSE",
@@ -195,9 +202,10 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
     target = calibrator.target
     heading = f"{target.name}{f' [{display_unit(target.unit)}]' if target.unit else ''}"
     first, last = _date(watched.first), _date(watched.first + watched.days - 1)
-    head = ("box", "state", "units", "days", "evidence")
+    head = ("box", "state", "units", "expected error", "days", "evidence")
     table = ReportTable("All boxes, worst first", head, [_row(box) for box in watched.boxes], "words")
-    blocks: list[Block] = [table, *(Note(f"{note[0].upper()}{note[1:]}.") for note in watched.notes), Note(ABOUT_UNITS)]
+    sentences = [*watched.notes, *([watched.schedule] if watched.schedule else [])]
+    blocks: list[Block] = [table, *(Note(f"{one[0].upper()}{one[1:]}.") for one in sentences), Note(ABOUT_UNITS)]
     return render(
         "watch.html.j2",
         title=f"Fleet watch: {heading}",
@@ -230,6 +238,7 @@ def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
                 "device": box.device,
                 "state": box.state.label,
                 "units": round(box.score, 3),
+                "expected_error": round(box.expected_error, 3) if isfinite(box.expected_error) else None,
                 "days": box.days,
                 "evidence": [vars(piece) for piece in box.evidence],
                 "units_by_day": list(box.history),
@@ -237,6 +246,7 @@ def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
             for box in watched.boxes
         ],
         "notes": list(watched.notes),
+        "schedule": watched.schedule,
     }
 
 
@@ -249,7 +259,8 @@ def _row(box: BoxReport) -> list[str | Cell]:
     """Make a box's row of the table: name, state, score in alarm units, days with data, evidence."""
     badge = Cell("", badge=Badge(BADGES[box.state], box.state.label))
     sentences = "; ".join(piece.sentence for piece in box.evidence)
-    return [box.device, badge, number(round(box.score, 2)), str(box.days), sentences]
+    expected = f"× {box.expected_error:.2g}" if isfinite(box.expected_error) else "–"
+    return [box.device, badge, number(round(box.score, 2)), expected, str(box.days), sentences]
 
 
 def _chart(box: BoxReport) -> dict[str, Any]:

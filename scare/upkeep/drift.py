@@ -26,6 +26,7 @@ from scare.data.flags import Flag
 from scare.data.quantities import display_unit, is_called
 from scare.data.readings import CALIBRATED, FLAGS, Channel, Readings
 from scare.errors import DataError
+from scare.upkeep.schedule import describe_schedule
 from scare.windowing.inputs import Inputs
 from scare.words import plural
 
@@ -55,8 +56,9 @@ WORTH_SHOWING = 1.0  # weaker evidence, in alarm units, is not shown
 
 
 class DriftState(IntEnum):
-    """What to do about a box."""
+    """What to do about a box; `UNKNOWN` is that of a box that has nothing to be compared with."""
 
+    UNKNOWN = -1
     FINE = 0
     LOOK = 1
     RECOLLOCATE = 2
@@ -68,7 +70,7 @@ class DriftState(IntEnum):
         >>> DriftState.RECOLLOCATE.label
         're-collocate'
         """
-        return ("fine", "look", "re-collocate")[self]
+        return ("cannot be judged", "fine", "look", "re-collocate")[self + 1]
 
 
 THRESHOLDS = {DriftState.LOOK: 1.25, DriftState.RECOLLOCATE: 2.0}  # alarm units
@@ -155,7 +157,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """One box: what to do, its score in alarm units, the evidence, days with data, and the score by day."""
+    """One box: what to do, its score in alarm units, the evidence, days with data, and the score by day.
+
+    `expected_error` is how many times as wide the intervals of its last days are as those of its first days, NaN if it
+    is not known: air in which any box has larger errors.
+    """
 
     device: str
     state: DriftState
@@ -163,16 +169,21 @@ class BoxReport:
     evidence: tuple[Evidence, ...]
     days: int
     history: tuple[float, ...]
+    expected_error: float = np.nan
 
 
 @dataclass(frozen=True)
 class FleetReport:
-    """Boxes, worst first; the period (`first` in days since 1970, `days` long); what could not be assessed, and why."""
+    """Boxes, worst first; the period (`first` in days since 1970, `days` long); what could not be assessed, and why.
+
+    `schedule` says when the boxes are due at a reference, whatever their states.
+    """
 
     boxes: tuple[BoxReport, ...]
     first: int
     days: int
     notes: tuple[str, ...]
+    schedule: str = ""
 
 
 @dataclass(frozen=True)
@@ -292,14 +303,20 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     history = np.stack([assessment.scores for assessment in daily], axis=1)
     latest = daily[-1]
     measured = (known_hours(sums, meter) >= MEASURED_HOURS).sum(axis=1)
+    expected = expected_errors(calibrator, hours, lengths)
+    # A box is fine only if a change relative to others was measured.
+    rules = [RULES[name.split(" ", 1)[0]] for name in latest.measures]
+    is_relative = [rule.fleet and rule.change for rule in rules]
+    was_compared = np.isfinite(latest.units[:, is_relative]).any(axis=1)
     boxes = [
         BoxReport(
             device,
-            DriftState(latest.states[index]),
+            DriftState(latest.states[index]) if latest.states[index] or was_compared[index] else DriftState.UNKNOWN,
             float(latest.scores[index]),
             _find_evidence(latest, index, calibrator),
             int(measured[index]),
             tuple(history[index].round(3).tolist()),
+            float(expected[index]),
         )
         for index, device in enumerate(hours.devices)
     ]
@@ -311,7 +328,29 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
             f"{', '.join(incomplete)}: fewer than {sum(lengths)} days have {MEASURED_HOURS} hours of values, so no"
             " change can be measured"
         )
-    return FleetReport(tuple(boxes), hours.first, days, tuple(notes))
+    schedule = describe_schedule(calibrator, (hours.first + days) * DAY)
+    return FleetReport(tuple(boxes), hours.first, days, tuple(notes), schedule)
+
+
+def expected_errors(calibrator: Calibrator, hours: Hours, lengths: tuple[int, int]) -> np.ndarray:
+    """Return how many times as wide the intervals of the last days are as those of the first, root mean square [boxes].
+
+    `lengths` are the numbers of first and of last days. It is NaN without intervals, or without days to compare.
+    """
+    boxes, days = hours.values.shape[:2]
+    if calibrator.intervals is None or not lengths[0]:
+        return np.full(boxes, np.nan)
+    calibrated = calibrator.inputs.scaling.target.invert(hours.values[..., 0].reshape(-1, 1))[:, 0]
+    low, high = calibrator.intervals.around(calibrated, np.zeros(len(calibrated), np.uint32))
+    squares = np.square(high - low).reshape(boxes, days, 24)
+    known = np.isfinite(squares)
+    measured = known.sum(axis=2) >= MEASURED_HOURS  # [boxes, days]
+    count = np.cumsum(measured, axis=1)
+    first = measured & (count <= lengths[0]) & (count[:, -1:] >= sum(lengths))
+    last = measured & (np.arange(days) >= days - lengths[1])
+    totals, counts = np.where(known, squares, 0.0).sum(axis=2), known.sum(axis=2)
+    means = [_ratio((totals * part).sum(axis=1), (counts * part).sum(axis=1)) for part in (first, last)]
+    return np.sqrt(_ratio(means[1], means[0]))
 
 
 def split_days(days: int) -> tuple[int, int]:

@@ -19,10 +19,12 @@ def test_the_page_the_numbers_and_the_table_agree(scare: RunCli, model: Path, si
     assert printed.pop("page") == "w/watch.html"
     assert printed == json.loads(Path("w/watch.json").read_text())
     assert [one["device"] for one in printed["boxes"]] == ["box-01", "box-02", "box-03", "box-04"]
-    assert printed["states"] == {"re-collocate": 0, "look": 0, "fine": 4}
+    assert printed["states"] == {"re-collocate": 0, "look": 0, "fine": 0, "cannot be judged": 4}
     assert "a change cannot be measured in 1 day; give at least 4" in " ".join(output.err.split())
     page = Path("w/watch.html").read_text(encoding="utf-8")
-    assert page.count('class="grade good"') == page.count("<polyline") == 4
+    assert page.count('class="grade none"') == page.count("<polyline") == 4
+    assert "re-collocate particle sensors every 12 months: these have learned until" in " ".join(output.err.split())
+    assert printed["schedule"][1:] in page
     assert "http" not in page.replace("http-equiv", "")
     assert "--bad:" in page  # the colours of its badges
     assert "box-03" in scare(f"scare watch {model} {sim} --out w").out

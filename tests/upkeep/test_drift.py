@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import Intervals
 from scare.data.readings import Readings
 from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
@@ -24,11 +25,13 @@ from scare.upkeep.drift import (
     Assessment,
     DriftMeter,
     DriftState,
+    Hours,
     align_boxes,
     assess,
     bin_borders,
     box_hours,
     drift_meter,
+    expected_errors,
     hourly,
     median,
     periods,
@@ -144,7 +147,7 @@ def test_days_add_up_to_periods(cut: int, seed: int) -> None:
 @given(st.lists(st.one_of(st.floats(-9, 9), st.just(np.nan)), min_size=1, max_size=9))
 def test_the_median_is_of_what_is_known(values: list[float]) -> None:
     known = [value for value in values if np.isfinite(value)]
-    np.testing.assert_allclose(median(np.array(values), 0), np.median(known) if known else np.nan, atol=1e-300)
+    np.testing.assert_allclose(median(np.array(values), 0), np.median(known) if known else np.nan, atol=1e-14)
 
 
 def test_bins_hold_equal_shares_of_training() -> None:
@@ -275,7 +278,7 @@ def test_the_box_that_drifts_comes_first(calibrator: Calibrator, kind: DriftKind
 
 def test_a_box_alone_is_watched_and_the_rules_of_neighbours_say_why_they_are_silent(calibrator: Calibrator) -> None:
     found = watch(calibrator, later()[:1])
-    assert found.boxes[0].state == DriftState.FINE
+    assert found.boxes[0].state == DriftState.UNKNOWN
     assert "one box has no neighbours" in found.notes[0]
 
 
@@ -295,7 +298,22 @@ def test_too_few_days_are_said(calibrator: Calibrator) -> None:
     fleet = [one.rows(one.times < BORDER + 2 * 86400) for one in later()]
     found = watch(calibrator, fleet)
     assert "cannot be measured in 2 days" in found.notes[0]
-    assert all(one.state == DriftState.FINE for one in found.boxes)
+    assert all(one.state == DriftState.UNKNOWN for one in found.boxes)
+
+
+def test_the_expected_error_follows_the_air_that_a_box_reads(calibrator: Calibrator) -> None:
+    """Intervals are 1 wide below a value and 4 above it, where half of the hours of a box's last days are."""
+    target = calibrator.inputs.scaling.target
+    low, high = target.invert(np.array([[0.0], [2.0]]))[:, 0]
+    banded = replace(calibrator, intervals=Intervals(0.9, ((low + high) / 2,), (0.5, 2.0), (0.5, 2.0)))
+    values = np.zeros((2, 30, 24, 2))
+    values[0, 23:, ::2, 0] = 2.0  # the last seven days of the first box
+    hours = Hours(("a", "b"), 20_000, values)
+    expected = expected_errors(banded, hours, (14, 7))
+    assert expected == pytest.approx([np.sqrt((1 + 16) / 2), 1.0])
+    assert np.isnan(expected_errors(replace(calibrator, intervals=None), hours, (14, 7))).all()
+    values[1, :20] = np.nan  # too few days for a comparison
+    assert np.isnan(expected_errors(banded, hours, (14, 7))[1])
 
 
 def test_a_box_that_was_hardly_there_is_named(calibrator: Calibrator) -> None:

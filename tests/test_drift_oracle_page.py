@@ -1,0 +1,50 @@
+"""The oracle ranks what the evidence of other sets ranks, and is fitted without the set that it is judged on."""
+
+import numpy as np
+import pytest
+
+from benchmarks.drift_oracle import EVIDENCE, Evidence, fit_oracle, judge, own_evidence, page
+
+LEVEL = EVIDENCE.index("level")
+
+
+def made_up(name: str, sign: float, boxes: int = 3) -> Evidence:
+    """A set of 90 box-days whose loss follows the level of its air, or its opposite."""
+    rng = np.random.default_rng(len(name))
+    inputs = rng.standard_normal((90, len(EVIDENCE)))
+    loss = sign * inputs[:, LEVEL] + 0.3 * rng.standard_normal(90)
+    return Evidence(name, name, boxes, inputs, np.abs(inputs[:, 0]), loss, rng.standard_normal(90))
+
+
+def test_the_oracle_learns_from_other_sets_only() -> None:
+    sets = [made_up("a", 1), made_up("bb", 1), made_up("ccc", 1), made_up("dddd", -1)]
+    ranks = {row["task"]: row["oracle"] for row in judge(sets)}
+    assert min(ranks[name] for name in ("a", "bb", "ccc")) > 0.6
+    assert ranks["dddd"] < -0.6  # it would be positive, had it seen the set
+
+
+def test_its_weights_are_those_of_least_squares() -> None:
+    """Without penalty, and with evidence in its range, the dense solution."""
+    one = made_up("a", 1)
+    mean, scale, weights = fit_oracle([one] * 10_000, "loss")
+    design = np.clip((one.inputs - mean) / scale, -3, 3)
+    ranks = np.argsort(np.argsort(one.loss)) / len(one.loss)
+    expected, *_ = np.linalg.lstsq(design - design.mean(axis=0), ranks - ranks.mean(), rcond=None)
+    np.testing.assert_allclose(weights, expected, atol=1e-3)
+
+
+def test_two_boxes_are_no_fleet_and_the_page_counts_what_can_be_ranked() -> None:
+    rows = judge([made_up("a", 1), made_up("bb", 1), made_up("ccc", 1, boxes=2)])
+    assert np.isnan(rows[2]["oracle, beyond the fleet"])
+    assert "On 3 of 3 tasks" in page(rows)
+
+
+def test_what_other_channels_do_not_explain() -> None:
+    rng = np.random.default_rng(2)
+    other = rng.standard_normal(400)
+    noise = rng.standard_normal(400)
+    hours = np.stack([other, 2 * other + 0.5 * noise, other], axis=1)
+    louder = np.stack([other, 2 * other + 1.0 * noise, other], axis=1)
+    level, spread, cross = own_evidence(hours, louder)
+    assert (level, spread) == pytest.approx((0, 0), abs=1e-9)
+    assert cross == pytest.approx(np.log(2), abs=0.1)
