@@ -180,10 +180,10 @@ def _leave_out(agreement: Agreement, names: Sequence[str]) -> Agreement:
     for name in names:
         if name not in agreement.sites:
             raise UsageError(f"--without names '{name}', which is no site{suggestion(name, list(agreement.sites))}")
-    left = {site: token for site, token in agreement.sites.items() if site not in names}
-    if len(left) < FEWEST_SITES:
+    remaining = {site: token for site, token in agreement.sites.items() if site not in names}
+    if len(remaining) < FEWEST_SITES:
         raise UsageError("--without leaves fewer than two sites")
-    return replace(agreement, sites=left)
+    return replace(agreement, sites=remaining)
 
 
 def _describe(federation: Federation) -> dict[str, Any]:

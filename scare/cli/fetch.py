@@ -110,7 +110,8 @@ def airnow(
       scare fetch airnow 060371103 --aqs 88101 --from 2022-01-01 --to 2022-12-31 --out aqs
     """
     request, source = _request(stations, first, last, near, within), read_source("airnow", sources)
-    named = frozenset(device.replace("-", "")[-9:] for device in request.devices)  # AQS writes 06-037-1103
+    # A station's code has nine digits: AQS writes 06-037-1103, others put the country before it, 840060371103.
+    named = frozenset(device.replace("-", "")[-9:] for device in request.devices)
     codes = named | find_airnow_stations(request, source).keys()
     if not codes:
         raise UsageError(f"there is no station within {within:g} km of {near}; search farther with --within")

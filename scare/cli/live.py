@@ -73,8 +73,9 @@ def check(
     listener = TopicListener(settings, settings.mqtt)
     note(f"Listening to {settings.mqtt.host} for {duration(seconds)}.")
     listener.listen(seconds)
-    if listener.dropped and listener.dropped[-1]:
-        note(f"The broker dropped {listener.dropped[-1]:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
+    dropped = listener.dropped[-1] if listener.dropped else 0  # the broker's newest count
+    if dropped:
+        note(f"The broker dropped {dropped:,} messages. Set its max_queued_messages to 0 (docs/live.md).")
     intervals: dict[str, float] = {}  # seconds between messages, by device
     for stats in listener.heard:
         intervals |= stats.intervals

@@ -206,12 +206,17 @@ def _fit_bit(kernel: Array, residual: Array, column: Array, bits: int) -> Array:
     def loss(code: Array) -> Array:
         return -jnp.einsum("bi,bij,bj->", code, residual, code) / (code.size * bits)
 
+    def smooth_loss(column: Array) -> Array:
+        return loss(jnp.tanh(kernel @ column / 2))
+
+    def hard_loss(column: Array) -> Array:
+        return loss(jnp.where(kernel @ column >= 0, 1.0, -1.0))
+
     def step(state: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         column, velocity = state
-        gradient = jax.grad(lambda a: loss(jnp.tanh(kernel @ a / 2)))(column)
+        gradient = jax.grad(smooth_loss)(column)
         velocity = MOMENTUM * velocity + gradient
         return (column - RATE * (gradient + MOMENTUM * velocity), velocity), None
 
     (fitted, _), _ = jax.lax.scan(step, (column, jnp.zeros_like(column)), None, ITERATIONS)
-    before, after = (loss(jnp.where(kernel @ a >= 0, 1.0, -1.0)) for a in (column, fitted))
-    return jnp.where(after < before, fitted, column)
+    return jnp.where(hard_loss(fitted) < hard_loss(column), fitted, column)

@@ -126,8 +126,10 @@ def _extrapolates(plan: Plan, windows: np.ndarray, start: float, end: float, ste
     """Whether outputs keep moving, but not too steeply, as the first channel steps from `start` towards `end`.
 
     The step is tried 1, 2, 4 … rows before the end of the window. `steepest` is the largest slope allowed; if it is
-    negative, outputs must fall.
+    negative, outputs must fall. False if `end` is `start`, since nothing is known beyond it.
     """
+    if end == start:
+        return False
     levels = start + (end - start) * np.array(STRIDES)
     for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
         outputs = []
@@ -139,7 +141,7 @@ def _extrapolates(plan: Plan, windows: np.ndarray, start: float, end: float, ste
         moves = np.sign(limit) * np.diff(np.stack(outputs), axis=0)
         if not ((moves >= -FLAT * np.abs(limit)) & (moves <= np.abs(limit))).all():
             return False
-    return end != start
+    return True
 
 
 def _slope(plan: Plan, examples: Examples) -> float:
