@@ -1,5 +1,6 @@
 /* Opens a model from a file, after checking it, and interprets its plan. The file, written by scare/export/blob.py, is a
- * head, parts at any places on word boundaries, a CRC-32, and a signature of all before the CRC. */
+ * head, parts at any places on word boundaries, a CRC-32, and a signature of the sequence and the SHA-512 of all before
+ * the CRC. */
 #include "scare_blob.h"
 
 #include "scare_ed25519.h"
@@ -477,15 +478,19 @@ SCARE_COMPACT scare_status scare_blob_open_unsigned(scare_blob *self, const void
     return status == SCARE_OK ? open_whole(self, content) : status;
 }
 
+/* Whether the file's manifest, which `scare live` gives without the file, was signed with the key. */
+SCARE_SMALL int is_signed(const blob_head *head, const uint8_t *key) {
+    const unsigned char *signature = (const unsigned char *)head + head->bytes + sizeof(uint32_t);
+    uint8_t manifest[sizeof head->sequence + SCARE_SHA512_BYTES];
+    __builtin_memcpy(manifest, &head->sequence, sizeof head->sequence);
+    scare_sha512(manifest + sizeof head->sequence, head, head->bytes);
+    return scare_ed25519_verify(signature, key, manifest, sizeof manifest);
+}
+
 SCARE_COMPACT scare_status scare_blob_open(scare_blob *self, const void *content, size_t bytes, const uint8_t *key) {
     scare_status status = check_whole(self, content, bytes);
     if (status == SCARE_OK) {
-        uint32_t signed_bytes = ((const blob_head *)content)->bytes;
-        const unsigned char *signature = (const unsigned char *)content + signed_bytes + sizeof(uint32_t);
-        if (!key || !scare_ed25519_verify(signature, key, content, signed_bytes)) {
-            return SCARE_UNSIGNED;
-        }
-        status = open_whole(self, content);
+        status = key && is_signed(content, key) ? open_whole(self, content) : SCARE_UNSIGNED;
     }
     return status;
 }

@@ -52,6 +52,11 @@ typedef struct {
     uint32_t bytes;
 } sha512;
 
+static const sha512 START = {{0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+                              0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179},
+                             {0},
+                             0u};
+
 SCARE_INLINE uint64_t rotated(uint64_t x, uint32_t right) {
     return x >> right | x << (64u - right);
 }
@@ -87,6 +92,25 @@ static void feed(sha512 *self, const void *content, size_t count) {
         *word = *word << 8 | *byte++;
         if (++self->bytes % BLOCK == 0u) compress(self);
     }
+}
+
+SCARE_SMALL void finish(sha512 *self, uint8_t *digest) {
+    static const uint8_t padding[2] = {0x80, 0};
+    uint64_t bits = (uint64_t)self->bytes * 8u;
+    feed(self, padding, 1u);
+    SCARE_ROLLED
+    while (self->bytes % BLOCK != BLOCK - 16u) feed(self, padding + 1, 1u);
+    self->word[14] = 0u;
+    self->word[15] = bits;
+    compress(self);
+    for (uint32_t i = 0u; i < SCARE_SHA512_BYTES; i++)
+        digest[i] = (uint8_t)(self->state[i / 8u] >> (56u - i % 8u * 8u));
+}
+
+void scare_sha512(uint8_t *digest, const void *content, size_t bytes) {
+    sha512 self = START;
+    feed(&self, content, bytes);
+    finish(&self, digest);
 }
 
 /* ---- numbers ---- */
@@ -212,23 +236,12 @@ SCARE_SMALL void reduce_by_order(uint32_t *result, const uint8_t *bytes) {
 /* The hash of the first half of a signature, a key and a message, modulo that order. */
 SCARE_SMALL void hash_parts(uint32_t *hash, const uint8_t *signature, const uint8_t *key, const void *message,
                             size_t bytes) {
-    sha512 self = {{0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1, 0x510e527fade682d1,
-                    0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179},
-                   {0},
-                   0u};
-    uint8_t digest[64] = {0x80};
-    uint64_t bits;
+    sha512 self = START;
+    uint8_t digest[SCARE_SHA512_BYTES];
     feed(&self, signature, 32u);
     feed(&self, key, SCARE_KEY_BYTES);
     feed(&self, message, bytes);
-    bits = (uint64_t)self.bytes * 8u;
-    feed(&self, digest, 1u);
-    SCARE_ROLLED
-    while (self.bytes % BLOCK != BLOCK - 16u) feed(&self, digest + 1, 1u);
-    self.word[14] = 0u;
-    self.word[15] = bits;
-    compress(&self);
-    for (uint32_t i = 0u; i < 64u; i++) digest[i] = (uint8_t)(self.state[i / 8u] >> (56u - i % 8u * 8u));
+    finish(&self, digest);
     reduce_by_order(hash, digest);
 }
 

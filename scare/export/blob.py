@@ -9,6 +9,7 @@ bits what it begins in. The same model always gives the same bytes.
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha512
 from time import time
 from zlib import crc32
 
@@ -179,12 +180,17 @@ def sign_blob(content: bytes, key: bytes, sequence: int | None = None) -> bytes:
     By default that is the time in seconds since 1970, so a file that is signed later is newer.
     """
     body = _numbered(content, int(time()) if sequence is None else sequence)
-    return _seal(body) + sign(key, body)
+    return _seal(body) + sign(key, manifest(body))
+
+
+def manifest(body: bytes) -> bytes:
+    """Return what is signed of head and parts: the sequence, and their SHA-512. It can be checked without the file."""
+    return body[SEQUENCE_AT:HEAD_BYTES] + sha512(body).digest()
 
 
 def is_signed_by(content: bytes, public: bytes) -> bool:
     """Whether the file's signature was made with the private counterpart of this public key."""
-    return verify(content[-SIGNATURE_BYTES:], public, content[:-TAIL_BYTES])
+    return verify(content[-SIGNATURE_BYTES:], public, manifest(content[:-TAIL_BYTES]))
 
 
 def unsigned(content: bytes) -> bytes:

@@ -8,7 +8,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import sha256, sha512
 from pathlib import Path
 from threading import Lock
 from time import time
@@ -95,7 +95,10 @@ class Blobs:
                 self._asked[device] = version, time()
 
     def manifest(self, device: str) -> dict[str, Any]:
-        """Describe the file of a device, with its signature, and what the device runs."""
+        """Describe the file of a device and what the device runs.
+
+        The signature is that of sequence and `sha512`, so that these two can be checked without the file.
+        """
         blob = self.find(device)
         signature = blob.content[-SIGNATURE_BYTES:]
         return {
@@ -105,6 +108,7 @@ class Blobs:
             "sequence": blob.sequence,
             "bytes": len(blob.content),
             "sha256": sha256(blob.content).hexdigest(),
+            "sha512": sha512(blob.content[: -CHECKSUM_BYTES - SIGNATURE_BYTES]).hexdigest(),
             "signature": signature.hex() if any(signature) else None,
             "runs": self.runs(device),
         }

@@ -1,6 +1,7 @@
 """Model files for boxes: each gets its own, only if it is new, and what it runs is known."""
 
 import json
+import struct
 from dataclasses import replace
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPResponse
@@ -9,8 +10,12 @@ from urllib.request import urlopen
 
 import pytest
 
+from scare.export.blob import make_blob, sign_blob
+from scare.export.ed25519 import public_key, verify
+from scare.export.lowering import compile_calibrator
 from scare.live.config import Config, Model, read_config
 from scare.live.gateway import Gateway
+from tests.calibrator.building import make_calibrator, newest_plan
 from tests.live.test_http import ask, make_config, working
 
 FILE, NEWER = (b"SCB\x01" + bytes([one]) * 300 for one in (1, 2))
@@ -55,6 +60,22 @@ def test_a_box_gets_a_file_once_and_the_gateway_knows_what_it_runs(tmp_path: Pat
         events.close()
         assert json.loads(event[5:])["remarks"] == ["Another model file than the newest runs on box-1."]
         assert 'scare_boxes{runs="other"} 1' in ask(gateway, "GET", "/metrics")[1]
+
+
+def test_a_manifest_is_checked_without_its_file(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    model = compile_calibrator(make_calibrator(newest_plan(3)), "float32", "").c_model
+    (tmp_path / "pm.blob").write_bytes(sign_blob(make_blob(model), key, 7))
+    with working(serving(tmp_path, "pm.blob")) as gateway:
+        found = ask(gateway, "GET", "/v1/manifests/box-1")[1]
+    assert found["sequence"] == 7
+
+    def is_right(sequence: int) -> bool:
+        signed = struct.pack("<I", sequence) + bytes.fromhex(found["sha512"])
+        return verify(bytes.fromhex(found["signature"]), public_key(key), signed)
+
+    assert is_right(7)
+    assert not is_right(8)
 
 
 def test_each_device_may_have_a_file_of_its_own(tmp_path: Path) -> None:
