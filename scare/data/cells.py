@@ -142,7 +142,8 @@ def _parse_number(text: str, decimal: str) -> float | None:
     else:
         return None
     thousands = "," if decimal == "." else "."
-    if thousands in digits and not re.fullmatch(rf"[+-]?\d{{1,3}}(?:\{thousands}\d{{3}})+(?:\{decimal}\d*)?", digits):
+    in_groups = rf"[+-]?\d{{1,3}}(?:\{thousands}\d{{3}})+(?:\{decimal}\d*)?"  # groups of three digits
+    if thousands in digits and not re.fullmatch(in_groups, digits):
         return None
     digits = re.sub(r"['’\s]", "", digits.replace(thousands, "")).replace(decimal, ".")  # 1’000 and 1 000
     try:

@@ -486,6 +486,7 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     ]
 
     def may_be_label(column: pl.Series) -> bool:
+        """Whether a column may name devices: few texts, or few whole numbers under the name of a label."""
         is_whole_label = name_words[column.name] <= LABEL_WORDS and _are_whole(column)
         has_labels = column.dtype == pl.String or column.name in numbered or is_whole_label
         return has_labels and not column.null_count() and column.n_unique() <= len(column) / 2

@@ -239,8 +239,8 @@ def _too_fast(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
 
 
 def _warming_up(rows: RuleInput, settings: QualitySettings) -> np.ndarray:
-    rows_since, started = rows.last_start
-    return ((rows.times - started < settings.warm_up_seconds) & (rows_since < WARM_UP_ROWS))[..., None]
+    rows_since, start_times = rows.last_start
+    return ((rows.times - start_times < settings.warm_up_seconds) & (rows_since < WARM_UP_ROWS))[..., None]
 
 
 def _after_gap(rows: RuleInput, settings: QualitySettings) -> np.ndarray:

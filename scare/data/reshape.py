@@ -52,7 +52,8 @@ TENTHS, SIGNED_TENTHS = r"^([+-]?\d{4,5}),[0-9A-Z]$", r"^[+-]\d{4,5},[0-9A-Z]$" 
 VALUE_WORD = re.compile(r"value|conc|sample measurement|wert|valor|valeur", re.IGNORECASE)
 BAD_FLAGS = ("N", "0", "-1", "0.0")  # cells of a flag's column that call the value invalid
 MONITOR = "monitor"  # the column that tells monitors of one file apart
-SITE_PARTS = ("state code", "county code", "site num", "site id", "poc")  # of an instrument in the files of the US EPA
+# Columns that name an instrument in files of the US EPA; poc is the number of the instrument at its site.
+SITE_PARTS = ("state code", "county code", "site num", "site id", "poc")
 TIME_PARTS = {  # parts of a time in neighbouring columns without names, and the range of the numbers in each
     ("year", "day of year", "month", "day", "hour", "minute"): (
         *((1970, 2100), (1, 366), (1, 12), (1, 31), (0, 24), (0, 59)),

@@ -136,7 +136,7 @@ def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
     """
     total = inputs.astype(float)
     shift = 1
-    while shift < len(total) and kept**shift > 1e-18:
+    while shift < len(total) and kept**shift > 1e-18:  # smaller terms would vanish in rounding
         total[shift:] += kept**shift * total[:-shift]
         shift *= 2
     return total

@@ -213,6 +213,7 @@ def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Pla
 
 
 def _long_table(city: City, names: Sequence[str], values: Mapping[str, np.ndarray]) -> pl.DataFrame:
+    """Make a table of time, device and value from the hourly `values` of these devices, without NaN."""
     hours = len(next(iter(city.truth.values())))
     times = pl.Series(TIME, [city.start + timedelta(hours=k) for k in range(hours)], TIME_TYPE)
     parts = [

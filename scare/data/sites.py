@@ -160,6 +160,7 @@ def _read_stay(row: dict[str, str | None], where: str) -> Stay:
 
 
 def _read_time(text: str, empty: float, where: str) -> float:
+    """Parse a time (seconds since 1970); `empty` is returned for no text, `where` begins the message of an error."""
     if not text:
         return empty
     try:

@@ -97,11 +97,12 @@ def inverse_root_of(x: np.ndarray) -> np.ndarray:
     1.99...
     """
     root = np.full_like(x, ROOT[-1])
-    for coefficient in ROOT[-2::-1]:
+    for coefficient in ROOT[-2::-1]:  # Horner's scheme
         root = multiply_wide(root, x) + coefficient
-    root = root << 9  # Q29
-    # Newton: r (3 − x r²) / 2
-    return multiply_wide(root, ((3 << 24) - multiply_wide(x, multiply_wide(root, root))) << 5)
+    root = root << 9  # from Q20 to Q29
+    # A step of Newton's method, r (3 − x r²) / 2. `multiply_wide` gives a product of Qm and Qn in Q(m + n − 32).
+    error = (3 << 24) - multiply_wide(x, multiply_wide(root, root))  # 3 − x r² in Q24
+    return multiply_wide(root, error << 5)  # Q26, which read as Q27 is half
 
 
 def to_word(a: np.ndarray) -> np.ndarray:

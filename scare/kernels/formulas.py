@@ -68,6 +68,7 @@ def _c_polynomial_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_polynomial(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
+    """Multiply the factors of each term one by one, because tensors have no power."""
     numbers = [x.rows(channel, channel + 1) for channel in range(x.shape[0])]
     terms = []
     for powers in settings["powers"]:

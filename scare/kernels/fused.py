@@ -87,6 +87,7 @@ def _token_shape(seen: Shape, shared: Shape, weights: Shapes, settings: Settings
 
 
 def _token_cost(seen: Shape, shared: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Count the products with `local`, with `mix`, and of each row's share with the shared vector."""
     rows, outputs = seen[0], weights["local"][1]
     return Operations(multiply_adds=prod(seen) * outputs + prod(weights.get("mix", (0,))) + rows * outputs)
 
@@ -95,6 +96,7 @@ def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, setting
     """Compute `token_rows` in fixed point, for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
         shared = matmul_half(shared, weights["mix"])
+    # The shared vector times the share of each token: [batch, L, O].
     spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
     return to_word(matmul_half(seen, weights["local"]) + spread + weights["bias"])
 
@@ -142,10 +144,11 @@ def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
 
 def _c_token_rows_f32(placed: PlacedStep) -> CForm:
     """Make the call `scare_token_rows_f32(out, seen, shared, share, table, rows, channels, inputs, outputs)`."""
-    (rows, channels), (inputs,), outputs = *placed.shapes, placed.out[1]
+    (rows, channels), _ = placed.shapes
+    outputs = placed.out[1]
     mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
     rest = table_f32(blocks_f32(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
-    return CForm((*tables_f32(placed, "share"), rest, rows, channels, inputs if len(mix) else 0, outputs))
+    return CForm((*tables_f32(placed, "share"), rest, rows, channels, len(mix), outputs))
 
 
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
@@ -202,6 +205,7 @@ def _feed_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _feed_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
+    """Count both products and the activation of the hidden layer."""
     hidden = (*x[:-1], weights["inner"][1])
     products = Operations(multiply_adds=prod(x) * hidden[-1] + prod(hidden) * weights["outer"][1])
     return products + POINTWISE[settings["activation"]].cost(hidden, {}, {})
@@ -246,6 +250,7 @@ def _feed_cost_q(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 
 
 def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """Return the largest magnitude of each output; ReLU leaves the bound of the hidden layer as it is."""
     hidden = product_bound(q.bounds[step.inputs[0]], step.weights["inner"], step.weights["inner_bias"])
     return product_bound(hidden, step.weights["outer"], step.weights["outer_bias"])
 
@@ -363,7 +368,8 @@ def _read_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _read_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    hidden = weights["outer"]
+    """Count the products with `inner`, `outer` and `straight`, the sum of both paths, and the activation."""
+    hidden = weights["outer"]  # the shape of the hidden layer, too [L, H]
     products = Operations(multiply_adds=prod(x) * hidden[1] + prod(hidden) + prod(x), additions=1)
     return products + POINTWISE[settings.get("activation", "relu")].cost(hidden, {}, {})
 
@@ -384,9 +390,11 @@ def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
 
 
 def _read_bound(q: QuantisationState, step: Step) -> np.ndarray:
+    """Return the largest magnitude of the result for inputs within their bounds: [1]."""
     x, weights = q.bounds[step.inputs[0]], step.weights
     hidden = product_bound(x, weights["inner"], weights["inner_bias"])
-    return (np.abs(weights["straight"]) * x).sum() + (np.abs(weights["outer"]) * hidden).sum() + np.abs(weights["bias"])
+    straight, deep = (np.abs(weights["straight"]) * x).sum(), (np.abs(weights["outer"]) * hidden).sum()
+    return straight + deep + np.abs(weights["bias"])
 
 
 def _read_unit(q: QuantisationState, step: Step) -> np.ndarray:
@@ -401,7 +409,7 @@ def _quantise_read(q: QuantisationState, step: Step) -> Step:
     hidden, scales, most = _quantise_hidden(q, step)
     outer, bits = _scaled_outer(step.weights["outer"] / scales, MOST_OUTER_SUM, axis=1)
     straight = to_q16(step.weights["straight"] * unit / out)
-    down = bits - 32 + int(bits_between(out, unit))
+    down = bits - 32 + int(bits_between(out, unit))  # 32: two right shifts by 16 came before
     loss = floor_loss(straight.reshape(-1, 1)) + (len(outer) / 2 if down > 0 else 0.0)  # half a step for each shift
     bias = to_int32(step.weights["bias"] / out + loss, 1.0)
     weights = {**hidden, "outer": outer, "straight": straight, "bias": bias}

@@ -54,8 +54,8 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
     The table has the weights unit by unit, with the four gates of a unit side by side.
     """
     (size,) = placed.out
-    gates = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])
-    units = gates.reshape(len(gates), 4, size).transpose(2, 0, 1)
+    rows = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])  # [1+C+H, 4H]
+    units = rows.reshape(len(rows), 4, size).transpose(2, 0, 1)  # [H, 1 + C + H, 4]
     return CForm((table_f32(units, "bias, input and hidden of each unit"), *placed.shapes[0], size), work=2 * size)
 
 

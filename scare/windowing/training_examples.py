@@ -72,7 +72,7 @@ def make_examples(readings: Sequence[Readings], inputs: Inputs) -> Examples:
     """Collect the usable windows of these readings whose newest row has a reference."""
     series = [np.empty((0, len(inputs.channels)), np.float32)]
     parts = [np.empty((4, 0))]  # ends, targets, times and devices
-    start = 0  # slots of the series so far
+    start = 0  # slots of the series so far, which the indices of the next segment follow
     names = tuple(dict.fromkeys(box.device for box in readings))
     for box in readings:
         for segment in WindowStream(inputs, box.device).segments(box.times, inputs.select(box)):
