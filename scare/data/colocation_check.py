@@ -21,6 +21,7 @@ from scare.errors import DataError
 from scare.words import duration
 
 LEAST_ROWS = 100  # fewer rows are not judged
+ALIVE_SHARE = 0.1  # share of rows in which a channel must have a value to be judged
 CHANCE_R2 = 0.02  # R² of a regression on all channels that a reference shifted at random may reach, too
 SHIFTS = 40  # random shifts of the reference, to see which R² chance reaches
 EQUAL_SHARE = 0.95  # share of rows in which a channel equals the reference, or a device another one
@@ -78,7 +79,7 @@ class _Pair:
 def _pair(readings: Readings) -> _Pair | None:
     """Select a device's complete rows with a reference; None if there are fewer than `LEAST_ROWS`."""
     values = usable_values(readings.values, readings.channels)[0]
-    is_alive = np.isfinite(values).mean(axis=0) > 0.1  # [channels]; `flags` reports dead channels
+    is_alive = np.isfinite(values).mean(axis=0) > ALIVE_SHARE  # [channels]; `flags` reports dead channels
     values = values[:, is_alive]
     channels = tuple(channel for channel, alive in zip(readings.channels, is_alive, strict=True) if alive)
     known = np.isfinite(values).all(axis=1) & np.isfinite(readings.targets)

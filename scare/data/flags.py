@@ -401,7 +401,7 @@ def drop_dead_devices(
         candidates = [box for box in readings if box.device not in untrained]
         dead = {box.device: names for box in candidates if (names := find_dead_channels(box))}
         where = f" in {part}" if part else ""
-        channels = [channel.name for box in candidates[:1] for channel in box.channels]
+        channels = [channel.name for channel in candidates[0].channels] if candidates else []  # all boxes have these
         messages += [f"{device} is left out: {_dead_reason(names, channels, where)}" for device, names in dead.items()]
         for name, count in Counter(name for names in dead.values() for name in names).items():
             if count > max(1, DEAD_SHARE * len(candidates)):

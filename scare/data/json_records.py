@@ -74,7 +74,7 @@ def _record_lists(value: Any, name: str) -> Iterator[tuple[str, list[dict[str, A
 
 
 def _records_by_key(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of an object that has one under each key; the key, such as a time or a number, joins them.
+    """Return the records of an object with a record under each key; the key, such as a time, is added to its record.
 
     Returns [] for an object whose values are not records of the same fields.
 

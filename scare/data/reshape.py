@@ -235,7 +235,7 @@ def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
     if not any(samples[name].str.contains(SIGNED_TENTHS).all() for name in tenths):
         return None
     numbers = pl.col(tenths).str.extract(TENTHS, 1).cast(pl.Float64)
-    is_missing = pl.col(tenths).str.contains(r"^\+?9{4,5},|,[37]$")
+    is_missing = pl.col(tenths).str.contains(r"^\+?9{4,5},|,[37]$")  # 9999 or 99999, or an error
     scaled = frame.with_columns(pl.when(~is_missing).then((numbers / 10).cast(pl.String)))
     note = f"{listed(tenths)} {'holds' if len(tenths) == 1 else 'hold'} tenths with a code of their quality."
     return Reshaped(scaled, (note,))
@@ -431,6 +431,7 @@ def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
         return None
     rows = frame.filter(pl.col(series).is_not_null()).with_columns(pl.col(series).replace(dict(codes)))
     wide = rows.pivot(series, index=index, values=value, aggregate_function="first", maintain_order=True)
+    # The first line of each new row; if that cannot be told, rows are numbered.
     lines = rows.group_by(index, maintain_order=True).agg(pl.col(LINE).min())
     joined = lines.select(LINE).hstack(wide) if lines.height == wide.height else wide.with_row_index(LINE, 1)
     units = {}

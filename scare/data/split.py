@@ -294,7 +294,8 @@ def suggest_window(readings: Sequence[Readings], gap_seconds: float) -> str:
     step = float(np.median([box.step_seconds for box in readings if len(box) > 1] or [np.inf]))
     needed_seconds = 2 * gap_seconds / VALIDATION_SHARE  # so that validation is twice as long as the window
     missing_seconds = needed_seconds - float(times[-1] - times[0])
-    unit, size = next((pair for pair in UNITS.items() if missing_seconds >= pair[1]), ("minute", 60.0))
+    fitting_units = ((unit, size) for unit, size in UNITS.items() if missing_seconds >= size)
+    unit, size = next(fitting_units, ("minute", 60.0))
     more = plural(max(1, ceil(missing_seconds / size)), f"more {unit}")
     if window_seconds < FEWEST_READINGS * step:
         return f"it takes {more}"

@@ -21,6 +21,7 @@ DELIMITERS = (",", ";", "\t", "|")
 SPACES = " "  # columns divided by one or more spaces, at fixed places or not
 SAMPLE = 60  # rows of data by which the layout is told
 ABOVE = 12  # rows above the data in which the header is looked for
+LEAST_SCORE = 0.3  # of a header, see `_header_score`
 TIME_WORD = re.compile(
     r"date|time|stamp|datum|uhrzeit|zeit|tag|stunde|fecha|hora|heure|jour|data|ora|tijd|utc|gmt|epoch|created|recorded"
     r"|year|jahr|ano|año|month|day|hour|last_changed|时间|日期|^ts$|^rec$|czas|dato|klokke|when",
@@ -176,7 +177,7 @@ def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: i
     above = [i for i in range(max(0, first - ABOVE), first) if any(rows[i])]
     scores = {i: _header_score(rows[i], columns, width) for i in above}
     best = max(above, key=lambda i: (scores[i], i), default=None)
-    return best if best is not None and scores[best] >= 0.3 else None
+    return best if best is not None and scores[best] >= LEAST_SCORE else None
 
 
 def _find_header_below(rows: Sequence[Sequence[str]], columns: Sequence[str], first: int, width: int) -> int | None:

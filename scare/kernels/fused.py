@@ -256,7 +256,7 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
-    """Make `feed_forward_q`."""
+    """Make `feed_forward_q`: the hidden layer in scales of its own, which the weights of the outer layer undo."""
     hidden, scales, most = _quantise_hidden(q, step)
     outer, bits = _scaled_outer(step.weights["outer"] / scales[:, None], MOST_OUTER_SUM, axis=0)
     outer_bias = to_int32(step.weights["outer_bias"], q.unit(step.output))

@@ -121,7 +121,7 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
     weight, units = step.weights["weight"], q.feature_units(step.output)  # [I, O] and [O]
     bias = step.weights.get("bias", np.zeros(len(units)))
     if q.is_window(step.inputs[0]):
-        matrix = weight.reshape(q.window, q.channels, -1) / q.quanta[:, None]
+        matrix = weight.reshape(q.window, q.channels, -1) / q.quanta[:, None]  # per step of the window [T, C, O]
         return quantise_projection(q, step, matrix / units, bias / units, per_channel=False)
     fine = _sum_units(q, step)  # [O]
     shift = bits_between(units, fine)
