@@ -60,7 +60,10 @@ ONNX = Target(
 
 
 def onnx_model(result: Tensor, names: tuple[str, str], facts: dict[str, str]) -> bytes:
-    """Make an .onnx file with input [batch, window, channels] and output [batch, 1], so named; `facts` are metadata."""
+    """Make an .onnx file with input [batch, window, channels] and output [batch, 1].
+
+    `names` are those of input and output; `facts` are metadata.
+    """
     from onnx import TensorProto, checker, helper
 
     builder = _GraphBuilder(names[0])

@@ -22,7 +22,10 @@ ROUNDING_SHARE = 0.1  # of the tolerance: largest difference between float32 and
 
 
 def make_self_test(plan: Plan, quanta: Sequence[float]) -> SelfTest:
-    """Choose seeds and compute the plan's scaled results; `quanta` are those of an int16 window, empty in float32."""
+    """Choose seeds and compute the plan's scaled results.
+
+    `quanta` are the steps of an int16 window per scaled unit, by channel; empty in float32.
+    """
     tolerance = INTEGER_TOLERANCE if quanta else FLOAT_TOLERANCE
     by_seed = dict(islice(_stable_results(plan, quanta, ROUNDING_SHARE * tolerance), VECTORS))
     if not by_seed:

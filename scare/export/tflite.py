@@ -108,7 +108,10 @@ TFLITE = Target(
 
 
 def flatbuffer(result: Tensor, names: tuple[str, str]) -> bytes:
-    """Convert a graph to a .tflite file in float32 with input [1, window, channels] and output [1, 1], so named."""
+    """Convert a graph to a .tflite file in float32 with input [1, window, channels] and output [1, 1].
+
+    `names` are those of input and output.
+    """
     import tensorflow as tf
 
     ordered = in_order(simplify(result))

@@ -194,8 +194,8 @@ class Alerts:
     def _post(self, alert: Alert) -> str:
         """POST an alert as JSON; returns why it failed, empty if it did not."""
         plain = alert.as_json()
-        filled = {key: fill(text, plain) for key, text in self._settings.body.items()}
-        body = json.dumps(filled or plain, ensure_ascii=False).encode()
+        filled = {key: fill(template, plain) for key, template in self._settings.body.items()}
+        body = json.dumps(filled or plain, ensure_ascii=False).encode()  # without templates all values are sent
         request = Request(self._webhook, body, {"content-type": "application/json"}, method="POST")
         try:
             with urlopen(request, timeout=TIMEOUT_SECONDS):  # `config` allows http and https only

@@ -124,9 +124,9 @@ class Connection:
 
 
 def explain_silence(broker: Broker, context: ssl.SSLContext | None) -> str:
-    """Return why a broker does not answer, and what to change, as far as a second connection can tell.
+    """Find out by another connection why a broker does not answer; returns the end of an error message.
 
-    `context` is that of the connection that failed, None if it had no TLS.
+    It says what to change, if that is clear. `context` is that of the connection that failed, None without TLS.
     """
     host = broker.host
     port = broker.used_port

@@ -567,7 +567,10 @@ class Pipeline:
                 return True
 
     def _report(self, about: str, problem: str) -> None:
-        """Log a problem when it begins and when it is over (empty), and keep it for `/healthz` and the page."""
+        """Log a problem when it begins and when it is over, and keep it for `/healthz` and the page.
+
+        `about` is its subject, such as disk; an empty `problem` means that there is none.
+        """
         if not problem:
             if self.problems.pop(about, ""):
                 LOG.warning("%s: the problem is over", about)

@@ -199,6 +199,7 @@ def _guess_roles(preview: Mapping[str, Any], kind: str, has_station: bool, quant
             best = min(measured, key=lambda column: (column["quantity"] != quantity, column["looks"] != REFERENCE))
             roles[best["name"]] = REFERENCE
         return roles
+    # The columns to calibrate the quantity with; those of "" if the file does not measure it.
     channels = preview["channels"].get(quantity) or preview["channels"].get("", [])
     roles |= {name: columns[name]["looks"] for name in channels}
     if sensors := [name for name in channels if roles[name] == SENSOR]:

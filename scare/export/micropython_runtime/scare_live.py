@@ -298,9 +298,13 @@ def later_sum(numbers: "array[float]", width: int) -> "array[float]":
 def lstm(
     numbers: "array[float]", weights: "array[float]", recurrent: "array[float]", bias: "array[float]", size: int
 ) -> "array[float]":
-    """Return the last hidden state of an LSTM with `size` units; weights hold gates i, f, g, o side by side."""
+    """Return the last hidden state [size] of an LSTM over rows of numbers [rows, inputs].
+
+    `weights` [inputs, 4 size], `recurrent` [size, 4 size] and `bias` [4 size] hold the gates i, f, g, o side by side;
+    all arrays are flat.
+    """
     state, memory, gates, inputs = zeros(size), zeros(size), zeros(4 * size), len(weights) // (4 * size)
-    for start in range(0, len(numbers), inputs):
+    for start in range(0, len(numbers), inputs):  # row by row
         for gate in range(4 * size):
             total = bias[gate]
             for index in range(inputs):

@@ -112,6 +112,7 @@ def _excess(relations: Sequence[Relation], references: frozenset[str]) -> np.nda
                 points.append((index, intercept + gain * level, gain * size / np.sqrt(2)))
     indices, levels, sizes = (np.array(column) for column in zip(*points, strict=True))
     squares, is_usable = np.maximum(sizes.astype(float) ** 2, 1e-12), np.ones(len(indices), bool)
+    # The usual size at each level is fitted to the points that are near it, again and again.
     for _ in range(ROUNDS):
         constant, of_square = fit_noise(levels[is_usable], squares[is_usable])
         usual_squares = np.maximum(constant + of_square * levels**2, 1e-12)
