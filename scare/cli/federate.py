@@ -17,7 +17,7 @@ from scare.cli.train import require_training
 from scare.data.quantities import display_unit
 from scare.data.readings import Readings
 from scare.data.simulated_agencies import write_agencies
-from scare.errors import UsageError
+from scare.errors import ScareError, UsageError
 from scare.federated.agreement import FEWEST_SITES, Agreement, read_agreement
 from scare.federated.exchange import DONE, Connection, FederationServer, TaskBoard, run_site
 from scare.federated.pooled import Ask, Federation, federate, raw_error
@@ -80,7 +80,10 @@ def serve(
             federation = replace(federation, calibrator=_train_network(board.ask, agreed, federation))
         path = federation.calibrator.save(out / "federated.scare")
         content = b64encode(path.read_bytes()).decode()
-        board.ask({site: {"kind": DONE, "calibrator": content} for site in federation.moments})
+        board.ask({site: {"kind": DONE, "calibrator": content} for site in agreed.sites})
+    except ScareError as error:
+        board.ask({site: {"kind": DONE, "reason": str(error)} for site in agreed.sites})
+        raise
     finally:
         server.stop()
     described = _describe(federation)

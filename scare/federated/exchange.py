@@ -204,6 +204,8 @@ def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> by
         kind = str(task.get("kind"))
         if kind == DONE:
             connection.send(number, {})
+            if "reason" in task:
+                raise DataError(f"the server ended without a calibrator: {task['reason']}")
             return b64decode(str(task.get("calibrator", "")))
         kept = folder / "sent" / f"{kind}.json"
         if site.adds_noise and kept.exists():
@@ -213,7 +215,8 @@ def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> by
                 reply = site.answer(task)
             except ScareError as error:
                 reply = {"error": str(error)}
-            name = kept if site.adds_noise else kept.with_name(f"{number}-{kind}.json")
+            is_repeated = site.adds_noise and "error" not in reply
+            name = kept if is_repeated else kept.with_name(f"{number}-{kind}.json")
             with replacing(name) as temporary:
                 temporary.write_text(json.dumps(reply), encoding="utf-8")
         connection.send(number, reply)

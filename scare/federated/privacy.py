@@ -49,7 +49,7 @@ class Privacy:
         noise = np.triu(rng.normal(0, sigma, (size, size)))
         noisy = extended.T @ extended + noise + np.triu(noise, 1).T
         if noisy[0, 0] < FEWEST_SIGMAS * sigma:
-            raise DataError(f"the noise hides all of {len(targets)} rows; take a larger epsilon, or wait for more rows")
+            raise DataError("the noise hides the rows; take a larger epsilon, or wait for more rows")
         values, vectors = np.linalg.eigh(noisy)
         sums = (vectors * np.maximum(values, 0)) @ vectors.T
         count = sums[0, 0]

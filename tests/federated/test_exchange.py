@@ -134,6 +134,21 @@ def test_a_federation_over_sockets_is_the_one_in_memory(running: Running, tmp_pa
     assert (over_sockets.facts, over_sockets.intervals) == (here.facts, here.intervals)
 
 
+def test_a_site_learns_why_there_is_no_calibrator(running: Running, tmp_path: Path) -> None:
+    reasons = []
+
+    def answer() -> None:
+        site = Site([box(0)], running.agreement)
+        with pytest.raises(DataError) as error:
+            run_site(running.connect("north"), site, tmp_path, lambda _: None)
+        reasons.append(str(error.value))
+
+    thread, _ = in_thread(answer)
+    running.board.ask({"north": {"kind": DONE, "reason": "humidity is constant at all sites"}})
+    thread.join(5)
+    assert reasons == ["the server ended without a calibrator: humidity is constant at all sites"]
+
+
 def test_addresses_are_checked_and_open_ones_warned_of() -> None:
     with pytest.raises(UsageError, match="the server's address begins with https:// or http://, not 'localhost:80'"):
         Connection("localhost:80", "", print)

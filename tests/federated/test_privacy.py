@@ -57,7 +57,7 @@ def test_readings_beyond_the_agreed_range_count_as_its_end() -> None:
 
 
 def test_noise_that_hides_everything_is_refused() -> None:
-    with pytest.raises(DataError, match="the noise hides all of 3 rows; take a larger epsilon"):
+    with pytest.raises(DataError, match="the noise hides the rows; take a larger epsilon"):
         Privacy(0.001).noisy_moments(np.zeros((3, 2)), np.zeros(3), LOW, HIGH, np.random.default_rng(3))
 
 
