@@ -231,6 +231,7 @@ class ResidualAttention(eqx.Module):
 
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
         """Return mixed values and scores; `before` are the scores of the preceding layer, None in the first layer."""
+        # Axes of the sums: b batch, i and j tokens, h heads, w width of a head.
         query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
         scores = jnp.einsum("bihw,bjhw->bhij", query, key) / jnp.sqrt(query.shape[-1])
         scores = scores if before is None else scores + before

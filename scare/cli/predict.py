@@ -190,52 +190,76 @@ def _predict_file(
         for line in lines:
             note(line)
 
-    streams = DeviceStreams(model, announce)
-    newest: dict[str, dict[str, Any]] = {}  # the last row of each device
-    devices: dict[str, Counter[str]] = {}  # counts of `COUNTED`
-    sample: list[np.ndarray] = []  # values of all rows of the first chunk, and of every seventh row of others
-    flags = Counter[str](dict.fromkeys(Flag.__members__, 0))
-    reasons = Counter[str]()  # flags of rows without a value
-    outside = OutsideCounts()
+    streams, counts = DeviceStreams(model, announce), FileCounts(model)
     with progress("calibrating", "count") as (bar, task), table_writer(output.path, output.metadata) as write:
         for chunk in iterate_at_step(file, mapping, spans, steps, file_device):
             result = streams.push(chunk)
             write(output.sites.add_to(result))
             if output.index is not None:
                 output.index.add(result)
-            newest |= _newest(result, model)
-            values = result.select(channel.name for channel in model.inputs.channels).cast(pl.Float64)
-            sample.append(values.gather_every(SAMPLED if sample else 1).to_numpy())
-            for name, counts in _count_rows(result).items():
-                devices[name] = devices.get(name, Counter()) + counts
-            outside.add(result)
-            flags.update(count_flags(result[FLAGS].to_numpy()))
-            reasons.update(count_flags(result.filter(pl.col(CALIBRATED).is_null())[FLAGS].to_numpy() & NO_VALUE))
-            bar.update(task, count=f"{sum(counted['rows'] for counted in devices.values()):,} rows")
-    rows, calibrated = (sum(counted[name] for counted in devices.values()) for name in ("rows", "calibrated"))
+            counts.add(result)
+            bar.update(task, count=f"{counts.total('rows'):,} rows")
+    _report_file(model, counts, output, new, as_json)
+    return 2 * counts.total("calibrated") >= counts.total("rows")
+
+
+def _report_file(model: Calibrator, counts: "FileCounts", output: Output, new: Sequence[str], as_json: bool) -> None:
+    """Print what a file's rows got; `new` are the devices that were not in training."""
+    rows, calibrated = counts.total("rows"), counts.total("calibrated")
+    newest = list(counts.newest.values())
     if as_json:
-        facts = {"file": str(output.path), "rows": rows, "calibrated": calibrated, "flags": dict(flags)}
-        counted = {name: {what: counts[what] for what in COUNTED} for name, counts in devices.items()}
-        emit({**facts, "devices": counted, "new_devices": new, "newest": list(newest.values())})
+        facts = {"file": str(output.path), "rows": rows, "calibrated": calibrated, "flags": dict(counts.flags)}
+        devices = {name: {kind: counted[kind] for kind in COUNTED} for name, counted in counts.devices.items()}
+        emit({**facts, "devices": devices, "new_devices": list(new), "newest": newest})
     else:
-        _show(list(newest.values()), model)
+        _show(newest, model)
     note(f"{calibrated:,} of {rows:,} rows calibrated. Wrote {output.path}.")
     if output.index is not None:
         _write_index(output.index, output.index_path)
-    if any(flags.values()):
-        note(f"Flagged rows: {spell_counts(flags)}.")
-    if outside.counts:
-        note(outside.describe())
-    if sample:
-        for line in _warnings(model, sample, flags, rows):
+    if any(counts.flags.values()):
+        note(f"Flagged rows: {spell_counts(counts.flags)}.")
+    if counts.outside.counts:
+        note(counts.outside.describe())
+    if counts.sample:
+        for line in _warnings(model, counts.sample, counts.flags, rows):
             note(f"Warning: {line}")
     for name in new[:SHOWN]:
-        doubtful = ", ".join(f"{devices[name][what]:,} {what}" for what in DOUBTFUL)
-        note(f"{name} was not in training: of its {devices[name]['rows']:,} rows {doubtful}.")
+        counted = counts.devices[name]
+        doubtful = ", ".join(f"{counted[kind]:,} {kind}" for kind in DOUBTFUL)
+        note(f"{name} was not in training: of its {counted['rows']:,} rows {doubtful}.")
     if 2 * calibrated < rows:
-        listed = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons.most_common() if count)
+        reasons = counts.reasons.most_common()
+        listed = "; ".join(f"{count:,} rows: {MEANINGS[Flag[name]]}" for name, count in reasons if count)
         note(f"Warning: fewer than half of the rows have a calibrated value. {listed}.")
-    return 2 * calibrated >= rows
+
+
+class FileCounts:
+    """What is counted over the rows of a file while they are calibrated."""
+
+    def __init__(self, model: Calibrator) -> None:
+        self._channels = [channel.name for channel in model.inputs.channels]
+        self.newest: dict[str, dict[str, Any]] = {}  # the last row of each device
+        self.devices: dict[str, Counter[str]] = {}  # counts of `COUNTED`
+        self.sample: list[np.ndarray] = []  # values of all rows of the first chunk, and of every seventh row of others
+        self.flags = Counter[str](dict.fromkeys(Flag.__members__, 0))
+        self.reasons = Counter[str]()  # flags of rows without a value
+        self.outside = OutsideCounts()
+
+    def add(self, result: pl.DataFrame) -> None:
+        """Count the rows of a chunk, as `Calibrator.predict` returns them."""
+        self.newest |= _newest(result, self._channels[0])
+        values = result.select(self._channels).cast(pl.Float64)
+        self.sample.append(values.gather_every(SAMPLED if self.sample else 1).to_numpy())
+        for name, counts in _count_rows(result).items():
+            self.devices[name] = self.devices.get(name, Counter()) + counts
+        self.outside.add(result)
+        self.flags.update(count_flags(result[FLAGS].to_numpy()))
+        without_value = result.filter(pl.col(CALIBRATED).is_null())[FLAGS].to_numpy()
+        self.reasons.update(count_flags(without_value & NO_VALUE))
+
+    def total(self, kind: str) -> int:
+        """Sum the rows of one of the kinds `COUNTED` over all devices."""
+        return sum(counts[kind] for counts in self.devices.values())
 
 
 class OutsideCounts:
@@ -351,9 +375,9 @@ def _count_rows(result: pl.DataFrame) -> dict[str, Counter[str]]:
     return {row[DEVICE]: Counter({name: row[name] for name in COUNTED}) for row in counts.iter_rows(named=True)}
 
 
-def _newest(result: pl.DataFrame, model: Calibrator) -> dict[str, dict[str, Any]]:
-    """Return the last row of each device as plain values, with the raw value of the calibrated channel as `raw`."""
-    raw = pl.col(model.inputs.channels[0].name).alias("raw")
+def _newest(result: pl.DataFrame, channel: str) -> dict[str, dict[str, Any]]:
+    """Return the last row of each device as plain values, with the value of the calibrated `channel` as `raw`."""
+    raw = pl.col(channel).alias("raw")
     last = result.select(DEVICE, TIME, raw, CALIBRATED, LOW, HIGH, FLAGS).unique(DEVICE, keep="last")
     return {row[DEVICE]: {**row, "flag_names": flag_names(row[FLAGS])} for row in last.iter_rows(named=True)}
 

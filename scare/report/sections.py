@@ -184,7 +184,7 @@ def devices(views: Sequence[View], unit: str) -> list[Block]:
     If the page cannot show all of them, all together come first, then the least accurate.
     """
     rows: list[list[str]] = []
-    if 2 * len(views) > MOST_ROWS:
+    if 2 * len(views) > MOST_ROWS:  # a device has two rows, raw and calibrated
         alone, together = views[:-1], views[-1:]
         views = [*together, *sorted(alone, key=lambda view: -view.accuracy.rmse if view.accuracy else 0.0)]
     for view in views:

@@ -193,7 +193,7 @@ class Recipe:
 
     @property
     def window_readings(self) -> int:
-        """Readings in a window; a duration becomes readings in `for_readings`."""
+        """The number of readings in a window, once `for_readings` has converted a duration to it."""
         assert isinstance(self.window, int)
         return self.window
 
