@@ -460,7 +460,7 @@ class DeviceStreams:
             self._on_new_device(device, times, values)
         calibrated = self._streams[device].push(times, values)
         ranges, channels = self._streams[device].beyond_training(values, calibrated.flags)
-        farthest = [names[at] if at >= 0 else None for at in channels.tolist()]
+        farthest = [names[channel] if channel >= 0 else None for channel in channels.tolist()]
         return rows.with_columns(
             *calibrated.columns(),
             pl.Series(OUTSIDE_RANGES, ranges.round(6)).fill_nan(None),

@@ -100,9 +100,9 @@ class Intervals:
         return replace(self, below=tuple(below), above=tuple(above))
 
     def hold_level(self, values: np.ndarray, references: np.ndarray, factor: float = 1.0) -> float:
-        """Find the factor that keeps the level from now on, by values with their references [n], oldest first.
+        """Find the factor of the width that keeps the level from now on, from values and references [n], oldest first.
 
-        `factor` is that of earlier pairs.
+        `factor` is the one that earlier values and references led to.
 
         >>> intervals = Intervals(0.9, (), (1.0,), (1.0,))
         >>> round(intervals.hold_level(np.zeros(1000), np.full(1000, 1.5)), 2)

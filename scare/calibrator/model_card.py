@@ -149,7 +149,7 @@ def cost_table(facts: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | 
 
 
 def cost_summary(facts: Mapping[str, Any]) -> str:
-    """Return what was left out because of a budget or a preference for small models, or that nothing was."""
+    """Return a sentence on what was left out because of a budget or a preference for small models, if anything was."""
     return str(facts.get("why_smaller", "All that validation supports fits."))
 
 

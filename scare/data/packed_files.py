@@ -200,9 +200,10 @@ def _find_encoding(head: bytes, stated: str, path: Path) -> str:
     for mark, name in BOMS.items():
         if head.startswith(mark):
             return name
-    if head[:200].count(0) > len(head[:200]) / 4:
+    first_bytes = head[:200]  # UTF-16 has a zero byte beside each ASCII character
+    if first_bytes.count(0) > len(first_bytes) / 4:
         return "utf-16-le" if head[1:2] == b"\x00" else "utf-16-be"
-    start = head[:2000]  # a damaged text has a few zero bytes, a program other control characters too
+    start = head[:2000]  # a damaged text has up to 20 zero bytes here, a program other control characters, too
     if start.count(0) > 20 or (b"\x00" in start and re.search(rb"[\x01-\x08\x0e-\x1f]", start)):
         raise DataError(f"{path}: the file is not a text table, a spreadsheet or Parquet; export it as CSV")
     if _decoded(head, "utf-8") is not None:

@@ -74,12 +74,13 @@ def find_delimiter(lines: Sequence[str]) -> str:
     >>> find_delimiter(["time;pm25;pm10", "2026-01-01;1,5;2,5"])
     ';'
     """
-    filled = [line for line in lines if line.strip()]
-    start = max(0, min(len(filled) // 3, len(filled) - 2 * SAMPLE))
-    sample = filled[start : start + 2 * SAMPLE]
+    not_blank = [line for line in lines if line.strip()]
+    # If there are enough lines, up to a third of them is skipped: they may still be a preamble.
+    start = max(0, min(len(not_blank) // 3, len(not_blank) - 2 * SAMPLE))
+    sample = not_blank[start : start + 2 * SAMPLE]
     scores = {sign: sum(_weight(split(line, sign)) for line in sample) for sign in (*DELIMITERS, SPACES)}
     best = max(DELIMITERS, key=lambda sign: (scores[sign], sum(line.count(sign) for line in sample)))
-    if scores[SPACES] > 1.5 * scores[best]:
+    if scores[SPACES] > 1.5 * scores[best]:  # clearly better, because dates and names have spaces, too
         return SPACES
     if scores[best]:
         return best

@@ -108,7 +108,7 @@ def shape_of(text: str) -> TimeShape | None:
     if not text.isascii():
         for mark, standard in MORNING_MARKS:
             text = re.sub(mark, standard.replace("${1}", r"\1"), text)
-    if not 6 <= len(text) <= 80 or not any(sign.isdigit() for sign in text):
+    if not 6 <= len(text) <= 80 or not any(sign.isdigit() for sign in text):  # no time is as short or as long
         return None
     for name, pattern in PATTERNS.items():
         if match := pattern.fullmatch(text):

@@ -28,7 +28,7 @@ MOST_BYTES = 1 << 24  # largest table
 class Extents:
     """Formulas of a C function: numbers that each pointer reaches, and conditions.
 
-    A pointer comes after the tables that its formula reads. `over` are inputs that the output may lie on exactly.
+    A pointer comes after the tables that its formula reads. `over` are inputs whose memory may be that of the output.
     `words` are parameters of type uint32_t that are not sizes: they may be any number.
     """
 

@@ -189,7 +189,7 @@ def _blend_cost(formulas: Shape, x: Shape, weights: Shapes, settings: Settings) 
 
 
 def _c_blend_f32(placed: PlacedStep) -> CForm:
-    """Make the call `scare_blend_f32(out, formulas, x, passages, count)`; the caller passes the first three.
+    """Make the call `scare_blend_f32(out, formulas, x, passages, count)`.
 
     A passage is a row of four numbers: low, high, slope, offset.
     """
