@@ -321,7 +321,7 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
             f"{sensor.device}: no clock offset up to {duration(max_seconds)} brings the readings and the reference"
             f" together; the readings cover {period(sensor)} and the reference {period(reference)}"
         )
-    # Cells in a step of the coarser series.
+    # Cells in a step of the coarser series; 0.01 allows for inexact steps.
     cells_per_step = 1 if coarse < COARSER * fine else min(FINE_STEPS, int(coarse / fine + 0.01))
     truth = reference.rows(near)
     first = min(sensor.times[0], truth.times[0])

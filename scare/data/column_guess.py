@@ -5,7 +5,7 @@ Repeated and unordered rows are not errors here; they are counted.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -300,11 +300,41 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
             " time with --time, or take a file with a series in time"
         )
     repeats = _note_repeats(frame, times, device)
-    rest, left_out, notes = _average_laser_pairs(frame.drop(filter(None, [device])))
-    highest = highest_masses(rest)
-    parameter = stated_quantity(rest, table.format.codes if table.format else {}, table.remarks)
+    rest, lasers, pair_notes = _average_laser_pairs(frame.drop(filter(None, [device])))
+    columns, left_out, notes = _summarise_columns(rest, table, known)
+    devices = pl.col(device) if device else pl.lit("")
+    if device and _are_whole(frame[device]):
+        devices = devices.cast(pl.Int64)  # so that 7.0 becomes "7"
+    stamps = frame.select(devices.cast(pl.String).alias(DEVICE), times)
+    numbers = rest.select(column.name for column in columns)
+    texts = [name for name, dtype in rest.schema.items() if dtype == pl.String]
+    site = next((name for name in texts if words(name) & SITE_WORDS), "")
+    return Inspection(
+        table=table,
+        time=time,
+        columns=tuple(columns),
+        device_column=device,
+        site_column=site,
+        stamps=stamps,
+        numbers=numbers,
+        options=options,
+        left_out=(*lasers.items(), *left_out.items()),
+        notes=(*table.notes, *form.notes, *tally.notes(), *repeats, *pair_notes, *notes),
+    )
+
+
+def _summarise_columns(
+    frame: pl.DataFrame, table: TableFile, known: Mapping[str, FormatColumn]
+) -> tuple[list[ColumnSummary], dict[str, str], list[str]]:
+    """Summarise the columns that may be channels or references; also returns why others are left out, and notes.
+
+    `known` are the columns that the table's format describes.
+    """
+    highest = highest_masses(frame)
+    parameter = stated_quantity(frame, table.format.codes if table.format else {}, table.remarks)
     columns: list[ColumnSummary] = []
-    for column in rest:
+    left_out, notes = dict[str, str](), list[str]()
+    for column in frame:
         if not column.dtype.is_numeric() or not column.count():
             if find_quantity(column.name) and (column.dtype.is_numeric() or column.dtype == pl.String):
                 example = next(iter(column.drop_nulls()), "")
@@ -323,26 +353,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         names = {column.name for column in columns if column.is_reference or column.family in ("particles", "gas")}
         names = names or {column.name for column in columns if not column.family}
         columns = [replace(column, is_reference=column.name in names) for column in columns]
-    notes += _impossible_medians(columns)
-    devices = pl.col(device) if device else pl.lit("")
-    if device and _are_whole(frame[device]):
-        devices = devices.cast(pl.Int64)  # so that 7.0 becomes "7"
-    stamps = frame.select(devices.cast(pl.String).alias(DEVICE), times)
-    numbers = rest.select(column.name for column in columns)
-    texts = [name for name, dtype in rest.schema.items() if dtype == pl.String]
-    site = next((name for name in texts if words(name) & SITE_WORDS), "")
-    return Inspection(
-        table=table,
-        time=time,
-        columns=tuple(columns),
-        device_column=device,
-        site_column=site,
-        stamps=stamps,
-        numbers=numbers,
-        options=options,
-        left_out=tuple(left_out.items()),
-        notes=(*table.notes, *form.notes, *tally.notes(), *repeats, *notes),
-    )
+    return columns, left_out, [*notes, *_impossible_medians(columns)]
 
 
 def _read_rows(

@@ -234,7 +234,8 @@ def check_leakage(split: Split, gap_seconds: float) -> None:
         for first, second in product(split.parts[part], split.parts[other_part]):
             if first.device != second.device:
                 continue
-            distance = _shortest_distance(*(box.times[np.isfinite(box.targets)] for box in (first, second)))
+            first_times, second_times = (box.times[np.isfinite(box.targets)] for box in (first, second))
+            distance = _shortest_distance(first_times, second_times)
             shares_rows = len(np.intersect1d(first.times, second.times)) > 0
             if distance < gap_seconds or shares_rows:
                 too_close = f"references are only {duration(distance)} apart, for a gap of {duration(gap_seconds)}"

@@ -243,7 +243,14 @@ def _names(
         best = max(labels, key=lambda row: len({row[i] for i in numbered if i < len(row)}), default=names)
         for i in numbered:
             names[i] = best[i] or names[i]
-    # Names that occur twice get the text below or above them added.
+    return tuple(_with_titles(names, header, between, labels))
+
+
+def _with_titles(
+    names: list[str], header: Sequence[str], between: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]
+) -> list[str]:
+    """Add to names that occur twice, or that are titles of several columns, the text below or above them."""
+    names = list(names)
     not_empty = [name for name in names if name]
     repeats_names = len(set(not_empty)) < len(not_empty)
     below = next((row for row in between if not any(map(is_unit, row)) and sum(map(bool, row)) > 1), None)
@@ -264,7 +271,7 @@ def _names(
         for i, cell in list(enumerate(row[: len(names)]))[1:]:
             if find_quantity(cell) and not is_unit(cell) and not find_quantity(names[i]):
                 names[i] = f"{names[i]} {cell}".strip()
-    return tuple(names)
+    return names
 
 
 def _has_merged_cells(header: Sequence[str], below: Sequence[str]) -> bool:

@@ -351,7 +351,7 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
         if either:
             _warn_once(f"{table.path}: dates like '{either}' are read {name}, as '{proof}' shows")
         return DateOrder(order, f"Dates are read {name}, as '{proof}' shows.")
-    hint = " ".join([*columns, *table.remarks[-3:]]).lower()
+    hint = " ".join([*columns, *table.remarks[-3:]]).lower()  # the header, and the last lines outside the table
     if re.search(r"\bmm?[-/.]dd?[-/.]yy", hint):
         return DateOrder("mdy", "Dates are read month first, as the header states.")
     if re.search(r"\bdd?[-/.]mm?[-/.]yy", hint):
