@@ -25,6 +25,7 @@ Lines say what an instrument does. The best estimate of the truth lies a little 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 
 import numpy as np
@@ -525,6 +526,20 @@ class System:
         return self.assumed()[0] * np.array([100.0, 100.0 if self.tells_gain else 1.0])
 
     @property
+    def beginning(self) -> np.ndarray:
+        """Level and log gain of each node to begin with [nodes, 2]: those of boxes are usual, those of places none."""
+        means = np.tile(self.usual, (self.graph.nodes, 1))
+        means[self.graph.nodes - len(self.graph.place) - bool(self.graph.place) :] = 0.0
+        return means
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """The number of equations that tell each learned variance [groups]; the nodes of a box count as one."""
+        of_fleet = self.rows.group // 2 == self.groups[FLEET]
+        shares = np.where(of_fleet, 1 / self.rows.scale, 1.0)
+        return np.bincount(self.rows.group, shares, minlength=2 * len(self.groups))
+
+    @property
     def usual(self) -> np.ndarray:
         """Level and log gain to begin with: the median of the boxes that stood beside a reference [2]."""
         references, pivot = self.graph.references, self.graph.pivot
@@ -552,13 +567,10 @@ def solve(
     learned = system.assumed().ravel()  # variances [groups]
     assumed = learned.copy()
     weights = np.ones(units)
-    means = np.tile(system.usual, (graph.nodes, 1))
-    means[graph.nodes - len(graph.place) - bool(graph.place) :] = 0.0
+    means = system.beginning
     agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
     diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
     log_variances = np.full(graph.nodes, ASSUMED[FLEET] ** 2)
-    of_fleet = rows.group // 2 == system.groups[FLEET]
-    counts = np.bincount(rows.group, np.where(of_fleet, 1 / rows.scale, 1.0), minlength=groups)
     for done in range(MOST_ROUNDS):
         linear = rows.linearised(means, log_variances)
         added = learned[rows.group] * rows.scale
@@ -574,7 +586,7 @@ def solve(
         share = added / expected
         parts = share**2 * weights[rows.unit] * squares + share * linear.known
         sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
-        before, learned = learned, sums / (counts + ASSUMED_COUNT)
+        before, learned = learned, sums / (system.counts + ASSUMED_COUNT)
         if done < FIRST_ROUNDS:
             continue  # how much boxes differ must be known before any is found to contradict the others
         weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
