@@ -17,6 +17,7 @@ from scare.upkeep.network.hours import NetworkHours
 ROUNDS = 12  # of reweighting
 BIWEIGHT = 6.0  # pairs with a residual this many times the usual one have no weight
 LAGS = 48  # hours over which residuals may resemble each other
+USUAL_FACTOR = 24.0  # of variances, if no encounter is long: a day counts as one pair
 LONG = 5 * LAGS  # hours of encounters that tell it without bias
 LEAST_PAIRS = 12
 LEAST_CORRELATION = 0.3  # below, a slope has no meaning; keeps it finite
@@ -75,8 +76,9 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
     if not fits:
         return []
     # In a short encounter residuals seem to resemble each other less than they do.
-    long_fits = [fit for fit in fits if fit.relation.pairs >= LONG] or fits
-    level_factor, slope_factor = _inflation(np.sum([fit.products for fit in long_fits], axis=0))
+    long_fits = [fit for fit in fits if fit.relation.pairs >= LONG]
+    factors = _inflation(np.sum([fit.products for fit in long_fits or fits], axis=0))
+    level_factor, slope_factor = factors if long_fits else np.maximum(factors, USUAL_FACTOR)
     return [
         replace(
             fit.relation,

@@ -94,3 +94,17 @@ def test_a_stuck_sensor_or_a_handful_of_hours_says_nothing() -> None:
     few = np.where(np.arange(CLOCK.rows) < 8, air(7), np.nan)
     for box in (np.full(CLOCK.rows, 3.0), few):
         assert relate(network_hours({"a": box, "b": air(7)}, "b"), [meeting]) == []
+
+
+def test_short_encounters_alone_count_a_day_as_one_pair() -> None:
+    """The same two days: with a long encounter beside them they are surer than alone."""
+    rng = np.random.default_rng(5)
+    truth = 12 + 6 * np.sin(np.arange(60 * 24) / 5) + rng.normal(0, 2, 60 * 24)
+    hours = network_hours({"box": truth + rng.normal(0, 1, len(truth)), "ref": truth}, "ref")
+    short, long = (
+        Encounter("box", "ref", MARCH + first * DAY, MARCH + last * DAY) for first, last in ((0, 2), (10, 40))
+    )
+    (alone,) = relate(hours, [short])
+    with_long, _ = relate(hours, [short, long])
+    independent = alone.level_variance / 24  # as if all its pairs were independent
+    assert with_long.level_variance == pytest.approx(independent, rel=0.5)
