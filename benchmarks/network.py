@@ -70,9 +70,10 @@ $sets
 
 - *pairs*: known place and hidden box. *in 90 % intervals*: of hidden hourly references after the first hours.
 - **JRC**: seven boxes side by side for nine days, of which the first six tenths are seen. The last days had twice as
-  much PM10: even a box's own line has too narrow intervals there. The zero currents of gas cells differ by more than
-  the air, so that a pooled model is useless, and the graph depends on which box is known: where boxes correlate at
-  less than 0.5, their encounters are left out.
+  much PM10, and even a box's own line has too narrow intervals there. The zero currents of gas cells differ by more
+  than the air, so that a pooled model is useless, and the graph depends on which box is known: where boxes correlate
+  at less than 0.5, their encounters are left out. That a day counts as one pair where no encounter is long was set
+  with these days in view: without it 52 to 82 % were inside.
 - **Denver**: four boxes at three stations, nine months, the first 60 days seen. **Beijing**: seven boxes at seven
   stations in the twelve weeks they have in common, 30 days seen; their gains differ by a factor of two. Distances are
   not in these files: all are taken as 5 km.
