@@ -43,6 +43,7 @@ no site trained on is not kept: then both columns are equal.
 
 | set | as it reads | regression, own | federated | others | network, own | federated | pooled | largest difference of a weight from pooled ridge |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|"""  # noqa: E501
+LINEAR_START = "the network's linear start"
 LOSERS = """
 Sites that lose by joining, and coverage of the 90 % intervals of the federated regression:
 
@@ -79,7 +80,8 @@ def cut(boxes: Sequence[Readings]) -> tuple[list[Readings], list[Readings]]:
 def agree(boxes: Sequence[Readings], names: Sequence[str], network: AgreedNetwork) -> Agreement:
     """An agreement of these sites on the columns of the first box."""
     first = boxes[0]
-    data = AgreedData(tuple(Channel(c.name) for c in first.channels), Channel("reference"), first.step_seconds)
+    reference = Channel(first.reference.name if first.reference else "reference")
+    data = AgreedData(tuple(Channel(channel.name) for channel in first.channels), reference, first.step_seconds)
     return Agreement(data, dict.fromkeys(names, ""), AgreedRules(fewest_rows=50), network=network)
 
 
@@ -191,7 +193,8 @@ def page(results: Mapping[str, Mapping[str, Any]], settings: AgreedNetwork) -> s
 
 def _kept(result: Mapping[str, Any]) -> str:
     errors = result["kept"]["network"]
-    model = "regression" if result["kept"]["rounds"] is None else f"network of round {result['kept']['rounds']}"
+    number = result["kept"]["rounds"]
+    model = "the regression" if number is None else f"the network of round {number}" if number else LINEAR_START
     return (
         f"{result['structure']}; {model} (network {errors['network']:.3g}, regression {errors['regression']:.3g} on"
         " rows held out from training, median of the sites)"

@@ -1,0 +1,42 @@
+"""The page of federations on real readings: its numbers are those of the measurement, and exact is exact."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.federated import ABOUT, agree, cut, difference_from_pooled, page
+from scare.federated.agreement import AgreedNetwork
+from tests.federated.small_sites import box
+
+
+def test_the_latest_quarter_is_the_test() -> None:
+    before, after = cut([box(0)])
+    assert (len(before[0]), len(after[0])) == (300, 100)
+    assert before[0].times[-1] < after[0].times[0]
+
+
+def test_the_federated_regression_is_the_pooled_one() -> None:
+    sites = {name: [replace(box(number), device=name)] for number, name in enumerate(("a", "b", "c", "d"))}
+    assert difference_from_pooled(sites, agree(sites["a"], list(sites), AgreedNetwork())) < 1e-9
+
+
+def test_means_and_losers_are_counted() -> None:
+    names = (
+        "raw",
+        "own",
+        "all",
+        "others",
+        "own network",
+        "federated network",
+        "pooled network",
+        "covered",
+        "covered new",
+    )
+    sites = {"one": dict(zip(names, (9, 2, 1, 4, 2, 3, 2, 0.9, 0.8), strict=True))}
+    sites["two"] = dict(zip(names, (9, 2, 3, 4, 2, 3, 2, 0.8, np.nan), strict=True))
+    kept = {"network": {"network": 2.0, "regression": 3.0}, "rounds": 0}
+    result = {"sites": sites, "difference": 3e-13, "structure": "linear, penalty 1", "kept": kept}
+    text = page(dict.fromkeys(ABOUT, result), AgreedNetwork())
+    assert f"| {ABOUT['quant_no2']} | 9 | 2 | 2 | 4 | 2 | 3 | 2 | 3e-13 |" in text
+    assert "| `quant_no2` | 1 of 2 | 2 of 2 | 85 % | 80 % |" in text
+    assert "`quant_no2`: linear, penalty 1; the network's linear start (network 2, regression 3" in text
