@@ -333,9 +333,10 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
 
 
 def expected_errors(calibrator: Calibrator, hours: Hours, lengths: tuple[int, int]) -> np.ndarray:
-    """Return how many times as wide the intervals of the last days are as those of the first, root mean square [boxes].
+    """Return how many times as wide each box's intervals are in the last days as in the first [boxes].
 
-    `lengths` are the numbers of first and of last days. It is NaN without intervals, or without days to compare.
+    Widths are root mean squares, `lengths` the numbers of first and of last days. The factor is NaN without intervals,
+    or without days to compare.
     """
     boxes, days = hours.values.shape[:2]
     if calibrator.intervals is None or not lengths[0]:
@@ -343,14 +344,17 @@ def expected_errors(calibrator: Calibrator, hours: Hours, lengths: tuple[int, in
     calibrated = calibrator.inputs.scaling.target.invert(hours.values[..., 0].reshape(-1, 1))[:, 0]
     low, high = calibrator.intervals.around(calibrated, np.zeros(len(calibrated), np.uint32))
     squares = np.square(high - low).reshape(boxes, days, 24)
-    known = np.isfinite(squares)
-    measured = known.sum(axis=2) >= MEASURED_HOURS  # [boxes, days]
-    count = np.cumsum(measured, axis=1)
-    first = measured & (count <= lengths[0]) & (count[:, -1:] >= sum(lengths))
-    last = measured & (np.arange(days) >= days - lengths[1])
-    totals, counts = np.where(known, squares, 0.0).sum(axis=2), known.sum(axis=2)
-    means = [_ratio((totals * part).sum(axis=1), (counts * part).sum(axis=1)) for part in (first, last)]
-    return np.sqrt(_ratio(means[1], means[0]))
+    is_known = np.isfinite(squares)
+    totals, counts = np.where(is_known, squares, 0.0).sum(axis=2), is_known.sum(axis=2)  # of each day [boxes, days]
+    is_measured = counts >= MEASURED_HOURS
+    measured_so_far = np.cumsum(is_measured, axis=1)
+    has_both_periods = measured_so_far[:, -1:] >= sum(lengths)
+    is_first = is_measured & (measured_so_far <= lengths[0]) & has_both_periods
+    is_last = is_measured & (np.arange(days) >= days - lengths[1])
+    before, after = (
+        _ratio((totals * period).sum(axis=1), (counts * period).sum(axis=1)) for period in (is_first, is_last)
+    )
+    return np.sqrt(_ratio(after, before))
 
 
 def split_days(days: int) -> tuple[int, int]:

@@ -120,7 +120,7 @@ class DriftMonitor(DeviceArrays):
         self["usual"][devices][is_usual] += sums[is_usual]
         self["usual_days"][devices] += is_usual
         self["recent"][devices] = np.concatenate([self["recent"][devices, 1:], sums[:, None]], axis=1)
-        self["since"][devices] = np.minimum(self["since"][devices] + has_baseline, RECENT_DAYS)
+        self["since"][devices] = np.minimum(self["since"][devices] + has_baseline, RECENT_DAYS)  # one more day if so
         self["ended"][devices] = day
         self._assess(devices)
 

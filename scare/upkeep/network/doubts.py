@@ -61,19 +61,19 @@ def find_doubts(
 
 def contradictions(solution: Solution) -> list[Doubt]:
     """Name the encounters that the robust weights of a solution have left out."""
-    found = []
+    doubts = []
     for relation, weight in solution.doubtful():
         meeting = relation.encounter
         if relation.kind == DISTANT:
             continue  # the air of a place that is unlike the field is no mistake
-        found.append(
+        doubts.append(
             Doubt(
                 (meeting.box, meeting.other),
                 f"{meeting.box} beside {meeting.other} ({_days(meeting.begin, meeting.end)}) contradicts all other"
                 f" encounters of the two and counts {weight:.0%}; compare them again",
             )
         )
-    return found
+    return doubts
 
 
 def _have_excess(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:
@@ -83,15 +83,19 @@ def _have_excess(relations: Sequence[Relation], references: frozenset[str]) -> n
     with references have larger residuals than two boxes have, that of the best is usual.
     """
     excess = _excess(relations, references)
-    with_reference = np.array([one.encounter.other in references for one in relations])
-    if with_reference.any() and not with_reference.all():
-        excess[with_reference] -= max(0.0, excess[with_reference].min() - float(np.median(excess[~with_reference])))
+    has_reference = np.array([relation.encounter.other in references for relation in relations])
+    if has_reference.any() and not has_reference.all():
+        usual_of_boxes = float(np.median(excess[~has_reference]))
+        excess[has_reference] -= max(0.0, excess[has_reference].min() - usual_of_boxes)
     pairs = np.array([relation.pairs for relation in relations])
-    middle = float(np.median(excess))
-    of_long = np.abs(excess - middle)[pairs >= LONG_PAIRS]
-    spread = max(MAD_TO_DEVIATION * float(np.median(of_long)) if len(of_long) >= LONG_COUNT else 0.0, LEAST_SPREAD)
+    usual = float(np.median(excess))
+    # Long encounters, if there are enough of them, tell how much the excess differs without chance.
+    distances = np.abs(excess - usual)[pairs >= LONG_PAIRS]
+    spread = LEAST_SPREAD
+    if len(distances) >= LONG_COUNT:
+        spread = max(MAD_TO_DEVIATION * float(np.median(distances)), LEAST_SPREAD)
     chance = 1 / np.sqrt(2 * pairs / HOURS_PER_PAIR)  # standard error of the logarithm of a standard deviation
-    return excess > middle + EXCESS_DEVIATIONS * np.hypot(spread, chance)
+    return excess > usual + EXCESS_DEVIATIONS * np.hypot(spread, chance)
 
 
 def _excess(relations: Sequence[Relation], references: frozenset[str]) -> np.ndarray:

@@ -325,18 +325,18 @@ class Graph:
         )
 
     def _tied_to_references(self) -> set[str]:
-        """Return the boxes that encounters lead from to a reference."""
+        """Return the references and the boxes that a chain of encounters connects with one."""
         beside: dict[str, list[str]] = defaultdict(list)
-        for meeting in (one.encounter for one in self.relations if one.kind == BESIDE):
+        for meeting in (relation.encounter for relation in self.relations if relation.kind == BESIDE):
             beside[meeting.box].append(meeting.other)
             beside[meeting.other].append(meeting.box)
         tied: set[str] = set()
-        found = list(self.references)
-        while found:
-            name = found.pop()
+        frontier = list(self.references)
+        while frontier:
+            name = frontier.pop()
             if name not in tied:
                 tied.add(name)
-                found += beside[name]
+                frontier += beside[name]
         return tied
 
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
