@@ -15,7 +15,7 @@ from scare.extras import require
 from scare.words import duration
 
 if TYPE_CHECKING:
-    from scare.live.broker_check import TopicListener
+    from scare.live.broker_check import InputStats, TopicListener
     from scare.live.gateway import Gateway
 
 app = typer.Typer(help="Calibrate a fleet as it reports, over MQTT and HTTP, with a status page.", no_args_is_help=True)
@@ -87,31 +87,24 @@ def check(
         note(f"{len(sentences) - SHOWN:,} more devices do not send at their model's step.")
     mapping = propose_inputs(listener.stats, models.channels)
     if as_json:
-        heard = {
-            stats.name: {
-                "messages": stats.messages,
-                "devices": sorted(stats.devices),
-                "numbers": stats.numbers,
-                "refused": stats.rejected,
-            }
-            for stats in listener.heard
-        }
-        emit(
-            {
-                "channels": models.channels,
-                "steps": steps,
-                "intervals": intervals,
-                "heard": heard,
-                "unknown": listener.numbers,
-                "dropped": listener.dropped,
-                "config": mapping,
-            }
-        )
+        heard = {stats.name: _as_dict(stats) for stats in listener.heard}
+        facts = {"channels": models.channels, "steps": steps, "intervals": intervals, "heard": heard}
+        emit({**facts, "unknown": listener.numbers, "dropped": listener.dropped, "config": mapping})
         return
     _show_stats(listener)
     if mapping:
         STDOUT.print(f"\nThe inputs, ready to paste into {config}:\n", markup=False)
         STDOUT.print(mapping, markup=False)
+
+
+def _as_dict(stats: "InputStats") -> dict[str, Any]:
+    """Return what an adapter received as plain values, for JSON."""
+    return {
+        "messages": stats.messages,
+        "devices": sorted(stats.devices),
+        "numbers": stats.numbers,
+        "refused": stats.rejected,
+    }
 
 
 def _show_stats(listener: "TopicListener") -> None:

@@ -177,10 +177,29 @@ def train(
             calibrator.save(evaluated_file(out))
             calibrator = ship(evaluation, calibrator, parts.test)
         calibrator.save(temporary)
+    _print_result(calibrator, scores, out, notes, as_json)
+    if calibrator.facts.get("interrupted"):
+        note(f"The training was interrupted: wrote its best result so far to {out}.")
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    note(f"Wrote the calibrator to {out}.")
+    if refitted := describe_refit(calibrator.facts):
+        file = evaluated_file(out)
+        note(f"{refitted} The version that was measured is kept in {file}; 'scare score' uses it for those days.")
+    if strict and doubts:
+        raise typer.Exit(ExitCode.PARITY_FAILED)
+
+
+def _print_result(
+    calibrator: Calibrator, scores: Mapping[str, Accuracy], out: Path, notes: Sequence[str], as_json: bool
+) -> None:
+    """Print verdict, scores, selection, equations and intervals of a calibrator written to `out`.
+
+    `notes` are the messages about the data, for JSON.
+    """
     verdict = verdict_of(calibrator.facts, calibrator.inputs.step_seconds, calibrator.target.unit)
     if as_json:
         results = {"scores": scores_as_dict(scores), "verdict": verdict.as_dict() if verdict else None}
-        emit({"file": str(out), "notes": notes, **results, "facts": dict(calibrator.facts)})
+        emit({"file": str(out), "notes": list(notes), **results, "facts": dict(calibrator.facts)})
     else:
         if verdict:
             STDOUT.print(verdict.text, markup=False)
@@ -198,15 +217,6 @@ def train(
         note(line)
     if expected := describe_expected(calibrator.facts, calibrator.target.unit):
         note(expected)
-    if calibrator.facts.get("interrupted"):
-        note(f"The training was interrupted: wrote its best result so far to {out}.")
-        raise typer.Exit(ExitCode.INTERRUPTED)
-    note(f"Wrote the calibrator to {out}.")
-    if refitted := describe_refit(calibrator.facts):
-        file = evaluated_file(out)
-        note(f"{refitted} The version that was measured is kept in {file}; 'scare score' uses it for those days.")
-    if strict and doubts:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
 
 
 def report_doubts(readings: Sequence[Readings], force: bool, notify: Callable[[str], None]) -> int:
