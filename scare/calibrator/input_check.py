@@ -125,7 +125,7 @@ def _distance(inputs: Inputs) -> Callable[[int, np.ndarray], float]:
     spread = np.sqrt(np.diag(np.linalg.inv(whitening.T @ whitening))) * inputs.scaling.fleet.scale
     mean = inputs.scaling.fleet.invert(np.array(inputs.training_range.mean))
 
-    def distance(channel: int, values: np.ndarray) -> float:
+    def distance(channel: int, values: np.ndarray) -> float:  # `channel` is an index
         of_means = abs(values.mean() - mean[channel]) / spread[channel]
         ratio = max(values.std() / spread[channel], 1e-9)  # above zero, so that it has a logarithm
         return float(max(of_means, abs(np.log2(ratio))))

@@ -300,12 +300,16 @@ def _in_best_order(plan: Plan) -> Plan:
     chains; a plan with too many of them keeps its order.
     """
     names = [step.output for step in plan.steps]
-    needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]  # steps by index
+    # For each step: the indices of the steps that it reads, and the numbers that it stores (none for a view).
+    needs = [{names.index(name) for name in step.inputs if name != INPUT} for step in plan.steps]
     sizes = [prod(plan.shapes[step.output]) * KERNELS[step.kernel].copies for step in plan.steps]
-    queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]  # peak, sum of live numbers, steps done in order
+    # Beginnings of orders, the best one first: peak, sum of live numbers, indices of the steps done.
+    queue: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
     seen: set[frozenset[int]] = set()
-    while len(queue[0][2]) < len(names) and len(seen) < MAX_SEARCHED:
+    while len(seen) < MAX_SEARCHED:
         peak, total, order = heappop(queue)
+        if len(order) == len(names):
+            return replace(plan, steps=tuple(plan.steps[index] for index in order))
         done = frozenset(order)
         if done in seen:
             continue
@@ -314,8 +318,7 @@ def _in_best_order(plan: Plan) -> Plan:
         for index in set(range(len(names))) - done:
             if needs[index] <= done:
                 heappush(queue, (max(peak, live + sizes[index]), total + live, (*order, index)))
-    best = queue[0][2]
-    return replace(plan, steps=tuple(plan.steps[index] for index in best)) if len(best) == len(names) else plan
+    return plan
 
 
 def _live_numbers(plan: Plan, done: frozenset[int]) -> int:

@@ -432,7 +432,7 @@ def _warn_once(message: str) -> None:
 
 
 def _in_years(times: pl.Series) -> pl.Series:
-    """Replace times by null that Unix time or Python's dates cannot hold."""
+    """Replace times before 1970 or after the year 9999, which Unix time or Python's dates cannot hold, by null."""
     return pl.select(pl.when(times.dt.year().is_between(1970, 9999)).then(times)).to_series()
 
 

@@ -108,7 +108,7 @@ def _tokens_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _mixed_bound(q: QuantisationState, step: Step) -> np.ndarray:
-    """Return the bound of the shared vector after its product with `mix` [O]; without `mix`, before."""
+    """Return the bound of the shared vector, after its product with `mix` if there is one: [O]."""
     shared = q.bounds[step.inputs[1]]
     return shared @ np.abs(step.weights["mix"]) if "mix" in step.weights else shared
 
@@ -121,7 +121,7 @@ def _tokens_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _mixed_unit(q: QuantisationState, step: Step) -> float:
-    """Return the unit of the shared vector after its product with `mix`; without `mix`, its own."""
+    """Return the unit of the shared vector, after its product with `mix` if there is one."""
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit

@@ -144,7 +144,7 @@ def _quantise_hats(q: QuantisationState, step: Step) -> Step:
     """
     knot, fraction, units = step.weights["knot"], step.weights["fraction"], _share_units(step)
     rows = np.arange(len(knot))
-    exact = np.zeros((len(knot), step.settings["knots"]))
+    exact = np.zeros((len(knot), step.settings["knots"]))  # shares of the farther knot [T, knots]
     exact[rows, knot + 1] = fraction
     farther = round_along_time(exact / units, FULL)[rows, knot + 1]
     nearer = (1 - farther * units[knot + 1]) / units[knot]
