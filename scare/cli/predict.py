@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from math import inf
 from pathlib import Path
 from time import time as current_time
 from typing import Annotated, Any
@@ -34,6 +33,7 @@ from scare.data.sites import Sites, read_sites
 from scare.data.tables import open_table, table_writer
 from scare.errors import DataError, ExitCode, UsageError
 from scare.executor import LOCAL, open_executor
+from scare.windowing.training_range import OUTSIDE_GRADES
 from scare.words import spell_counts
 
 DOUBTFUL = ("outside", "unsettled", "negative")  # kinds of rows that are counted for each device
@@ -265,13 +265,6 @@ class FileCounts:
 class OutsideCounts:
     """Counts rows flagged OUTSIDE by how far beyond training they lie."""
 
-    GRADES = (
-        (0.0, "only because channels do not go together as in training"),
-        (0.1, "by up to a tenth of a channel's range"),
-        (1.0, "by up to one range"),
-        (inf, "by more than one range"),
-    )
-
     def __init__(self) -> None:
         self.counts = Counter[str]()
         self._farthest, self._channel = 0.0, ""
@@ -280,16 +273,15 @@ class OutsideCounts:
         """Count the rows of a chunk."""
         is_outside = (pl.col(FLAGS) & int(Flag.OUTSIDE)) > 0
         graded = result.filter(is_outside).select(OUTSIDE_RANGES, OUTSIDE_CHANNEL).drop_nulls(OUTSIDE_RANGES)
-        limits = [limit for limit, _ in self.GRADES]
         ranges = graded[OUTSIDE_RANGES].to_numpy()
-        for grade in np.searchsorted(limits, ranges).tolist():
-            self.counts[self.GRADES[grade][1]] += 1
+        for grade in np.searchsorted(list(OUTSIDE_GRADES.values()), ranges).tolist():
+            self.counts[list(OUTSIDE_GRADES)[grade]] += 1
         if len(ranges) and ranges.max() > self._farthest:
             self._farthest, self._channel = ranges.max(), graded[OUTSIDE_CHANNEL][int(ranges.argmax())]
 
     def describe(self) -> str:
         """Say how many rows lie how far beyond training, and in which channel one lies farthest."""
-        parts = [f"{self.counts[text]:,} {text}" for _, text in self.GRADES if self.counts[text]]
+        parts = [f"{self.counts[text]:,} {text}" for text in OUTSIDE_GRADES if self.counts[text]]
         most = f"; the farthest by {self._farthest:.2g} ranges of {self._channel}" if self._farthest else ""
         return f"Rows flagged OUTSIDE: {', '.join(parts)}{most}."
 

@@ -44,6 +44,7 @@ from scare.scorecard.card import TRIVIAL_MS, Card
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Measure, RequirementTable
 from scare.scorecard.run_folder import Run
 from scare.scorecard.series import DeviceSeries, pool
+from scare.windowing.training_range import OUTSIDE_GRADES
 from scare.words import plural
 
 OURS = "scare"  # prefix of our methods; `experiments.comparison_table` has it too, but imports JAX
@@ -217,6 +218,7 @@ def coverage(run: Run) -> list[Block]:
     flagged = (scored.flags & UNCERTAIN) > 0
     tables = {
         "By flag": [("without a flag that widens it", scored.rows(~flagged)), ("with one", scored.rows(flagged))],
+        "Outside training": [(grade, scored.rows(keep)) for grade, keep in _outside_grades(scored)],
         "By concentration": [(name, scored.rows(keep)) for name, keep in _concentrations(scored, run.target.unit)],
         "By device": [(series.device, series.scored) for series in run.series],
         "Over time": [(name, scored.rows(keep)) for name, keep in _periods(scored.times)],
@@ -224,6 +226,8 @@ def coverage(run: Run) -> list[Block]:
     badge = Badge("bad", "coverage too low") if too_low else Badge("good", "coverage as stated")
     blocks: list[Block] = [Banner(badge, text)]
     for caption, parts in tables.items():
+        if not parts:
+            continue
         rows = []
         for name, part in parts:
             covered = cover(part.low, part.high, part.reference, level) if len(part) >= FEW_ROWS else None
@@ -231,6 +235,16 @@ def coverage(run: Run) -> list[Block]:
             rows.append([name, f"{len(part):,}", *cells])
         blocks.append(ReportTable(caption, ("rows", "count", "coverage", "mean width"), rows))
     return blocks
+
+
+def _outside_grades(scored: DeviceSeries) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield how far rows are outside training, each with a mask of its rows; nothing if no row is."""
+    grade_of_row = np.searchsorted(list(OUTSIDE_GRADES.values()), scored.outside_ranges)
+    is_graded = ((scored.flags & Flag.OUTSIDE) > 0) & np.isfinite(scored.outside_ranges)
+    for index, grade in enumerate(OUTSIDE_GRADES):
+        keep = is_graded & (grade_of_row == index)
+        if keep.any():
+            yield grade, keep
 
 
 def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.ndarray]]:

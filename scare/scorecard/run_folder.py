@@ -1,7 +1,8 @@
 """A run: the card and every device's series, as `scare score --out` writes them to a folder and a report shows them.
 
 RUN/scorecard.json    the card of `scare score`, with its provenance and a summary of each device
-RUN/series.parquet    device, time, channels (null: missing or unusable), reference, calibrated, low, high, flags
+RUN/series.parquet    device, time, channels (null: missing or unusable), reference, calibrated, low, high, flags,
+                      outside_ranges, outside_channel
 """
 
 import hashlib

@@ -12,10 +12,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.calibrator import Calibrator, DeviceStreams
 from scare.data.flags import count_flags
 from scare.data.quantities import conversion, spell_unit
-from scare.data.readings import CALIBRATED, DEVICE, FLAGS, HIGH, LOW, REFERENCE, TIME, Channel, Readings
+from scare.data.readings import (
+    CALIBRATED,
+    DEVICE,
+    FLAGS,
+    HIGH,
+    LOW,
+    OUTSIDE_CHANNEL,
+    OUTSIDE_RANGES,
+    REFERENCE,
+    TIME,
+    Channel,
+    Readings,
+)
 from scare.errors import DataError
 from scare.scorecard.accuracy import (
     cover_by_flag,
@@ -53,6 +65,7 @@ class DeviceSeries:
     changes: np.ndarray
     reference_changes: np.ndarray
     trained: np.ndarray
+    outside_ranges: np.ndarray  # how far beyond training, NaN if unknown
 
     @staticmethod
     def of_estimates(readings: Readings, estimates: np.ndarray, scored: np.ndarray | None = None) -> "DeviceSeries":
@@ -87,6 +100,7 @@ class DeviceSeries:
             changes=row_changes(times, raw, step_seconds),
             reference_changes=row_changes(times, reference, step_seconds),
             trained=np.zeros(len(times), bool),
+            outside_ranges=unknown,
         )
 
     def __len__(self) -> int:
@@ -163,6 +177,7 @@ def _device(
         changes=row_changes(times, readings, step),
         reference_changes=row_changes(times, reference, step),
         trained=rows_made_from(device, times, origin),
+        outside_ranges=numbers(OUTSIDE_RANGES),
     )
 
 
@@ -170,8 +185,9 @@ def _device(
 class CalibratedReadings:
     """Readings with their calibrated values.
 
-    `frame` has `device`, `time`, every channel, `reference`, `calibrated`, `low`, `high` and `flags`, one device after
-    the other; unusable inputs are null. `rows` are the same rows as a series of all devices.
+    `frame` has `device`, `time`, every channel, `reference`, `calibrated`, `low`, `high`, `flags` and how far it is
+    outside training, one device after the other; unusable inputs are null. `rows` are the same rows as a series of all
+    devices.
     """
 
     frame: pl.DataFrame
@@ -260,11 +276,13 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Calibrate
     frames = []
     for box in readings:
         usable = pl.DataFrame(inputs.usable(box), [channel.name for channel in inputs.channels]).fill_nan(None)
-        frame = calibrator.predict(box).with_columns(usable.get_columns())
+        rows = DeviceStreams(calibrator).push(box.frame.with_columns(pl.lit(box.device).alias(DEVICE)))
+        frame = rows.with_columns(pl.Series(FLAGS, box.flags) | pl.col(FLAGS), *usable.get_columns())
         names = [channel.name for channel in box.channels]
         reference = pl.col(REFERENCE) if REFERENCE in frame.columns else pl.lit(None, pl.Float64).alias(REFERENCE)
-        device = pl.lit(box.device).alias(DEVICE)
-        frames.append(frame.select(device, TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS))
+        frames.append(
+            frame.select(DEVICE, TIME, *names, reference, CALIBRATED, LOW, HIGH, FLAGS, OUTSIDE_RANGES, OUTSIDE_CHANNEL)
+        )
     frame = pl.concat(frames)
     series = device_series(frame, inputs.channels[0].name, None, origin_of(calibrator.facts))
     return CalibratedReadings(frame, pool(series, "all devices"))

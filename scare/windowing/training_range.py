@@ -27,6 +27,13 @@ JITTER = 1e-4  # share of a channel's variance added to it: channels that always
 SLACK = 0.1
 DISTANCE_SLACK = 1.2  # squared distances up to this many times the largest usual ones count as inside
 MARGIN = 0.5  # how far beyond its range a channel is clamped, as a share of the range
+# How far rows are outside: in words, and the largest distance beyond a channel's range, in ranges.
+OUTSIDE_GRADES = {
+    "only because channels do not go together as in training": 0.0,
+    "by up to a tenth of a channel's range": 0.1,
+    "by up to one range": 1.0,
+    "by more than one range": inf,
+}
 Row = Annotated[tuple[Finite, ...], MinLen(1)]
 Number = TypeVar("Number", float, np.ndarray)
 

@@ -80,7 +80,7 @@ def test_a_run_holds_the_card_and_the_series(scare: RunCli, model: Path, sim: Pa
     assert [(one.name, one.pollutant) for one in card.assessments] == [("epa", "PM2.5"), ("cen", "PM2.5")]
     jsonschema.validate(card.as_dict(), FORM)
     assert series.columns[:2] == ["device", "time"]
-    assert series.columns[-5:] == ["reference", "calibrated", "low", "high", "flags"]
+    assert series.columns[-7:-2] == ["reference", "calibrated", "low", "high", "flags"]
     assert series.height == card.dataset["rows"]
     later = series.filter(
         pl.col("time") > pl.lit(card.dataset["validation_period"][1]).str.to_datetime(time_zone="UTC")

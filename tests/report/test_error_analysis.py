@@ -14,7 +14,7 @@ def make_series(raw: np.ndarray, times: np.ndarray | None = None) -> DeviceSerie
     nothing = np.full(len(raw), np.nan)
     no = np.zeros(len(raw), bool)
     changes = np.diff(raw, prepend=np.nan)
-    return DeviceSeries("box", 60.0, times, raw, *[nothing] * 6, no.astype(np.uint32), changes, nothing, no)
+    return DeviceSeries("box", 60.0, times, raw, *[nothing] * 6, no.astype(np.uint32), changes, nothing, no, nothing)
 
 
 def test_bins_hold_every_row_once_and_their_errors_make_up_the_whole() -> None:

@@ -6,10 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scare.data.flags import Flag
 from scare.report.blocks import Banner, Note, ReportTable
 from scare.report.sections import comparison, coverage
 from scare.scorecard.requirements import Finding, RequirementTable
 from scare.scorecard.run_folder import Run, make_run
+from scare.windowing.training_range import OUTSIDE_GRADES
 from tests.report.small_run import card, method, series
 
 
@@ -43,6 +45,19 @@ def test_tables_count_every_row_once_and_say_what_was_covered() -> None:
         assert sum(int(str(row[1]).replace(",", "")) for row in one.rows) == scored.height
         shares = [float(str(row[2]).removesuffix(" %")) for row in one.rows if str(row[2]) != "–"]
         assert min(shares) > 70
+
+
+def test_rows_outside_training_are_told_apart_by_how_far_they_are() -> None:
+    table, run = make(0.0)
+    far = np.resize([0.0, 0.05, 0.05, 0.5, 7.0], table.height)
+    flags = np.where(np.arange(table.height) < 100, int(Flag.OUTSIDE), 0).astype(np.uint32)
+    graded = make_run(run.card, table.with_columns(pl.Series("outside_ranges", far), pl.Series("flags", flags)))
+    found = next(one for one in coverage(graded) if isinstance(one, ReportTable) and one.caption == "Outside training")
+    scored = graded.series[0].rows(graded.series[0].is_scored & (graded.series[0].flags > 0))
+    counts = [int((scored.outside_ranges == one).sum()) for one in (0.0, 0.05, 0.5, 7.0)]
+    assert [[str(cell) for cell in row[:2]] for row in found.rows] == [
+        [text, str(count)] for text, count in zip(OUTSIDE_GRADES, counts, strict=True)
+    ]
 
 
 def test_less_than_stated_is_said() -> None:

@@ -21,7 +21,7 @@ def make_series(reference: np.ndarray, calibrated: np.ndarray, step: float = 360
     nothing, no = np.full(len(times), np.nan), np.zeros(len(times), bool)
     flags = no.astype(np.uint32)
     return DeviceSeries(
-        device, step, times, nothing, reference, calibrated, *[nothing] * 4, flags, nothing, nothing, no
+        device, step, times, nothing, reference, calibrated, *[nothing] * 4, flags, nothing, nothing, no, nothing
     )
 
 

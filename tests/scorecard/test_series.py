@@ -115,7 +115,7 @@ def test_rows_it_was_trained_on_are_shown_but_not_scored() -> None:
     assert facts["rows_scored"] == facts["rows_calibrated"] - shown
     assert facts["devices"] == ["box-1", "box-2"]
     assert facts["reference"] == {"name": "truth", "unit": "ug/m3"}
-    answers = ["calibrated", "low", "high", "flags"]
+    answers = ["calibrated", "low", "high", "flags", "outside_ranges", "outside_channel"]
     assert series.frame.columns == ["device", "time", "pm25", "current", "reference", *answers]
 
 
