@@ -19,7 +19,6 @@ from scare.data.readings import Readings
 from scare.data.simulated_agencies import write_agencies
 from scare.errors import ScareError, UsageError
 from scare.federated.agreement import FEWEST_SITES, Agreement, read_agreement
-from scare.federated.exchange import DONE, Connection, FederationServer, TaskBoard, run_site
 from scare.federated.pooled import Ask, Federation, federate, raw_error
 from scare.federated.privacy import Privacy
 from scare.federated.site import AnswerNetwork, Site, read_site
@@ -67,6 +66,8 @@ def serve(
     Examples:
       scare federate server agencies/federation.toml --out out/federation
     """
+    from scare.federated.exchange import DONE, FederationServer, TaskBoard
+
     agreed = _leave_out(read_agreement(agreement), options.split_names(without) if without else ())
     if agreed.network is not None:
         require_training()  # before anybody has to wait
@@ -127,6 +128,8 @@ def answer(
       scare federate site north.csv --server http://127.0.0.1:8080 --token-file north.token --out out/north
       scare federate site box*.csv --server https://federation.example:8080 --epsilon 1 --out out/north
     """
+    from scare.federated.exchange import Connection, run_site
+
     privacy = None if epsilon is None else Privacy(epsilon, delta, rows)
     token = secret(token_file, TOKEN)
     if not token:
