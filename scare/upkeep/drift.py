@@ -144,6 +144,12 @@ class Assessment:
         """The largest change of each box in alarm units [boxes], 0 where nothing is known."""
         return np.nan_to_num(self.units, nan=0.0).max(axis=1)
 
+    @property
+    def compared(self) -> np.ndarray:
+        """Whether a change relative to other boxes was measured (bool [boxes]); only such a box can be called fine."""
+        rules = [RULES[name.split(" ", 1)[0]] for name in self.measures]
+        return np.isfinite(self.units[:, [rule.fleet and rule.change for rule in rules]]).any(axis=1)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -304,14 +310,11 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     latest = daily[-1]
     measured = (known_hours(sums, meter) >= MEASURED_HOURS).sum(axis=1)
     expected = expected_errors(calibrator, hours, lengths)
-    # A box is fine only if a change relative to others was measured.
-    rules = [RULES[name.split(" ", 1)[0]] for name in latest.measures]
-    is_relative = [rule.fleet and rule.change for rule in rules]
-    was_compared = np.isfinite(latest.units[:, is_relative]).any(axis=1)
+    compared = latest.compared
     boxes = [
         BoxReport(
             device,
-            DriftState(latest.states[index]) if latest.states[index] or was_compared[index] else DriftState.UNKNOWN,
+            DriftState(latest.states[index]) if latest.states[index] or compared[index] else DriftState.UNKNOWN,
             float(latest.scores[index]),
             _find_evidence(latest, index, calibrator),
             int(measured[index]),

@@ -127,14 +127,16 @@ class DriftMonitor(DeviceArrays):
     def _assess(self, devices: slice) -> None:
         """Set the drift states of the devices in this slice.
 
-        A device without enough days to measure a change stays `NOT_YET`, unless its present level alone is a problem.
+        A device without enough days, or without others, to measure a change stays `NOT_YET`, unless its present level
+        alone is a problem.
         """
         can_compare = self["since"][devices] >= RECENT_DAYS
         usual = np.where(can_compare[:, None], self["usual"][devices], 0.0).astype(np.float64)
         recent = self["recent"][devices].sum(axis=1, dtype=np.float64)
         periods = Periods(usual, recent, self["usual_days"][devices], np.where(can_compare, RECENT_DAYS, 0))
-        states = assess(periods, self._meter).states
-        self["state"][devices] = np.where(can_compare | (states > DriftState.FINE), states, NOT_YET)
+        found = assess(periods, self._meter)
+        is_judged = found.compared | (found.states > DriftState.FINE)
+        self["state"][devices] = np.where(is_judged, found.states, NOT_YET)
 
 
 def state_label(state: int) -> str | None:

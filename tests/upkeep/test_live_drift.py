@@ -59,6 +59,15 @@ def test_boxes_that_report_are_assessed_as_their_file_is(calibrator: Calibrator,
     assert reported["box-04"] == DriftState.RECOLLOCATE
 
 
+def test_a_device_without_others_is_never_called_fine(calibrator: Calibrator, hours: Hours) -> None:
+    alone = replace(hours, devices=hours.devices[:1], values=hours.values[:1])
+    monitor = DriftMonitor(calibrator)
+    monitor.add(1)
+    report(monitor, alone, range(DAYS))
+    assert monitor["since"][0] >= 7  # it has enough days
+    assert monitor["state"][0] == NOT_YET
+
+
 def test_what_is_kept_goes_on_where_it_was(calibrator: Calibrator, hours: Hours) -> None:
     first, second = make_monitor(calibrator), DriftMonitor(calibrator)
     report(first, hours, range(25))
