@@ -108,9 +108,9 @@ def name_version(name: str, sha256: str) -> str:
 
 
 def describe_table(products: Mapping[str, tuple[str, "Calibrator"]]) -> dict[str, str]:
-    """Return the metadata of a table of results, for Parquet; `products` are version and calibrator by device.
+    """Return the metadata of a table of results, for Parquet.
 
-    If one product calibrates every device, it is under the device "*".
+    `products` are version and calibrator by device; a single one for all devices is given as that of the device "*".
     """
     described = {
         device: {

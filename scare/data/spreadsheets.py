@@ -16,7 +16,7 @@ NO_DAY = re.compile(r"^1899-12-3[01][ T](?=\d\d:\d\d)")  # a spreadsheet stores 
 
 
 def read_sheets(source: Source, sheet: str) -> dict[str, list[list[str]]]:
-    """Return the cells of a spreadsheet's sheets as text, by name; of one sheet if it is named."""
+    """Return the cells of each sheet as text, by the sheet's name; only those of `sheet` if it is not empty."""
     frames = load_sheets(source, sheet)
     return {
         name: [[NO_DAY.sub("", (cell or "").strip()) for cell in row] for row in frame.rows()]

@@ -227,7 +227,7 @@ def _parts_of_time(columns: tuple[str, ...]) -> list[pl.Expr]:
     """
     first, *others = (pl.col(name).cast(pl.String) for name in columns)
     midnight, day = r"[T ]0?0:00(:00(\.0+)?)?$", r"^\d{4}-\d\d-\d\d (\d\d:\d\d)"
-    date = first.str.replace(midnight, "").str.replace(r"^(\d{4})\.0$", "$1")
+    date = first.str.replace(midnight, "").str.replace(r"^(\d{4})\.0$", "$1")  # 2026.0 is a year in a column of floats
     if re.search("yymmdd", columns[0], re.IGNORECASE):
         date = date.str.replace(r"^(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3")
     rest = [other.str.replace(day, "$1").str.replace(r"\.0$", "") for other in others]
