@@ -150,8 +150,10 @@ def _show(package: Package, as_json: bool) -> None:
     }
     lines = list(artefact.summary)
     if compiled.arithmetic is not Arithmetic.FLOAT32 and len(compiled.calibrator.validation.windows):
-        errors = facts["validation_rmse"] = package.validation_rmse()
-        (float_name, before), (fixed_name, after) = errors.items()
+        errors = package.validation_rmse()  # by arithmetic: float32, then fixed point
+        facts["validation_rmse"] = errors
+        float_name, fixed_name = errors
+        before, after = errors[float_name], errors[fixed_name]
         loss = f"{100 * (after / before - 1):+.2f} %" if before > 0 else "no error to compare with"
         lines.append(f"RMSE on the validation windows: {float_name} {before:.4g}, {fixed_name} {after:.4g} ({loss})")
     if package.target.in_c and (difference := compiled.fixed_point_error):

@@ -145,7 +145,8 @@ class Search:
             return UNFIT * self.times_over(trial), UNFIT * self.times_over(trial)
         if self.finished(trial):
             return trial.mean
-        preset = next((other for other in done if other.number == 0), trial)  # until the preset has ended: its own mean
+        # Until the preset has ended, the trial is compared with itself, which gives its own mean.
+        preset = next((other for other in done if other.number == 0), trial)
         first, preset_first = np.array(trial.scores[0]), np.array(preset.scores[0])  # errors on the first fold
         rmse, top5 = (np.array(preset.mean) * first / preset_first).tolist()
         return rmse, top5

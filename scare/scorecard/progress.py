@@ -175,7 +175,7 @@ def fit_family(values: np.ndarray, reference: np.ndarray, family: Callable[[np.n
     array([92.])
     """
     low, high = values.min(axis=0), values.max(axis=0)
-    low[0], high[0] = -np.inf, np.inf
+    low[0], high[0] = -np.inf, np.inf  # the channel to calibrate is not clamped
     center, scale = values.mean(axis=0), values.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
 
@@ -185,7 +185,7 @@ def fit_family(values: np.ndarray, reference: np.ndarray, family: Callable[[np.n
 
     matrix = design(values)
     penalty = np.full(matrix.shape[1], PENALTY)
-    penalty[:2] = 0.0, OWN_PENALTY
+    penalty[0], penalty[1] = 0.0, OWN_PENALTY  # of the intercept, and of the channel to calibrate
     normal = matrix.T @ matrix + len(values) * np.diag(penalty)
     solution = np.linalg.solve(normal, matrix.T @ reference)
     return lambda rows: design(rows) @ solution

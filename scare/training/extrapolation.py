@@ -159,7 +159,7 @@ def _slope(plan: Plan, examples: Examples) -> float:
     above = np.flatnonzero(first > clamp)
     if not len(above):
         return 0.0
-    which = above[np.linspace(0, len(above) - 1, min(len(above), MOST_WINDOWS)).astype(int)]
+    which = above[np.linspace(0, len(above) - 1, min(len(above), MOST_WINDOWS)).astype(int)]  # evenly spread
     windows = examples.windows(which)
     excess = windows[:, -1, 0] - clamp
     np.minimum(windows[..., 0], clamp, out=windows[..., 0])

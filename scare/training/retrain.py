@@ -71,6 +71,7 @@ def recipe_of(calibrator: Calibrator) -> Recipe:
     facts = calibrator.facts
     if any(key not in facts for key in ("architecture", "settings", "preset")):
         raise UsageError("the file does not contain its training settings, so it cannot be retrained: use scare train")
+    # A preset that the file no2.toml changed is called default+no2.
     preset, model = str(facts["preset"]).split("+")[0], str(facts["model"])
     recipe = Recipe.preset(preset if preset in PRESETS else "default", model=model if model in MODELS else "scare")
     window = facts.get("training_window", calibrator.window)  # the shipped plan may read a shorter one
