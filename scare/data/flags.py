@@ -77,9 +77,9 @@ MEANINGS = {  # as docs/flags.md lists them
     Flag.OUTSIDE: "unlike training: beyond a channel's range, or channels that do not go together",
     Flag.NOT_FINITE: "the model's result is not a number",
 }
-_BITS = {name: int(bit) for name, bit in Flag.__members__.items()}  # plain numbers: much faster than a `Flag`
 UNUSABLE = Flag.RANGE | Flag.SENTINEL  # bits of values that count as missing
 NO_VALUE = Flag.MISSING | Flag.EARLY | Flag.HISTORY | Flag.NOT_FINITE  # bits of rows without a calibrated value
+_BITS = {name: int(bit) for name, bit in Flag.__members__.items()}  # plain numbers: much faster than a `Flag`
 
 
 @dataclass(frozen=True)

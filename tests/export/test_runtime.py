@@ -292,6 +292,7 @@ NAMES = (
     "FOREIGN",
     "WRONG",
     "UNSIGNED",
+    "OLDER",
 )
 
 
