@@ -104,13 +104,14 @@ def test_the_page_compares_and_says_what_does_not_fit() -> None:
 
 
 def test_the_page_has_a_column_for_each_compiler_and_says_which_aims_are_reached() -> None:
-    def row(compiler: str, instructions: int) -> dict[str, object]:
-        return {"model": "scare", "core": "nano33ble", "compiler": compiler, "instructions": {"max": instructions}}
+    def row(compiler: str, channels: int, instructions: int) -> dict[str, object]:
+        facts = {"instructions": {"max": instructions}, "ram_bytes": 1_900, "flash_bytes": 12_000}
+        return {"model": "scare", "core": "nano33ble", "compiler": compiler, "channels": channels, **facts}
 
-    page = benchmark.print_page([], [], [row("zig", 20_000), row("gcc-Os", 22_000)])
+    page = benchmark.print_page([], [], [row("zig", 1, 20_000), row("gcc-Os", 1, 22_000), row("zig", 3, 27_000)])
     assert table(page, "model | board | core")[0][3:] == ["20,000", "22,000", "", ""]
-    reached = [line[-1] for line in table(page, "model | compiler")]
-    assert reached == ["no", "yes"]
+    reached = [line[-3] for line in table(page, "model | channels | compiler")]
+    assert reached == ["no", "yes", "yes"]
 
 
 @pytest.mark.slow

@@ -332,13 +332,13 @@ static const uint32_t *call_dense_q(const uint32_t *a, unsigned char *const *bas
     return a + 8;
 }
 
-static const uint8_t rules_feed_forward_8_q[] = {9, 194, 130, 129, 129, 130, 0, 0, 0, 2, 5, 16, 8, 34, 128, 5, 16, 8, 34, 129, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 10, 34, 130, 16, 8, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 16, 8, 132, 6, 16, 128, 39, 144, 7, 16, 31, 39, 144, 16, 0, 16, 31, 33, 8, 39, 144, 16, 0, 17, 232, 3, 33, 8, 39, 8, 17, 232, 3, 39, 34, 144, 255};
+static const uint8_t rules_feed_forward_8_q[] = {9, 194, 130, 129, 129, 130, 0, 0, 0, 2, 5, 16, 8, 34, 128, 5, 16, 8, 34, 129, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 10, 34, 130, 16, 8, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 16, 8, 132, 6, 16, 128, 39, 144, 7, 16, 31, 39, 144, 16, 0, 8, 39, 8, 17, 232, 3, 39, 34, 144, 255};
 static const uint32_t *call_feed_forward_8_q(const uint32_t *a, unsigned char *const *base) {
     scare_feed_forward_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], (int32_t)a[8]);
     return a + 9;
 }
 
-static const uint8_t rules_feed_forward_q[] = {10, 194, 130, 129, 129, 130, 0, 0, 0, 0, 2, 5, 6, 34, 128, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 2, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 130, 6, 16, 3, 32, 16, 4, 35, 16, 4, 34, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 6, 16, 3, 32, 16, 4, 35, 16, 4, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 7, 16, 128, 39, 144, 8, 16, 31, 39, 144, 16, 0, 16, 31, 33, 9, 39, 144, 16, 0, 17, 232, 3, 33, 9, 39, 9, 17, 232, 3, 39, 34, 144, 255};
+static const uint8_t rules_feed_forward_q[] = {10, 194, 130, 129, 129, 130, 0, 0, 0, 0, 2, 5, 6, 34, 128, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 2, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 130, 6, 16, 3, 32, 16, 4, 35, 16, 4, 34, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 6, 16, 3, 32, 16, 4, 35, 16, 4, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 7, 16, 128, 39, 144, 8, 16, 31, 39, 144, 16, 0, 9, 39, 9, 17, 232, 3, 39, 34, 144, 255};
 static const uint32_t *call_feed_forward_q(const uint32_t *a, unsigned char *const *base) {
     scare_feed_forward_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], a[8], (int32_t)a[9]);
     return a + 10;
@@ -362,15 +362,15 @@ static const uint32_t *call_hat_basis_q(const uint32_t *a, unsigned char *const 
     return a + 7;
 }
 
-static const uint8_t rules_layer_norm_8_q[] = {6, 194, 162, 130, 0, 1, 2, 3, 16, 8, 34, 128, 3, 16, 8, 34, 129, 16, 16, 130, 16, 0, 17, 232, 3, 33, 5, 39, 5, 17, 232, 3, 39, 34, 144, 255};
+static const uint8_t rules_layer_norm_8_q[] = {6, 194, 162, 130, 0, 1, 1, 3, 16, 8, 34, 128, 3, 16, 8, 34, 129, 16, 16, 130, 16, 1, 3, 39, 144, 255};
 static const uint32_t *call_layer_norm_8_q(const uint32_t *a, unsigned char *const *base) {
-    scare_layer_norm_8_q(at(a[0], base), at(a[1], base), at(a[2], base), a[3], a[4], (int32_t)a[5]);
+    scare_layer_norm_8_q(at(a[0], base), at(a[1], base), at(a[2], base), a[3], a[4], a[5]);
     return a + 6;
 }
 
-static const uint8_t rules_layer_norm_q[] = {7, 194, 162, 130, 0, 0, 1, 2, 3, 4, 34, 128, 3, 4, 34, 129, 16, 2, 4, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 130, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 16, 0, 17, 232, 3, 33, 6, 39, 6, 17, 232, 3, 39, 34, 144, 255};
+static const uint8_t rules_layer_norm_q[] = {7, 194, 162, 130, 0, 0, 1, 1, 3, 4, 34, 128, 3, 4, 34, 129, 16, 2, 4, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 130, 16, 1, 4, 39, 4, 16, 32, 39, 34, 144, 255};
 static const uint32_t *call_layer_norm_q(const uint32_t *a, unsigned char *const *base) {
-    scare_layer_norm_q(at(a[0], base), at(a[1], base), at(a[2], base), a[3], a[4], a[5], (int32_t)a[6]);
+    scare_layer_norm_q(at(a[0], base), at(a[1], base), at(a[2], base), a[3], a[4], a[5], a[6]);
     return a + 7;
 }
 
@@ -398,13 +398,13 @@ static const uint32_t *call_project_q(const uint32_t *a, unsigned char *const *b
     return a + 12;
 }
 
-static const uint8_t rules_read_out_8_q[] = {10, 194, 130, 129, 129, 129, 0, 0, 0, 2, 2, 16, 1, 128, 5, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 5, 16, 8, 34, 129, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 10, 34, 130, 5, 16, 8, 34, 132, 16, 1, 6, 39, 6, 16, 128, 39, 34, 144, 7, 16, 31, 39, 144, 16, 0, 16, 31, 33, 8, 39, 144, 16, 0, 17, 232, 3, 33, 8, 39, 8, 17, 232, 3, 39, 34, 144, 255};
+static const uint8_t rules_read_out_8_q[] = {10, 194, 130, 129, 129, 129, 0, 0, 0, 2, 2, 16, 1, 128, 5, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 5, 16, 8, 34, 129, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 10, 34, 130, 5, 16, 8, 34, 132, 16, 1, 6, 39, 6, 16, 128, 39, 34, 144, 7, 16, 31, 39, 144, 16, 0, 16, 31, 33, 8, 39, 8, 17, 232, 3, 39, 34, 144, 255};
 static const uint32_t *call_read_out_8_q(const uint32_t *a, unsigned char *const *base) {
     scare_read_out_8_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], (int32_t)a[8], (int32_t)a[9]);
     return a + 10;
 }
 
-static const uint8_t rules_read_out_q[] = {11, 194, 130, 129, 129, 129, 0, 0, 0, 0, 2, 2, 16, 1, 128, 5, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 2, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 130, 5, 6, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 7, 16, 128, 39, 144, 8, 16, 31, 39, 144, 16, 0, 16, 31, 33, 9, 39, 144, 16, 0, 17, 232, 3, 33, 9, 39, 9, 17, 232, 3, 39, 34, 144, 255};
+static const uint8_t rules_read_out_q[] = {11, 194, 130, 129, 129, 129, 0, 0, 0, 0, 2, 2, 16, 1, 128, 5, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 34, 131, 5, 6, 34, 129, 7, 16, 7, 32, 16, 8, 35, 16, 8, 34, 16, 2, 6, 16, 7, 32, 16, 8, 35, 16, 8, 34, 32, 34, 130, 5, 6, 16, 1, 32, 16, 2, 35, 16, 2, 34, 34, 132, 16, 1, 6, 39, 6, 16, 32, 39, 34, 144, 7, 16, 128, 39, 144, 8, 16, 31, 39, 144, 16, 0, 16, 31, 33, 9, 39, 9, 17, 232, 3, 39, 34, 144, 255};
 static const uint32_t *call_read_out_q(const uint32_t *a, unsigned char *const *base) {
     scare_read_out_q(at(a[0], base), at(a[1], base), at(a[2], base), at(a[3], base), at(a[4], base), a[5], a[6], a[7], a[8], (int32_t)a[9], (int32_t)a[10]);
     return a + 11;
@@ -519,19 +519,19 @@ static const scare_kernel kernels[] = {
     {0xf0f263b5u, call_bitwise_attention_q, rules_bitwise_attention_q},
     {0x289dd33bu, call_dense_1_q, rules_dense_1_q},
     {0xe7ed1cd5u, call_dense_q, rules_dense_q},
-    {0x0e439efcu, call_feed_forward_8_q, rules_feed_forward_8_q},
-    {0x1fb5adddu, call_feed_forward_q, rules_feed_forward_q},
+    {0x1ea1ea21u, call_feed_forward_8_q, rules_feed_forward_8_q},
+    {0x03796bd6u, call_feed_forward_q, rules_feed_forward_q},
     {0xa2286298u, call_hash_codes_8_16_q, rules_hash_codes_8_16_q},
     {0xa26c0ecfu, call_hash_codes_q, rules_hash_codes_q},
     {0x88054cb3u, call_hat_basis_q, rules_hat_basis_q},
-    {0xf393d440u, call_layer_norm_8_q, rules_layer_norm_8_q},
-    {0x0d6509bfu, call_layer_norm_q, rules_layer_norm_q},
+    {0x06be464du, call_layer_norm_8_q, rules_layer_norm_8_q},
+    {0x6c727efau, call_layer_norm_q, rules_layer_norm_q},
     {0x4785a67cu, call_lens_q, rules_lens_q},
     {0x66e2da58u, call_newest_q, rules_newest_q},
     {0xf382b35eu, call_products_q, rules_products_q},
     {0xea126444u, call_project_q, rules_project_q},
-    {0xb6725732u, call_read_out_8_q, rules_read_out_8_q},
-    {0x861113c1u, call_read_out_q, rules_read_out_q},
+    {0xe01a7a16u, call_read_out_8_q, rules_read_out_8_q},
+    {0xdad311cbu, call_read_out_q, rules_read_out_q},
     {0xd0cc24dcu, call_result_q, rules_result_q},
     {0xd70bebeeu, call_softmax_attention_q, rules_softmax_attention_q},
     {0x70eddbe5u, call_token_rows_1_8_q, rules_token_rows_1_8_q},

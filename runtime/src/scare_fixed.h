@@ -21,10 +21,11 @@ extern "C" {
 
 /* ---- window ---- */
 
-/* Projections of the window. `older` rows, a multiple of eight, have weights of 8 bits: blocks of four projections with
- * four samples each (in the order 0 2 1 3), the last of three filled up with zeros, then single projections; `newer`
- * rows of 16 bits, pairs likewise. Channels with older rows are on word boundaries. `scales`: coarse, fine and bias of
- * each projection. per_channel: one result for each channel, [rows][channels]. */
+/* Projections of the window. `older` rows, a multiple of eight, have weights of 8 bits: blocks of four projections, the
+ * last of three filled up with zeros, with four samples each for two projections at a time, 256 * second + first in 16
+ * bits, then single projections with four samples each in the order 0 2 1 3; `newer` rows of 16 bits, blocks of pairs.
+ * Channels with older rows are on word boundaries. `scales`: coarse, fine and bias of each projection. per_channel: one
+ * result for each channel, [rows][channels]. */
 void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_weights, const int16_t *newer_weights,
                      const int32_t *scales, uint32_t stride, uint32_t channels, uint32_t per_channel, uint32_t older,
                      uint32_t newer, uint32_t rows, uint32_t shift);
@@ -66,11 +67,11 @@ void scare_newest_q(int32_t *out, const int16_t *window, uint32_t stride, uint32
 
 /* `scales`: gain and bias of each number of a row, filled up to an even number of them. In place. */
 void scare_layer_norm_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
-                        uint32_t epsilon, int32_t epsilon_bits);
+                        uint32_t epsilon_low, uint32_t epsilon_high);
 
 /* Like the above, for a width of 8. */
-void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon,
-                          int32_t epsilon_bits);
+void scare_layer_norm_8_q(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t epsilon_low,
+                          uint32_t epsilon_high);
 
 /* The word x, plus an offset, as a float: `unit` is in units of the scaled target. */
 void scare_result_q(float *out, const int32_t *x, int32_t offset, float unit);

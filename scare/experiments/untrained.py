@@ -81,20 +81,20 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
 
 
 @cache
-def draw_method(name: str, window: int) -> Calibrator:
+def draw_method(name: str, window: int, channels: int = 1) -> Calibrator:
     """Make an untrained calibrator of a method, with the training range and intervals that training would add.
 
-    It has one channel of PM in ug/m3, once a minute.
+    Its channels are PM in ug/m3, once a minute.
     """
     draw = np.random.default_rng(0)
-    plan = fold(draw_plan(recipe_of(name, window, 0, {}), 1, 0, draw)).astype(np.float32)
-    scale = Affine(np.array([20.0]), np.array([10.0]))
-    scaling = Scaling("standard", scale, scale)
-    channels = (Channel("pm25", "ug/m3", 0.0, 1000.0),)
-    windows = draw.normal(size=(SAMPLES, window, 1)).astype(np.float32)
+    plan = fold(draw_plan(recipe_of(name, window, 0, {}), channels, 0, draw)).astype(np.float32)
+    scaling = Scaling("standard", *(Affine(np.full(count, 20.0), np.full(count, 10.0)) for count in (channels, 1)))
+    names = ("pm25", *(f"pm25_{number}" for number in range(2, channels + 1)))
+    windows = draw.normal(size=(SAMPLES, window, channels)).astype(np.float32)
     training_range = fit_training_range(list(windows), window)
     sample = Sample(windows, np.zeros(SAMPLES))
-    inputs = Inputs(channels, scaling, 60.0, window, RECENT, QualitySettings(), training_range)
+    sensors = tuple(Channel(one, "ug/m3", 0.0, 1000.0) for one in names)
+    inputs = Inputs(sensors, scaling, 60.0, window, RECENT, QualitySettings(), training_range)
     bands = Intervals(LEVEL, tuple(10.0 * np.arange(1, BANDS)), (2.0,) * BANDS, (3.0,) * BANDS, widening=1.5)
     return Calibrator(plan, inputs, Channel("reference", "ug/m3"), sample, sample, intervals=bands, floor=0.0)
 

@@ -45,14 +45,13 @@ from scare.kernels.fixed_point import (
     QuantisationRule,
     QuantisationState,
     checked_round,
-    inverse_root_of,
-    leading_zeros,
     multiply_half,
     multiply_wide,
     spare_bits,
     to_int64,
     to_top,
     to_word,
+    unit_rows,
 )
 from scare.kernels.linear import tensor_mix_features
 from scare.kernels.tensor import MakeTensor, Tensor
@@ -131,25 +130,13 @@ def hash_codes_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
 
 def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Compute `hash_activations` in fixed point: [L, bits]."""
-    rows = _unit_rows(x.astype(np.int64)).astype(float)
+    rows = unit_rows(x.astype(np.int64)).astype(float)
     cosines = to_int64(rows @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
     kernel = np.full_like(cosines, coefficients[0])
     for coefficient in (*coefficients[1:], 0):  # Horner's scheme; the upper half of Q30, read as Q16, is cosine / 4
         kernel = multiply_half(kernel, cosines >> 16) + coefficient
     return to_int64((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
-
-
-def _unit_rows(x: np.ndarray) -> np.ndarray:
-    """Divide words x [..., D] by the length of their row: unit vectors in Q15."""
-    square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64)
-    upper = (square >> 32).astype(np.int64)  # the upper word of 64 bits
-    zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))
-    even_zeros = zeros & ~1  # so that the root of 2^even_zeros is a power of two, too
-    top = (square << even_zeros.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
-    # Rows are shifted by half as many bits as their square, less 1, then to half-words.
-    rows = np.where(even_zeros, x << np.maximum(even_zeros // 2 - 1, 0), x >> 1) >> 16
-    return multiply_half(inverse_root_of(top) >> 11, rows)
 
 
 def _hash_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:

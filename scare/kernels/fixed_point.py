@@ -28,7 +28,6 @@ FULL = 32767  # the largest magnitude of an int16 that is symmetric about zero
 FULL_INT8 = 127  # likewise of an int8
 LARGEST = 2.0**29  # the largest magnitude allowed for a word, so that the sum of two fits as well
 MOST_OFFSET = 1 << 24  # the largest magnitude of the offset that is added to the last word
-LEAST_SQUARE = 1 << 26  # the least sum of squares of a row scaled by `to_top`, unless the row is all zeros
 MOST_SUM = 65000  # largest sum of |weights| whose products with 16-bit numbers add up to a word
 TINY = 1e-30  # replaces zero in a divisor: weights that are all zero get some scale
 WINDOW = f"{INPUT}.steps"  # name of the quantised window, in int16 steps
@@ -74,20 +73,17 @@ def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
     return (a << spare) >> (31 - bits)
 
 
-def row_bits(width: int) -> int:
-    """Return the bits to which `to_top` may shift a row of this width, so that the sum of its squares fits a word."""
-    return (32 - int(width).bit_length()) // 2
-
-
-def inverse_root(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute 1/√square for 2^26 ≤ square < 2^32 as root · 2^(−14 − half); root fits a half-word, half is 13 to 16.
-
-    >>> root, half = inverse_root(np.array([1 << 30]))
-    >>> float(root[0] * 2.0 ** (-14 - half[0])) * 2**15
-    0.99...
-    """
-    half = (33 - leading_zeros(square)) >> 1
-    return inverse_root_of((square << (32 - 2 * half)) >> 2) >> 13, half
+def unit_rows(x: np.ndarray, extra: int = 0) -> np.ndarray:
+    """Divide words x [..., D] by √(sum of their squares + extra): unit vectors in Q15."""
+    square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64) + np.uint64(extra)
+    upper = (square >> 32).astype(np.int64)
+    zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))
+    even = zeros & ~1  # so that the root of 2^even is a power of two, too
+    top = (square << even.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
+    rows = np.where(even, x << np.maximum(even // 2 - 1, 0), x >> 1) >> 16
+    factor = inverse_root_of(top) >> 11
+    factor -= factor >> 13  # so that rounding down never makes a vector longer than 1, which a half-word could not hold
+    return multiply_half(factor, rows)
 
 
 def inverse_root_of(x: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from scare.kernels.c_arguments import (
     tables_f32,
     view_form,
 )
-from scare.kernels.c_extents import extents, near
+from scare.kernels.c_extents import FARTHEST, extents
 from scare.kernels.contract import Kernel, Operations, Settings, Shape, Shapes, Step, Weights, expect, free, one_product
 from scare.kernels.fixed_point import (
     FULL,
@@ -221,7 +221,7 @@ def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
     inner, spare = _hidden_sums(x.astype(np.int64), weights, settings)
     hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
     outer = to_int64(hidden.astype(float) @ weights["outer"].astype(float))
-    return to_word(_shifted_back(outer, spare + settings["bits"]) + weights["outer_bias"])
+    return to_word((outer >> np.minimum(spare + settings["bits"], 31)) + weights["outer_bias"])
 
 
 def _hidden_sums(x: np.ndarray, weights: Weights, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
@@ -230,11 +230,6 @@ def _hidden_sums(x: np.ndarray, weights: Weights, settings: Settings) -> tuple[n
     rows = to_top(x, spare, 15).astype(float)
     bias = weights["inner_bias"] >> (settings["most"] - spare)
     return to_int64(rows @ weights["inner"].astype(float)) + bias, spare
-
-
-def _shifted_back(sums: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """Shift right by `down` bits; left if that is negative."""
-    return (sums << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
 
 
 def _feed_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
@@ -255,14 +250,20 @@ def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
     return product_bound(hidden, step.weights["outer"], step.weights["outer_bias"])
 
 
+def _feed_unit(q: QuantisationState, step: Step) -> np.ndarray:
+    """Choose one unit for all outputs: a word holds them, and no sum of the outer layer is shifted left."""
+    _, scales, _ = _quantise_hidden(q, step)
+    _, bits = _scaled_outer(step.weights["outer"] / scales[:, None], axis=0)
+    return np.maximum(output_unit(q, step), _sum_unit(q, step, bits))
+
+
 def _quantise_feed(q: QuantisationState, step: Step) -> Step:
     """Make `feed_forward_q`: the hidden layer in scales of its own, which the weights of the outer layer undo."""
     hidden, scales, most = _quantise_hidden(q, step)
-    outer, bits = _scaled_outer(step.weights["outer"] / scales[:, None], MOST_OUTER_SUM, axis=0)
+    outer, bits = _scaled_outer(step.weights["outer"] / scales[:, None], axis=0)
     outer_bias = to_int32(step.weights["outer_bias"], q.unit(step.output))
     weights = {**hidden, "outer": outer, "outer_bias": outer_bias}
-    # 32: two right shifts by 16 came before.
-    down = bits - 32 + int(bits_between(q.unit(step.output), q.unit(step.inputs[0])))
+    down = int(bits_between(q.unit(step.output), _sum_unit(q, step, bits)))
     return Step("feed_forward_q", step.inputs, step.output, weights, {"most": most, "bits": down})
 
 
@@ -287,14 +288,16 @@ def _quantise_hidden(q: QuantisationState, step: Step) -> tuple[dict[str, np.nda
     return weights, scales, most
 
 
-def _scaled_outer(outer: np.ndarray, most: int, axis: int) -> tuple[np.ndarray, int]:
-    """Scale `outer` by the largest power of two for which it fits int16 and sums of |outer| along `axis` are ≤ `most`.
-
-    Returns the rounded weights, and the exponent of the power.
-    """
-    unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=axis).max()) / most)
+def _scaled_outer(outer: np.ndarray, axis: int) -> tuple[np.ndarray, int]:
+    """Multiply by the largest power of two for which the weights fit int16, and their sums along `axis` are small."""
+    unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=axis).max()) / MOST_OUTER_SUM)
     bits = floor(-log2(max(unit, 2.0**-60)))
     return checked_round(outer * 2.0**bits, np.int16), bits
+
+
+def _sum_unit(q: QuantisationState, step: Step, bits: int) -> float:
+    """Return the unit of the outer layer's sums, for a row without spare bits: two right shifts by 16 come before."""
+    return q.unit(step.inputs[0]) * 2.0 ** (32 - bits)
 
 
 def _without_relu(step: Step) -> str:
@@ -389,6 +392,11 @@ def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
     return to_word(rows.sum(axis=1) + straight[:, None] + weights["bias"])
 
 
+def _shifted_back(sums: np.ndarray, down: np.ndarray) -> np.ndarray:
+    """Shift right by `down` bits; left if that is negative."""
+    return (sums << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
+
+
 def _read_bound(q: QuantisationState, step: Step) -> np.ndarray:
     """Return the largest magnitude of the result for inputs within their bounds: [1]."""
     x, weights = q.bounds[step.inputs[0]], step.weights
@@ -407,9 +415,9 @@ def _quantise_read(q: QuantisationState, step: Step) -> Step:
     """Make `read_out_q`: the hidden layer as in `feed_forward_q`, all other weights in the unit of the result."""
     unit, out = q.unit(step.inputs[0]), q.unit(step.output)
     hidden, scales, most = _quantise_hidden(q, step)
-    outer, bits = _scaled_outer(step.weights["outer"] / scales, MOST_OUTER_SUM, axis=1)
+    outer, bits = _scaled_outer(step.weights["outer"] / scales, axis=1)
+    down = int(bits_between(out, _sum_unit(q, step, bits)))
     straight = to_q16(step.weights["straight"] * unit / out)
-    down = bits - 32 + int(bits_between(out, unit))  # 32: two right shifts by 16 came before
     loss = floor_loss(straight.reshape(-1, 1)) + (len(outer) / 2 if down > 0 else 0.0)  # half a step for each shift
     bias = to_int32(step.weights["bias"] / out + loss, 1.0)
     weights = {**hidden, "outer": outer, "straight": straight, "bias": bias}
@@ -501,7 +509,7 @@ FIXED_KERNELS = {
 }
 QUANTISATION = {
     "token_rows": QuantisationRule(_tokens_bound, _tokens_unit, _quantise_tokens),
-    "feed_forward": QuantisationRule(_feed_bound, output_unit, _quantise_feed, _without_relu),
+    "feed_forward": QuantisationRule(_feed_bound, _feed_unit, _quantise_feed, _without_relu),
     "read_out": QuantisationRule(_read_bound, _read_unit, _quantise_read, _without_relu),
     "part": VIEW,
 }
@@ -581,7 +589,7 @@ C_EXTENTS = {
     "feed_forward_q": extents(
         **_FEED_Q,
         where=f"1 <= width <= {LARGEST_SIZES['width']}, hidden <= {LARGEST_SIZES['hidden']}, most <= 31,"
-        f" -31 <= bits, {near('bits')}",
+        f" 0 <= bits <= {FARTHEST}",
     ),
     "feed_forward_8_q": extents(
         out="rows * 8",
@@ -589,7 +597,7 @@ C_EXTENTS = {
         inner="up(hidden, 8) * 10",
         outer="8 * up(hidden, 8)",
         outer_bias="8",
-        where=f"hidden <= {LARGEST_SIZES['hidden']}, most <= 31, -31 <= bits, {near('bits')}",
+        where=f"hidden <= {LARGEST_SIZES['hidden']}, most <= 31, 0 <= bits <= {FARTHEST}",
     ),
     "read_out_q": extents(
         **_READ_Q,
@@ -597,14 +605,14 @@ C_EXTENTS = {
         inner="up(hidden, 8) * (2 + up(width, 8))",
         straight="rows * up(width, 2)",
         where=f"1 <= width <= {LARGEST_SIZES['width']}, hidden <= {LARGEST_SIZES['hidden']}, most <= 31,"
-        f" -31 <= bits, {near('bits')}",
+        f" -31 <= bits <= {FARTHEST}",
     ),
     "read_out_8_q": extents(
         **_READ_Q,
         x="rows * 8",
         inner="up(hidden, 8) * 10",
         straight="rows * 8",
-        where=f"1 <= hidden <= {LARGEST_SIZES['hidden']}, most <= 31, -31 <= bits, {near('bits')}",
+        where=f"1 <= hidden <= {LARGEST_SIZES['hidden']}, most <= 31, -31 <= bits <= {FARTHEST}",
     ),
 }
 TENSOR_FORMS: dict[str, MakeTensor] = {

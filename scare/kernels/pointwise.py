@@ -4,7 +4,7 @@ Also both ends of a fixed-point plan: `window_q` quantises the window of scaled 
 scare.c does so as each reading arrives), `result_q` converts the last word to a float.
 """
 
-from math import floor, log2, pi, prod, sqrt
+from math import pi, prod, sqrt
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from scare.kernels.c_arguments import (
     tables_f32,
     view_form,
 )
-from scare.kernels.c_extents import extents, near
+from scare.kernels.c_extents import extents
 from scare.kernels.contract import (
     INPUT,
     Kernel,
@@ -44,27 +44,25 @@ from scare.kernels.contract import (
 )
 from scare.kernels.fixed_point import (
     FULL,
-    LEAST_SQUARE,
+    LARGEST,
     MOST_OFFSET,
     VIEW,
     WINDOW,
     QuantisationRule,
     QuantisationState,
     bits_between,
-    inverse_root,
     multiply_half,
     output_unit,
-    row_bits,
-    spare_bits,
     to_int32,
-    to_top,
     to_word,
+    unit_rows,
 )
 from scare.kernels.tensor import MakeTensor, Tensor
 from scare.schema import Positive
 
 # GELU as C computes it, x / (1 + exp(x (a + b x²))): square, inner sum, product; exponential, + 1, division.
 GELU_COST = per_number(multiply_adds=3, additions=1, exponentials=1, divisions=1)
+MOST_EPSILON = 1 << 60  # largest ε of a norm, in squared steps
 NEWEST_BITS = 14  # left shift that turns an int16 reading into a word below `fixed_point.LARGEST`
 
 
@@ -203,19 +201,14 @@ def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Compute `layer_norm` in fixed point for words x [L, D]: [L, D].
 
-    Rows are divided by √(sum of squares), so √D is part of the gain. `epsilon` · 2^(2·spare bits − `epsilon_bits`) is ε
-    in the unit of that sum.
+    Rows are halved, so that the sum of their squares fits 64 bits, and divided by the root of it and `epsilon`, so √D
+    is part of the gain.
     """
     wide, width = x.astype(np.int64), x.shape[-1]
-    spare = spare_bits(wide)
-    level = to_top(wide, spare, 29 - int(width).bit_length())  # so that width · level fits a word
-    centred = width * level - level.sum(axis=-1, keepdims=True)  # width times the difference to the mean
-    spare_centred = spare_bits(centred)
-    rows = to_top(centred, spare_centred, row_bits(width))
-    down = np.clip(settings["epsilon_bits"] - 2 * (spare + spare_centred), 0, 31)  # right shift of epsilon
-    squares = (rows * rows).sum(axis=-1, keepdims=True) + (settings["epsilon"] >> down)
-    root, half = inverse_root(np.clip(squares, LEAST_SQUARE, (1 << 32) - 1))
-    normed = (rows * root) >> (half - 1)  # Q15: rows divided by √squares
+    share = round(2**15 / width)
+    # Each product loses half a step in the mean.
+    half_mean = multiply_half(wide, share).sum(axis=-1, keepdims=True) + (width >> 1)
+    normed = unit_rows((wide >> 1) - half_mean, settings["epsilon"])
     return to_word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
 
 
@@ -226,18 +219,19 @@ def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_norm(q: QuantisationState, step: Step) -> Step:
-    """Make `layer_norm_q`, with ε in the unit that the sum of squares has for a row without spare bits."""
-    unit, width = q.unit(step.output), q.shapes[step.output][-1]
-    # Factor by which the two `to_top` of `layer_norm_q` scale an input: each shifts right by 31 less its bits.
-    factor = 2.0 ** (-62 + 29 - width.bit_length() + row_bits(width)) / q.unit(step.inputs[0])
-    # `layer_norm_q` sums `width` squares of `width` times the differences, so it has width³ times the variance.
-    epsilon = step.settings["epsilon"] * width**3 * factor**2
-    bits = 30 - floor(log2(epsilon))  # so that the rounded `epsilon` has 31 bits
+    """Make `layer_norm_q`, with ε in the unit of the sum of squares of halved rows."""
+    unit, width, source = q.unit(step.output), q.shapes[step.output][-1], step.inputs[0]
+    if q.bounds[source].max() / q.unit(source) > 2 * LARGEST:
+        raise NotApplicableError("float32 only: a norm of a sum of more than two values has no fixed-point form")
+    # 2: rows are Q15, `multiply_half` drops 16; 2^−13: by so much `unit_rows` makes them shorter.
+    gain = step.weights["gain"] * sqrt(width) * 2 * (1 + 2.0**-13) / unit
     weights = {
-        "gain": to_int32(step.weights["gain"] * sqrt(width) * 2, unit),  # 2: `normed` is Q15, `multiply_half` drops 16
-        "bias": to_int32(step.weights["bias"], unit),
+        "gain": to_int32(gain, 1.0),
+        # A row and its product with the gain are rounded down, each by half a step on average.
+        "bias": to_int32(step.weights["bias"] / unit + gain / 2**17 + 0.5, 1.0),
     }
-    settings = {"epsilon": round(epsilon * 2.0**bits), "epsilon_bits": bits}
+    epsilon = step.settings["epsilon"] * width / (2 * q.unit(source)) ** 2
+    settings = {"epsilon": round(np.clip(epsilon, 1, MOST_EPSILON))}
     return Step("layer_norm_q", step.inputs, step.output, weights, settings)
 
 
@@ -251,13 +245,12 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
-    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon, epsilon_bits)`."""
-    weights = placed.step.weights
-    settings = placed.step.settings
+    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon_low, epsilon_high)`, two words of epsilon."""
+    weights, epsilon = placed.step.weights, placed.step.settings["epsilon"]
     (rows, width) = placed.out
     pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
     scales = table_q(pairs, f"{placed.step.output} gain and bias")
-    numbers = settings["epsilon"], settings["epsilon_bits"]
+    numbers = epsilon & 0xFFFFFFFF, epsilon >> 32
     if width == SPECIALISED_WIDTH:
         return CForm((scales, rows, *numbers), in_place=(0,), function="layer_norm_8")
     return CForm((scales, rows, checked_size("width", width), *numbers), in_place=(0,))
@@ -334,17 +327,17 @@ C_EXTENTS = {
         out="rows * width",
         x="rows * width",
         scales="2 * up(width, 2)",
-        where=f"1 <= width <= {LARGEST_SIZES['width']}, {near('epsilon_bits')}",
+        where=f"1 <= width <= {LARGEST_SIZES['width']}",
         over="x",
-        words="epsilon",
+        words="epsilon_low epsilon_high",
     ),
     "layer_norm_8_q": extents(
         out="rows * 8",
         x="rows * 8",
         scales="16",
-        where=near("epsilon_bits"),
+        where="1 <= rows",
         over="x",
-        words="epsilon",
+        words="epsilon_low epsilon_high",
     ),
     "result_q": extents(out="1", x="1"),
 }

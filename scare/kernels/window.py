@@ -357,12 +357,10 @@ def _c_project_q(placed: PlacedStep) -> CForm:
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, rows]
     newer = pad_axis(newer, -1, 2)
-    # [C, R, rows / 4, 4], in the order in which C unpacks four int8; [C, R, rows / 2, 2]; [R, 3].
-    swapped = older.reshape(*older.shape[:2], -1, 4)[..., [0, 2, 1, 3]]
     pairs = newer.reshape(*newer.shape[:2], -1, 2)
     scales = np.stack([weights[part] for part in ("coarse", "fine", "bias")], axis=1)
     tables = (
-        table_q(_blocked(swapped), f"{name} older"),
+        table_q(_blocked_int8(older), f"{name} older"),
         table_q(_blocked(pairs), f"{name} newer"),
         table_q(scales, f"{name} coarse, fine, bias"),
     )
@@ -382,6 +380,22 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
     ends = [*range(4, in_blocks + 1, 4), *range(in_blocks + 1, weights.shape[1])]
     blocks = np.split(weights, ends, axis=1)
     return np.concatenate([block.swapaxes(1, 2).reshape(-1) for block in blocks])
+
+
+def _blocked_int8(weights: np.ndarray) -> np.ndarray:
+    """Lay out int8 weights [C, R, T] in blocks like `_blocked`, four rows at a time.
+
+    Of a block, two projections at a time are int16, 256 · second + first, so that one product serves both. In a block
+    of one, rows are in the order in which C unpacks four int8.
+    """
+    if weights.shape[1] % 4 == 3:
+        weights = pad_axis(weights, 1, 4)
+    channels, count, rows = weights.shape
+    blocks, fours = count // 4, rows // 4
+    in_blocks = weights[:, : 4 * blocks].astype("<i2").reshape(channels, blocks, 2, 2, fours, 4)
+    first, second = in_blocks.transpose(3, 1, 0, 4, 2, 5)  # [blocks, C, fours of rows, two projections, 4] each
+    single = weights[:, 4 * blocks :].reshape(channels, count % 4, fours, 4)[..., [0, 2, 1, 3]].swapaxes(0, 1)
+    return np.concatenate([(first + 256 * second).astype("<i2").reshape(-1).view(np.int8), single.reshape(-1)])
 
 
 def bins(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:

@@ -16,14 +16,14 @@ from scare.kernels import KERNELS, dense_step
 from scare.kernels.attention import power_of_two
 from scare.kernels.fixed_point import (
     LARGEST,
-    LEAST_SQUARE,
     error_diffused,
-    inverse_root,
+    inverse_root_of,
     leading_zeros,
     power_of_two_above,
     rounding_shift,
     spare_bits,
     to_top,
+    unit_rows,
 )
 from scare.models import Architecture
 from tests.calibrator.building import curve_plan, tree_plan
@@ -174,12 +174,21 @@ def test_products_of_steps_larger_than_the_limit_have_no_integer_form() -> None:
         quantise(plan, np.array([0.9]))
 
 
-@given(st.integers(LEAST_SQUARE, 2**32 - 1))
-def test_inverse_root(square: int) -> None:
-    root, half = inverse_root(np.array([square]))
-    assert abs(root[0] * 2.0 ** (-14 - half[0]) * square**0.5 - 1) < 7e-5
-    assert 0 < root[0] < 2**15
-    assert 13 <= half[0] <= 16
+@given(st.integers(1 << 28, (1 << 30) - 1))
+def test_inverse_root(x: int) -> None:
+    root = inverse_root_of(np.array([x]))[0]
+    assert abs(root * 2.0**-27 * (x * 2.0**-30) ** 0.5 - 1) < 1e-5
+    assert 0 < root < 1 << 28
+
+
+@given(st.lists(st.integers(-(2**30), 2**30), min_size=8, max_size=8), st.integers(1, 28), st.integers(0, 2**40))
+def test_unit_rows_are_rows_divided_by_their_length(row: list[int], down: int, extra: int) -> None:
+    numbers = np.array(row) >> down
+    length = np.sqrt(float((numbers.astype(float) ** 2).sum()) + extra)
+    exact = numbers / length * (2**15 - 2**2) if length else np.zeros(8)
+    got = unit_rows(numbers[None], extra)[0]
+    assert np.abs(got - exact).max() < 4
+    assert (got == got.astype(np.int16)).all()
 
 
 @given(words, st.integers(1, 15))

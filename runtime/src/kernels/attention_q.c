@@ -1,26 +1,7 @@
 /* Fixed-point kernels: hash codes, attention on bits, attention with softmax. */
 #include "fixed_q.h"
+#include "product_q.h"
 #include "scare_fixed.h"
-
-/* A number times 2^(even / 2 - 1). */
-SCARE_INLINE int32_t normalised(int32_t number, uint32_t even) {
-    return even ? scare_shifted(number, even / 2u - 1u) : number >> 1;
-}
-
-/* The row x, divided by its length, as pairs in Q15. */
-SCARE_INLINE void to_unit_pairs(const int32_t *x, uint32_t width, int32_t *pairs) {
-    uint64_t square = 0u;
-    SCARE_UNROLLED
-    for (uint32_t i = 0u; i < width; i++) square += scare_square(x[i]);
-    uint32_t even = (uint32_t)__builtin_clzll(square | 1u) & ~1u;
-    int32_t factor = scare_inverse_root_of((int32_t)(square << even >> 34)) >> 11;
-    SCARE_UNROLLED
-    for (uint32_t i = 0u; i < width; i += 2u) {
-        int32_t second = i + 1u < width ? normalised(x[i + 1u], even) : 0;
-        int32_t pair = scare_pack_upper(normalised(x[i], even), second);
-        pairs[i / 2u] = scare_pack(scare_add_half(factor, pair, 0), scare_add_upper(factor, pair, 0));
-    }
-}
 
 /* Cosines between a row, given as pairs, and the supports, in Q30. */
 SCARE_INLINE void find_cosines(const int32_t *pairs, uint32_t fours, const void *table, uint32_t supports,
@@ -77,7 +58,6 @@ SCARE_INLINE uint32_t project(const int32_t *kernel, uint32_t fours, const void 
 }
 
 #if SCARE_ASSEMBLY
-#define TIMES_FACTOR(pair) "smulwb r2, r1, " pair "\nsmulwt r3, r1, " pair "\npkhbt " pair ", r2, r3, lsl #16\n"
 #define KERNEL(sum)                      \
     "smlawt " sum ", r8, r0, r9\n"       \
     "smlawt " sum ", " sum ", r0, r10\n" \
@@ -115,7 +95,7 @@ void scare_hash_codes_q(uint32_t *codes, const int32_t *x, const int16_t *suppor
     for (uint32_t i = width / 2u; i < 4u * fours; i++) pairs[i] = 0;
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; codes++, x += width) {
-        to_unit_pairs(x, width, pairs);
+        scare_to_unit_pairs(x, width, 0u, pairs);
         find_cosines(pairs, fours, support, 8u * eights, cosines);
         rbf_kernels(cosines, 8u * eights, coefficients, degree);
         *codes = project(cosines, eights, projection, bits);
@@ -147,68 +127,25 @@ void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *s
                      "1: ldr r1, [r0, #24]\n"
                      "ldmia r1!, {r4-r11}\n"
                      "str r1, [r0, #24]\n"
-                     "smull r1, r2, r4, r4\n"
-                     "smlal r1, r2, r5, r5\n"
-                     "smlal r1, r2, r6, r6\n"
-                     "smlal r1, r2, r7, r7\n"
-                     "smlal r1, r2, r8, r8\n"
-                     "smlal r1, r2, r9, r9\n"
-                     "smlal r1, r2, r10, r10\n"
-                     "smlal r1, r2, r11, r11\n"
-                     "cmp r2, #0\n"
-                     "itt eq\n"
-                     "lsreq r2, r1, #2\n"
-                     "lsleq r1, r1, #30\n"
-                     "clz r3, r2\n"
-                     "bic r3, r3, #1\n"
-                     "rsb r12, r3, #34\n"
-                     "sub r3, r3, #2\n"
-                     "lsl r2, r2, r3\n"
-                     "lsr r1, r1, r12\n"
-                     "orr r2, r2, r1\n"
-                     "lsr r3, r3, #1\n"
-                     "it eq\n"
-                     "addeq r3, r3, #15\n"
-                     "lsl r4, r4, r3\n"
-                     "lsl r5, r5, r3\n"
-                     "lsl r6, r6, r3\n"
-                     "lsl r7, r7, r3\n"
-                     "lsl r8, r8, r3\n"
-                     "lsl r9, r9, r3\n"
-                     "lsl r10, r10, r3\n"
-                     "lsl r11, r11, r3\n"
-                     "pkhtb r4, r5, r4, asr #16\n"
-                     "pkhtb r5, r7, r6, asr #16\n"
-                     "pkhtb r6, r9, r8, asr #16\n"
-                     "pkhtb r7, r11, r10, asr #16\n"
-                     "ldr r12, [r0]\n"
-                     "ldmia r12, {r8-r12}\n"
-                     "smmla r1, r12, r2, r11\n"
-                     "smmla r1, r1, r2, r10\n"
-                     "smmla r1, r1, r2, r9\n"
-                     "smmla r1, r1, r2, r8\n"
-                     "lsl r1, r1, #9\n"
-                     "smmul r3, r1, r1\n"
-                     "smmul r3, r2, r3\n"
-                     "rsb r3, r3, #0x3000000\n"
-                     "lsl r3, r3, #5\n"
-                     "smmul r1, r1, r3\n"
-                     "asr r1, r1, #11\n" TIMES_FACTOR("r4") TIMES_FACTOR("r5") TIMES_FACTOR("r6")
-                         TIMES_FACTOR("r7") "ldrd r1, lr, [r0, #4]\n"
-                                            "ldmia r1, {r8-r11}\n" TWO_KERNELS TWO_KERNELS TWO_KERNELS TWO_KERNELS
-                                                TWO_KERNELS TWO_KERNELS TWO_KERNELS TWO_KERNELS "pop {r4-r11}\n"
-                                            "ldr r0, [sp]\n"
-                                            "ldrd r12, lr, [r0, #12]\n"
-                                            "2: " NEXT_BIT NEXT_BIT NEXT_BIT NEXT_BIT "bcc 2b\n"
-                                            "ldr r0, [sp]\n"
-                                            "ldr r1, [r0, #20]\n"
-                                            "eor lr, lr, r1\n"
-                                            "ldrd r2, r3, [r0, #28]\n"
-                                            "str lr, [r2], #4\n"
-                                            "str r2, [r0, #28]\n"
-                                            "cmp r2, r3\n"
-                                            "bne 1b\n"
-                                            "pop {r0, r7}"
+                     "smull r1, r2, r4, r4\n" SCARE_ADD_SQUARES("r5") SCARE_ADD_SQUARES("r6") SCARE_ADD_SQUARES("r7")
+                         SCARE_ADD_SQUARES("r8") SCARE_ADD_SQUARES("r9") SCARE_ADD_SQUARES("r10")
+                             SCARE_ADD_SQUARES("r11") "ldr r12, [r0]\n" SCARE_ROW_TO_TOP SCARE_TIMES_FACTOR("r4")
+                                 SCARE_TIMES_FACTOR("r5") SCARE_TIMES_FACTOR("r6") SCARE_TIMES_FACTOR(
+                                     "r7") "ldrd r1, lr, [r0, #4]\n"
+                                           "ldmia r1, {r8-r11}\n" TWO_KERNELS TWO_KERNELS TWO_KERNELS TWO_KERNELS
+                                               TWO_KERNELS TWO_KERNELS TWO_KERNELS TWO_KERNELS "pop {r4-r11}\n"
+                                           "ldr r0, [sp]\n"
+                                           "ldrd r12, lr, [r0, #12]\n"
+                                           "2: " NEXT_BIT NEXT_BIT NEXT_BIT NEXT_BIT "bcc 2b\n"
+                                           "ldr r0, [sp]\n"
+                                           "ldr r1, [r0, #20]\n"
+                                           "eor lr, lr, r1\n"
+                                           "ldrd r2, r3, [r0, #28]\n"
+                                           "str lr, [r2], #4\n"
+                                           "str r2, [r0, #28]\n"
+                                           "cmp r2, r3\n"
+                                           "bne 1b\n"
+                                           "pop {r0, r7}"
                      : "+r"(part)
                      :
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
@@ -217,7 +154,7 @@ void scare_hash_codes_8_16_q(uint32_t *codes, const int32_t *x, const int16_t *s
     SCARE_ROLLED
     for (const int32_t *end = x + rows * 8u; x != end; codes++, x += 8) {
         SCARE_WALK(codes);
-        to_unit_pairs(x, 8u, pairs);
+        scare_to_unit_pairs(x, 8u, 0u, pairs);
         find_cosines(pairs, 1u, support, 16u, cosines);
         rbf_kernels(cosines, 16u, coefficients, 4u);
         *codes = project(cosines, 2u, projection, bits);
@@ -284,34 +221,6 @@ SCARE_INLINE int32_t weigh(uint32_t query, const uint32_t *keys, uint32_t rows, 
     return rows % 2u ? total - scare_high(pair) : total;
 }
 
-/* The products of pairs with four columns of pairs, each column added to its own sum; on to the next columns. */
-SCARE_INLINE scare_words add_columns(const int32_t *weights, uint32_t count, const void **columns, scare_words sum) {
-#if SCARE_ASSEMBLY
-    register const int32_t *weight __asm__("r4") = weights, *end __asm__("r5") = weights + count;
-    register const void *table __asm__("r6") = *columns;
-    register int32_t a __asm__("r8") = sum.a, b __asm__("r9") = sum.b, c __asm__("r10") = sum.c;
-    register int32_t d __asm__("r11") = sum.d;
-    __asm__("1: ldr r12, [r4], #4\n"
-            "ldmia r6!, {r0-r3}\n"
-            "smlad r8, r12, r0, r8\n"
-            "smlad r9, r12, r1, r9\n"
-            "smlad r10, r12, r2, r10\n"
-            "smlad r11, r12, r3, r11\n"
-            "cmp r4, r5\n"
-            "bne 1b"
-            : "+r"(weight), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
-            :
-            : "r0", "r1", "r2", "r3", "r12", "cc", "memory");
-    *columns = table;
-    return (scare_words){a, b, c, d};
-#else
-    SCARE_ROLLED
-    for (const int32_t *end = weights + count; weights != end; weights++)
-        scare_add_each(&sum, *weights, scare_next_four(columns));
-    return sum;
-#endif
-}
-
 SCARE_INLINE void bitwise_attention(int32_t *out, const uint32_t *queries, const uint32_t *keys, const int32_t *values,
                                     uint32_t rows, uint32_t width, uint32_t most, uint32_t headroom) {
     uint32_t spare = scare_spare_bits(scare_magnitudes(values, rows * width)), couples = (rows + 1u) / 2u;
@@ -326,7 +235,7 @@ SCARE_INLINE void bitwise_attention(int32_t *out, const uint32_t *queries, const
         const void *table = pairs;
         SCARE_ROLLED
         for (uint32_t column = 0u; column < width; column += 4u, out += 4) {
-            scare_words sum = add_columns(weights, couples, &table, (scare_words){half, half, half, half});
+            scare_words sum = scare_add_columns(weights, couples, &table, (scare_words){half, half, half, half});
             out[0] = average(sum.a, inverse, headroom, 15u, spare);
             out[1] = average(sum.b, inverse, headroom, 15u, spare);
             out[2] = average(sum.c, inverse, headroom, 15u, spare);

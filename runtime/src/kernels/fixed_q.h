@@ -214,15 +214,72 @@ SCARE_INLINE int32_t scare_inverse_root_of(int32_t x) {
     return scare_multiply_wide(root, rest * 32); /* Newton: r (3 - x r^2) / 2 */
 }
 
-/* 1 / sqrt(square) = root / 2^(14 + half), for 2^26 <= square. */
-typedef struct {
-    int32_t root;
-    uint32_t half;
-} scare_root;
-
-SCARE_INLINE scare_root scare_inverse_root(uint32_t square) {
-    uint32_t half = (33u - (uint32_t)__builtin_clz(square)) >> 1;
-    return (scare_root){scare_inverse_root_of((int32_t)((square << (32u - 2u * half)) >> 2)) >> 13, half};
+/* A number times 2^(even / 2 - 1). */
+SCARE_INLINE int32_t scare_normalised(int32_t number, uint32_t even) {
+    return even ? scare_shifted(number, even / 2u - 1u) : number >> 1;
 }
+
+/* The row x as pairs in Q15, divided by the root of the sum of its squares and `extra`. */
+SCARE_INLINE void scare_to_unit_pairs(const int32_t *x, uint32_t width, uint64_t extra, int32_t *pairs) {
+    uint64_t square = extra;
+    SCARE_UNROLLED
+    for (uint32_t i = 0u; i < width; i++) square += scare_square(x[i]);
+    uint32_t even = (uint32_t)__builtin_clzll(square | 1u) & ~1u;
+    int32_t factor = scare_inverse_root_of((int32_t)(square << even >> 34)) >> 11;
+    factor -= factor >> 13; /* never longer than 1, when it is rounded down */
+    SCARE_UNROLLED
+    for (uint32_t i = 0u; i < width; i += 2u) {
+        int32_t second = i + 1u < width ? scare_normalised(x[i + 1u], even) : 0;
+        int32_t pair = scare_pack_upper(scare_normalised(x[i], even), second);
+        pairs[i / 2u] = scare_pack(scare_add_half(factor, pair, 0), scare_add_upper(factor, pair, 0));
+    }
+}
+
+#if SCARE_ASSEMBLY
+/* Of the row in r4 to r11 and the sum of its squares in r1 and r2 make pairs in r4 to r7; where the polynomial of the
+ * root is, r12 says. */
+#define SCARE_TIMES_FACTOR(pair) "smulwb r2, r1, " pair "\nsmulwt r3, r1, " pair "\npkhbt " pair ", r2, r3, lsl #16\n"
+#define SCARE_ROW_TO_TOP            \
+    "cmp r2, #0\n"                  \
+    "itt eq\n"                      \
+    "lsreq r2, r1, #2\n"            \
+    "lsleq r1, r1, #30\n"           \
+    "clz r3, r2\n"                  \
+    "bic r3, r3, #1\n"              \
+    "rsb lr, r3, #34\n"             \
+    "sub r3, r3, #2\n"              \
+    "lsl r2, r2, r3\n"              \
+    "lsr r1, r1, lr\n"              \
+    "orr r2, r2, r1\n"              \
+    "lsr r3, r3, #1\n"              \
+    "it eq\n"                       \
+    "addeq r3, r3, #15\n"           \
+    "lsl r4, r4, r3\n"              \
+    "lsl r5, r5, r3\n"              \
+    "lsl r6, r6, r3\n"              \
+    "lsl r7, r7, r3\n"              \
+    "lsl r8, r8, r3\n"              \
+    "lsl r9, r9, r3\n"              \
+    "lsl r10, r10, r3\n"            \
+    "lsl r11, r11, r3\n"            \
+    "pkhtb r4, r5, r4, asr #16\n"   \
+    "pkhtb r5, r7, r6, asr #16\n"   \
+    "pkhtb r6, r9, r8, asr #16\n"   \
+    "pkhtb r7, r11, r10, asr #16\n" \
+    "ldmia r12, {r8-r12}\n"         \
+    "smmla r1, r12, r2, r11\n"      \
+    "smmla r1, r1, r2, r10\n"       \
+    "smmla r1, r1, r2, r9\n"        \
+    "smmla r1, r1, r2, r8\n"        \
+    "lsl r1, r1, #9\n"              \
+    "smmul r3, r1, r1\n"            \
+    "smmul r3, r2, r3\n"            \
+    "rsb r3, r3, #0x3000000\n"      \
+    "lsl r3, r3, #5\n"              \
+    "smmul r1, r1, r3\n"            \
+    "asr r1, r1, #11\n"             \
+    "sub r1, r1, r1, asr #13\n"
+#define SCARE_ADD_SQUARES(number) "smlal r1, r2, " number ", " number "\n"
+#endif
 
 #endif

@@ -269,18 +269,15 @@ SCARE_INLINE void feed_forward(int32_t *out, const int32_t *x, const int16_t *in
     for (const int32_t *end = x + rows * width; x != end; x += width) {
         uint32_t spare = to_pairs(x, width, most, pairs);
         activate(pairs, fours, inner, couples, most - spare, active);
-        int32_t down = (int32_t)spare + bits;
-        uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
+        int32_t down = scare_least((int32_t)spare + bits, 31);
         const void *table = outer, *bias = outer_bias;
         uint32_t skipped = at_once - 4u;
         SCARE_ROLLED
         for (uint32_t i = 0u; i < width; i += 4u) {
             if (skipped) table = outer + 2u * i;
             scare_words sum = collect(active, couples, &table, skipped), more = scare_next_four(&bias);
-            const int32_t fed[4] = {scare_plus(scare_shifted(sum.a, left) >> right, more.a),
-                                    scare_plus(scare_shifted(sum.b, left) >> right, more.b),
-                                    scare_plus(scare_shifted(sum.c, left) >> right, more.c),
-                                    scare_plus(scare_shifted(sum.d, left) >> right, more.d)};
+            const int32_t fed[4] = {scare_plus(sum.a >> down, more.a), scare_plus(sum.b >> down, more.b),
+                                    scare_plus(sum.c >> down, more.c), scare_plus(sum.d >> down, more.d)};
             for (uint32_t j = 0u; j < 4u && i + j < width; j++) *out++ = fed[j];
         }
     }
@@ -338,7 +335,7 @@ void scare_feed_forward_q(int32_t *out, const int32_t *x, const int16_t *inner, 
     "ldmia lr!, {r1, r2}\n"     \
     "smlad r10, r0, r1, r10\n"  \
     "smlad r11, r0, r2, r11\n"
-#define BACK(sum) "lsl " sum ", " sum ", r2\nldr r3, [r12], #4\nasr " sum ", " sum ", r1\nadd " sum ", " sum ", r3\n"
+#define BACK(sum, bias) "asr " sum ", " sum ", lr\nadd " sum ", " sum ", " bias "\n"
 #endif
 
 /* The assembly keeps the hidden layer of a row on the stack, then all eight sums in registers. */
@@ -382,20 +379,18 @@ void scare_feed_forward_8_q(int32_t *out, const int32_t *x, const int16_t *inner
                      "cmp r12, r1\n"
                      "bne 3b\n"
                      "ldrd r1, r2, [r0, #24]\n"
-                     "adds r1, r1, r2\n"
-                     "ite pl\n"
-                     "movpl r2, #0\n"
-                     "rsbmi r2, r1, #0\n"
-                     "it mi\n"
-                     "movmi r1, #0\n"
-                     "ldr r12, [r0, #40]\n" BACK("r4") BACK("r5") BACK("r6") BACK("r7") BACK("r8") BACK("r9")
-                         BACK("r10") BACK("r11") "ldr r12, [r0, #44]\n"
-                                                 "stmia r12!, {r4-r11}\n"
-                                                 "str r12, [r0, #44]\n"
-                                                 "ldrd r1, r2, [r0]\n"
-                                                 "cmp r1, r2\n"
-                                                 "bne 1b\n"
-                                                 "pop {r0, r7}"
+                     "add lr, r1, r2\n"
+                     "ldr r12, [r0, #40]\n"
+                     "ldmia r12!, {r0-r3}\n" BACK("r4", "r0") BACK("r5", "r1") BACK("r6", "r2")
+                         BACK("r7", "r3") "ldmia r12, {r0-r3}\n" BACK("r8", "r0") BACK("r9", "r1") BACK("r10", "r2")
+                             BACK("r11", "r3") "ldr r0, [sp]\n"
+                                               "ldr r12, [r0, #44]\n"
+                                               "stmia r12!, {r4-r11}\n"
+                                               "str r12, [r0, #44]\n"
+                                               "ldrd r1, r2, [r0]\n"
+                                               "cmp r1, r2\n"
+                                               "bne 1b\n"
+                                               "pop {r0, r7}"
                      : "+r"(part)
                      :
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
@@ -440,7 +435,8 @@ SCARE_INLINE void read_out(int32_t *out, const int32_t *x, const int16_t *inner,
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width, straight += (width + 1u) / 2u * 2u) {
         uint32_t spare = to_pairs(x, width, most, pairs);
-        int32_t sum = read_row(pairs, fours, inner, &outer, padded, most - spare), down = (int32_t)spare + bits;
+        int32_t sum = read_row(pairs, fours, inner, &outer, padded, most - spare);
+        int32_t down = (int32_t)spare + bits;
         uint32_t left = (uint32_t)scare_most(-down, 0), right = (uint32_t)scare_least(scare_most(down, 0), 31);
         total = scare_plus(read_straight(x, straight, width, total), scare_shifted(sum, left) >> right);
     }

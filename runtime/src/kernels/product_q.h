@@ -4,6 +4,35 @@
 
 #include "fixed_q.h"
 
+/* The products of pairs with four columns of pairs, each column added to its own sum; on to the next columns. */
+SCARE_INLINE scare_words scare_add_columns(const int32_t *weights, uint32_t count, const void **columns,
+                                           scare_words sum) {
+#if SCARE_ASSEMBLY
+    register const int32_t *weight __asm__("r4") = weights, *end __asm__("r5") = weights + count;
+    register const void *table __asm__("r6") = *columns;
+    register int32_t a __asm__("r8") = sum.a, b __asm__("r9") = sum.b, c __asm__("r10") = sum.c;
+    register int32_t d __asm__("r11") = sum.d;
+    __asm__("1: ldr r12, [r4], #4\n"
+            "ldmia r6!, {r0-r3}\n"
+            "smlad r8, r12, r0, r8\n"
+            "smlad r9, r12, r1, r9\n"
+            "smlad r10, r12, r2, r10\n"
+            "smlad r11, r12, r3, r11\n"
+            "cmp r4, r5\n"
+            "bne 1b"
+            : "+r"(weight), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+            :
+            : "r0", "r1", "r2", "r3", "r12", "cc", "memory");
+    *columns = table;
+    return (scare_words){a, b, c, d};
+#else
+    SCARE_ROLLED
+    for (const int32_t *end = weights + count; weights != end; weights++)
+        scare_add_each(&sum, *weights, scare_next_four(columns));
+    return sum;
+#endif
+}
+
 /* A word times four weights, the halves of two words, each product to its own sum. */
 SCARE_INLINE void scare_add_to_four(scare_words *sum, int32_t x, int32_t first, int32_t second) {
     sum->a = scare_add_half(x, first, sum->a);

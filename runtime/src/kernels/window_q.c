@@ -12,47 +12,66 @@ SCARE_INLINE int32_t add_word(int32_t first, int32_t second, int32_t word, int32
     return scare_add_pairs(second, scare_odd_bytes(word), scare_add_pairs(first, scare_even_bytes(word), sum));
 }
 
-#if SCARE_ASSEMBLY
-/* Like the above, for the samples in r4 and r5. */
-#define ADD_WORD(word, sum)                  \
-    "sxtb16 r7, " word ", ror #8\n"          \
-    "sxtb16 " word ", " word "\n"            \
-    "smlad " sum ", r4, " word ", " sum "\n" \
-    "smlad " sum ", r5, r7, " sum "\n"
+/* Two samples times the weights of two projections, whose halves are 256 * second + first. */
+SCARE_INLINE void add_both(int32_t samples, int32_t word, int32_t *first, int32_t *second) {
+    int32_t low = scare_low(word), high = scare_high(word);
+    int32_t low_first = (int8_t)(low & 0xff), high_first = (int8_t)(high & 0xff);
+    *first = scare_plus(*first, scare_plus(scare_low(samples) * low_first, scare_high(samples) * high_first));
+    int32_t low_second = (low - low_first) >> 8, high_second = (high - high_first) >> 8;
+    *second = scare_plus(*second, scare_plus(scare_low(samples) * low_second, scare_high(samples) * high_second));
+}
 
-#define ADD_FOUR_WORDS      \
-    "ldmia r12!, {r0-r3}\n" \
-    "ldmia lr!, {r4-r5}\n" ADD_WORD("r0", "r6") ADD_WORD("r1", "r8") ADD_WORD("r2", "r9") ADD_WORD("r3", "r10")
-#endif
-
-/* Four sums at once, so that each sample is loaded once for all of them; on to the next weights. */
+/* Four sums at once, so that each sample is loaded once for all of them; on to the next weights. The assembly sums
+ * whole halves in 64 bits, and what of that is `first`. */
 SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older, const void **weights) {
 #if SCARE_ASSEMBLY
+#define ADD_WORD(word, samples, first, low, high)   \
+    "sxtb16 r7, " word "\n"                         \
+    "smlad " first ", " samples ", r7, " first "\n" \
+    "smlald " low ", " high ", " samples ", " word "\n"
+#define ADD_FOUR_WORDS                                                                                          \
+    "ldmia lr!, {r4, r5}\n"                                                                                     \
+    "ldmia r12!, {r0, r1}\n" ADD_WORD("r0", "r4", "r2", "r6", "r8")                                             \
+        ADD_WORD("r1", "r5", "r2", "r6", "r8") "ldmia r12!, {r0, r1}\n" ADD_WORD("r0", "r4", "r3", "r9", "r10") \
+            ADD_WORD("r1", "r5", "r3", "r9", "r10")
     register const int16_t *from __asm__("r0") = x, *end __asm__("r1") = x + older;
     register const void *table __asm__("r2") = *weights;
-    register int32_t a __asm__("r6") = sum->a, b __asm__("r8") = sum->b;
-    register int32_t c __asm__("r9") = sum->c, d __asm__("r10") = sum->d;
+    register int32_t third __asm__("r3");
+    register uint32_t low __asm__("r6"), high __asm__("r8"), other_low __asm__("r9"), other_high __asm__("r10");
     __asm__("push {r7}\n"
             "mov lr, r0\n"
             "mov r11, r1\n"
             "mov r12, r2\n"
+            "mov r2, #0\n"
+            "mov r3, #0\n"
+            "mov r6, #0\n"
+            "mov r8, #0\n"
+            "mov r9, #0\n"
+            "mov r10, #0\n"
             "1: " ADD_FOUR_WORDS ADD_FOUR_WORDS "cmp lr, r11\n"
             "bne 1b\n"
+            "mov r0, r2\n"
             "mov r2, r12\n"
             "pop {r7}"
-            : "+r"(from), "+r"(end), "+r"(table), "+r"(a), "+r"(b), "+r"(c), "+r"(d)
+            : "+r"(from), "+r"(end), "+r"(table), "=r"(third), "=r"(low), "=r"(high), "=r"(other_low), "=r"(other_high)
             :
-            : "r3", "r4", "r5", "r11", "r12", "lr", "cc", "memory");
-    *sum = (scare_words){a, b, c, d};
+            : "r4", "r5", "r11", "r12", "lr", "cc", "memory");
+    int32_t first = (int32_t)(uintptr_t)from;
+    uint64_t both = (uint64_t)high << 32 | low, others = (uint64_t)other_high << 32 | other_low;
+    sum->a = scare_plus(sum->a, first);
+    sum->b = scare_plus(sum->b, (int32_t)(uint32_t)((both - (uint64_t)(int64_t)first) >> 8));
+    sum->c = scare_plus(sum->c, third);
+    sum->d = scare_plus(sum->d, (int32_t)(uint32_t)((others - (uint64_t)(int64_t)third) >> 8));
     *weights = table;
 #else
+    SCARE_ROLLED
     for (const int16_t *end = x + older; x != end; x += 4) {
         scare_words next = scare_next_four(weights);
-        int32_t first = scare_pair(x), second = scare_pair(x + 2);
-        sum->a = add_word(first, second, next.a, sum->a);
-        sum->b = add_word(first, second, next.b, sum->b);
-        sum->c = add_word(first, second, next.c, sum->c);
-        sum->d = add_word(first, second, next.d, sum->d);
+        int32_t samples = scare_pair(x), more = scare_pair(x + 2);
+        add_both(samples, next.a, &sum->a, &sum->b);
+        add_both(more, next.b, &sum->a, &sum->b);
+        add_both(samples, next.c, &sum->c, &sum->d);
+        add_both(more, next.d, &sum->c, &sum->d);
     }
 #endif
 }
@@ -61,14 +80,7 @@ SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older,
 SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                                const void **large) {
     if (older) add_coarse(&sum->coarse, x, older, small);
-    const void *table = *large;
-    x += older;
-    SCARE_ROLLED
-    for (const int16_t *end = x + newer; x != end; x += 2) {
-        SCARE_WALK(x);
-        scare_add_each(&sum->fine, scare_pair(x), scare_next_four(&table));
-    }
-    *large = table;
+    if (newer) sum->fine = scare_add_columns((const void *)(x + older), newer / 2u, large, sum->fine);
 }
 
 /* Like the above, for one. */
@@ -77,12 +89,37 @@ SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint3
     const void *weights = *small, *more = *large, *samples = x;
     int32_t coarse = sum->coarse.a, fine = sum->fine.a;
     x += older;
+#if SCARE_ASSEMBLY
+    if (older) {
+        register const void *from __asm__("r4") = samples, *table __asm__("r5") = weights;
+        register const void *end __asm__("r6") = x;
+        register int32_t total __asm__("r8") = coarse;
+        __asm__("1: ldmia r4!, {r0-r3}\n"
+                "ldmia r5!, {r9, r10}\n"
+                "sxtb16 r11, r9\n"
+                "sxtb16 r9, r9, ror #8\n"
+                "smlad r8, r0, r11, r8\n"
+                "smlad r8, r1, r9, r8\n"
+                "sxtb16 r11, r10\n"
+                "sxtb16 r10, r10, ror #8\n"
+                "smlad r8, r2, r11, r8\n"
+                "smlad r8, r3, r10, r8\n"
+                "cmp r4, r6\n"
+                "bne 1b"
+                : "+r"(from), "+r"(table), "+r"(end), "+r"(total)
+                :
+                : "r0", "r1", "r2", "r3", "r9", "r10", "r11", "cc", "memory");
+        coarse = total;
+        weights = table;
+    }
+#else
     SCARE_ROLLED
     while (samples != x) {
         scare_words next = scare_next_four(&samples);
         coarse = add_word(next.a, next.b, scare_next_word(&weights), coarse);
         coarse = add_word(next.c, next.d, scare_next_word(&weights), coarse);
     }
+#endif
     SCARE_ROLLED
     for (const int16_t *end = x + newer; x != end; x += 2)
         fine = scare_add_pairs(scare_pair(x), scare_next_word(&more), fine);
