@@ -245,7 +245,7 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
-    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon_low, epsilon_high)`, two words of epsilon."""
+    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon_low, epsilon_high)`: words of epsilon."""
     weights, epsilon = placed.step.weights, placed.step.settings["epsilon"]
     (rows, width) = placed.out
     pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
