@@ -88,7 +88,8 @@ def draw_method(name: str, window: int, channels: int = 1) -> Calibrator:
     """
     draw = np.random.default_rng(0)
     plan = fold(draw_plan(recipe_of(name, window, 0, {}), channels, 0, draw)).astype(np.float32)
-    scaling = Scaling("standard", *(Affine(np.full(count, 20.0), np.full(count, 10.0)) for count in (channels, 1)))
+    scale, target_scale = (Affine(np.full(count, 20.0), np.full(count, 10.0)) for count in (channels, 1))
+    scaling = Scaling("standard", scale, target_scale)
     names = ("pm25", *(f"pm25_{number}" for number in range(2, channels + 1)))
     windows = draw.normal(size=(SAMPLES, window, channels)).astype(np.float32)
     training_range = fit_training_range(list(windows), window)
