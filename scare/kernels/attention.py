@@ -108,13 +108,13 @@ def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count, by row, length and unit vector, a dot product and an exponential by support, and the projection."""
+    """Count by row: length and unit vector; a dot product and an exponential for each support; the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     return Operations(
         multiply_adds=tokens * (2 * width + supports * width + supports * bits),
         additions=tokens * supports,
         exponentials=tokens * supports,
-        divisions=2 * tokens,
+        divisions=2 * tokens,  # the square root of a length, and its inverse
     )
 
 
@@ -178,9 +178,10 @@ def _quantise_hash(q: QuantisationState, step: Step) -> Step:
 
 
 def _kernel_powers(sharpness: float) -> tuple[np.ndarray, float]:
-    """Approximate the kernel exp(sharpness (c − 1)) by a polynomial of a quarter of the cosine c in [−1, 1].
+    """Approximate the kernel exp(sharpness (c − 1)) of the cosine c in [−1, 1] by a polynomial in c / 4.
 
-    Returns the coefficients of (c / 4)¹, (c / 4)², … and the constant term.
+    A quarter, because `hash_activations_q` has the cosine as Q30 and reads its upper 16 bits as Q16. Returns the
+    coefficients of (c / 4)¹, (c / 4)², … and the constant term.
     """
     grid = np.linspace(-1.0, 1.0, 1001)
     exact = np.exp(sharpness * (grid - 1))
@@ -271,9 +272,9 @@ def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) ->
 def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
     """Count for each row its length, a dot product, a distance and an exponential by support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
-    kernel = tokens * supports
+    pairs = tokens * supports  # each has a dot product, a product with the sharpness, and its share of every bit
     return Operations(
-        multiply_adds=tokens * width + kernel * (width + 1 + bits), additions=2 * kernel, exponentials=kernel
+        multiply_adds=tokens * width + pairs * (width + 1 + bits), additions=2 * pairs, exponentials=pairs
     )
 
 
@@ -371,15 +372,15 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     for what, size in (("tokens", rows), ("bits", settings["bits"])):
         checked_size(what, size)  # raises if it is too large
     largest = settings["bits"] + settings["bias"]
-    rest = largest, headroom_bits(rows, largest)
+    limits = largest, headroom_bits(rows, largest)  # `most` and `headroom`
     work = (rows + 1) // 2 * (width + 2)  # scratch memory for values, weights and keys, each in pairs of rows
     if width == SPECIALISED_WIDTH:
-        return CForm((rows, *rest), work=work, function="bitwise_attention_8")
-    return CForm((rows, width, *rest), work=work)
+        return CForm((rows, *limits), work=work, function="bitwise_attention_8")
+    return CForm((rows, width, *limits), work=work)
 
 
 def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Tensor form: codes are signs ±1 here, so their similarity is a dot product."""
+    """Tensor form of `bitwise_attention`: codes are signs ±1 here, so their similarity is a dot product."""
     similarity = q @ k.transposed + settings["bias"]
     return (similarity @ v) / similarity.sum()
 
@@ -418,7 +419,7 @@ def _memory_shape(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Setti
 def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settings) -> Operations:
     """Count signed additions that fill and read the memory, products of bias and values, and a division by query."""
     (keys, width), queries, bits = v, prod(q), settings["bits"]
-    additions = (keys + queries) * bits * (width + 1)
+    additions = (keys + queries) * bits * (width + 1)  # width + 1: M = Σ h(k) ⊗ v, and Σ h(k) beside it
     return Operations(
         multiply_adds=(queries if settings["own"] else 1) * width,
         additions=additions + (0 if settings["own"] else keys * width),
@@ -427,7 +428,7 @@ def _memory_cost(q: Shape, k: Shape, v: Shape, weights: Shapes, settings: Settin
 
 
 def _tensor_memory_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Tensor form: codes are signs ±1, as in `_tensor_bitwise_attention`; a single query becomes one row."""
+    """Tensor form of `memory_attention`: codes are signs ±1 here, and a single query becomes one row."""
     keys, rows = v.shape[0], q if len(q.shape) == 2 else q.reshape(1, *q.shape)
     biased = v.rows(keys - rows.shape[0], keys) if settings["own"] else v.sum(0)
     numerator = rows @ (k.transposed @ v) + biased * settings["bias"]
@@ -440,8 +441,8 @@ def softmax_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: Weig
     heads = settings["heads"]
     windows = max(1, SCORES // (heads * q.shape[1] * k.shape[1]))  # computed at once
     if len(q) > windows:
-        parts = [slice(start, start + windows) for start in range(0, len(q), windows)]
-        return np.concatenate([softmax_attention(q[part], k[part], v[part], weights, settings) for part in parts])
+        groups = [slice(start, start + windows) for start in range(0, len(q), windows)]
+        return np.concatenate([softmax_attention(q[group], k[group], v[group], weights, settings) for group in groups])
     queries, keys, values = (_by_head(x, heads) for x in (q, k, v))
     scores = queries / q.dtype.type(np.sqrt(queries.shape[-1])) @ keys.swapaxes(2, 3)  # [batch, heads, L, L]
     scores -= scores.max(axis=-1, keepdims=True)  # so that no exponential overflows
@@ -563,7 +564,7 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_softmax_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Tensor form: scale the queries, then compute scores and mix the values."""
+    """Tensor form of `softmax_attention`: scale the queries, then compute scores and mix the values."""
     scale = 1 / sqrt(q.shape[1] // settings["heads"])
     return _tensor_softmax_mix(_tensor_attention_scores(q * scale, k, weights, settings), v, weights, settings)
 

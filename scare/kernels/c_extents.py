@@ -59,8 +59,8 @@ def near(parameter: str) -> str:
 class Op(IntEnum):
     """Operations on a stack of whole numbers, as the interpreter has them in `scare_blob_kernels.h`.
 
-    A parameter is its index; BYTE, HALF and WORD are followed by a number of 1, 2 and 4 bytes, the operations on tables
-    by the table's index, the first number and the step.
+    A byte below 0x10 pushes the parameter of that index. BYTE, HALF and WORD push the number in the 1, 2 or 4 bytes
+    after them. TOTAL, LARGEST and LAST are followed by three bytes: the table's index, the first number and the step.
     """
 
     BYTE = 0x10
@@ -138,6 +138,7 @@ def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
                 yield from (*_compile(other, names), (Op.ADD,))
         case ast.Compare(left=left, ops=ops, comparators=others):
             for index, (compare, before, after) in enumerate(zip(ops, [left, *others], others, strict=False)):
+                # a >= b is computed as b <= a
                 first, second = (after, before) if isinstance(compare, ast.GtE) else (before, after)
                 yield from (*_compile(first, names), *_compile(second, names), (BINARY[type(compare)],))
                 if index:  # of a < b < c both must be true
@@ -166,9 +167,10 @@ def _slice(table: ast.expr, names: Sequence[str]) -> tuple[int, int, int]:
     match table:
         case ast.Name(id=name):
             return names.index(name), 0, 1
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(first, None, ast.Constant(int(step)))):
-            start = first.value if isinstance(first, ast.Constant) else 0
-            return names.index(name), start if isinstance(start, int) else 0, step
+        case ast.Subscript(ast.Name(name), ast.Slice(None, None, ast.Constant(int(step)))):
+            return names.index(name), 0, step
+        case ast.Subscript(ast.Name(name), ast.Slice(ast.Constant(int(start)), None, ast.Constant(int(step)))):
+            return names.index(name), start, step
     raise ValueError(f"a formula has no {ast.unparse(table)}")
 
 

@@ -154,7 +154,10 @@ def _c_products_q(placed: PlacedStep) -> CForm:
 
 
 def _tensor_products(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Tensor form: the upper triangle row by row; a single number is squared first, so that one operation clamps it."""
+    """Tensor form of `products`: the upper triangle of all products, row by row.
+
+    A single number is squared first, so that one operation clamps it.
+    """
     if x.shape == (1,):
         return (x * x).minimum(settings["limit"] ** 2)
     clamped = x.minimum(settings["limit"]).maximum(-settings["limit"])
@@ -198,7 +201,7 @@ def _c_blend_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_blend(formulas: Tensor, x: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Tensor form: the first formula, plus the share of each passage times the difference to the next formula."""
+    """Tensor form of `blend`: the first formula, plus each passage's share times the difference to the next formula."""
     first, count = x.rows(0, 1), formulas.shape[0]
     share = first * weights["slope"] + weights["offset"]
     share = first.at_least(weights["low"]).choose(first.at_least(weights["high"]).choose(1.0, share), 0.0)

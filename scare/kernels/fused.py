@@ -147,14 +147,15 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
     (rows, channels), _ = placed.shapes
     outputs = placed.out[1]
     mix = placed.weight("mix") if "mix" in placed.step.weights else np.zeros((0, outputs))
-    rest = table_f32(blocks_f32(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
-    return CForm((*tables_f32(placed, "share"), rest, rows, channels, len(mix), outputs))
+    table = table_f32(blocks_f32(mix, placed.weight("local"), placed.weight("bias")), "mix, local and bias")
+    return CForm((*tables_f32(placed, "share"), table, rows, channels, len(mix), outputs))
 
 
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
 
-    Of eight outputs, the usual number, C computes all of a row at once.
+    The table `rest` has the share and the bias of each row. Of eight outputs, the usual number, C computes all of a row
+    at once.
     """
     weights = placed.step.weights
     name = placed.step.output
@@ -241,7 +242,7 @@ def _feed_shape_q(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _feed_cost_q(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    return Operations(multiply_adds=2 * x[0] * prod(weights["inner"]))
+    return Operations(multiply_adds=x[0] * (prod(weights["inner"]) + prod(weights["outer"])))
 
 
 def _feed_bound(q: QuantisationState, step: Step) -> np.ndarray:
@@ -337,10 +338,10 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
         table_q(in_blocks, f"{name} outer"),
         table_q(pad_axis(weights["outer_bias"], -1, 4), f"{name} outer bias"),
     )
-    rest = checked_size("hidden", len(inner)), settings["most"], settings["bits"]
+    numbers = checked_size("hidden", len(inner)), settings["most"], settings["bits"]
     if width == SPECIALISED_WIDTH:
-        return CForm((*tables, rows, *rest), function="feed_forward_8")
-    return CForm((*tables, rows, checked_size("width", width), *rest))
+        return CForm((*tables, rows, *numbers), function="feed_forward_8")
+    return CForm((*tables, rows, checked_size("width", width), *numbers))
 
 
 def _tensor_feed_forward(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
@@ -366,12 +367,16 @@ def _read_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
     inner = weights["inner"]
     expect(len(x) == len(inner) == 2 and weights["straight"] == x and inner[0] == x[1], "read_out")
     expect(weights["outer"] == (x[0], inner[1]) and weights["inner_bias"] == inner[1:], "read_out hidden layer")
+    # `read_out_q`, which has this shape function, too, has no such setting: it always computes ReLU.
     expect(weights["bias"] == (1,) and settings.get("activation", "relu") in ACTIVATIONS, "read_out bias")
     return (1,)
 
 
 def _read_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count the products with `inner`, `outer` and `straight`, the sum of both paths, and the activation."""
+    """Count the products with `inner`, `outer` and `straight`, the sum of both paths, and the activation.
+
+    `read_out_q` has no setting `activation`: it always computes ReLU.
+    """
     hidden = weights["outer"]  # the shape of the hidden layer, too [L, H]
     products = Operations(multiply_adds=prod(x) * hidden[1] + prod(hidden) + prod(x), additions=1)
     return products + POINTWISE[settings.get("activation", "relu")].cost(hidden, {}, {})
@@ -425,7 +430,10 @@ def _quantise_read(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_read_out_f32(placed: PlacedStep) -> CForm:
-    """Make the call `scare_read_out_f32(out, x, inner, outer, rows, width, hidden)`, or `…_8` or `…_gelu`, as above."""
+    """Make the call `scare_read_out_f32(out, x, inner, outer, rows, width, hidden)`, or `…_8` or `…_gelu`.
+
+    C computes ReLU as x + |x|, twice its value, so `outer` is halved here.
+    """
     relu = placed.step.settings["activation"] == "relu"
     inner = pad_axis(np.concatenate([placed.weight("inner_bias")[None], placed.weight("inner")]), 1, CHUNK)
     outer = pad_axis(placed.weight("outer") * (0.5 if relu else 1.0), 1, CHUNK)
@@ -450,10 +458,10 @@ def _c_read_out_q(placed: PlacedStep) -> CForm:
         table_q(pad_axis(weights["outer"], 1, 8), f"{name} outer"),
         table_q(pad_axis(weights["straight"], 1, 2), f"{name} straight"),
     )
-    rest = checked_size("hidden", len(inner)), settings["most"], settings["bits"], int(weights["bias"][0])
+    numbers = checked_size("hidden", len(inner)), settings["most"], settings["bits"], int(weights["bias"][0])
     if width == SPECIALISED_WIDTH:
-        return CForm((*tables, rows, *rest), function="read_out_8")
-    return CForm((*tables, rows, checked_size("width", width), *rest))
+        return CForm((*tables, rows, *numbers), function="read_out_8")
+    return CForm((*tables, rows, checked_size("width", width), *numbers))
 
 
 def _tensor_read_out(x: Tensor, weights: Weights, settings: Settings) -> Tensor:

@@ -56,7 +56,8 @@ def _c_lstm_f32(placed: PlacedStep) -> CForm:
     (size,) = placed.out
     rows = np.concatenate([placed.bias(1, 4 * size), placed.weight("input"), placed.weight("hidden")])  # [1+C+H, 4H]
     units = rows.reshape(len(rows), 4, size).transpose(2, 0, 1)  # [H, 1 + C + H, 4]
-    return CForm((table_f32(units, "bias, input and hidden of each unit"), *placed.shapes[0], size), work=2 * size)
+    table = table_f32(units, "bias, input and hidden of each unit")
+    return CForm((table, *placed.shapes[0], size), work=2 * size)  # scratch memory: cell states, next hidden states
 
 
 def _tensor_lstm(x: Tensor, weights: Weights, settings: Settings) -> Tensor:

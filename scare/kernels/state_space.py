@@ -135,9 +135,9 @@ def _state_cost(x: Shape, b: Shape, c: Shape, dt: Shape, weights: Shapes, settin
     """Count c·b for each row; for each row and head softplus (exp, log), sum, decay and share; and the weighted sum."""
     (rows, inner), steps = x, prod(dt)
     return Operations(
-        multiply_adds=prod(b) + 3 * steps + rows * inner + inner,
-        additions=3 * steps,
-        exponentials=3 * steps,
+        multiply_adds=prod(b) + 3 * steps + rows * inner + inner,  # 3: A Σ Δ, then its exponential times Δ and c·b
+        additions=3 * steps,  # two in softplus, one in Σ Δ
+        exponentials=3 * steps,  # exp and log of softplus, exp of the decay
     )
 
 

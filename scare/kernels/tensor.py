@@ -52,7 +52,7 @@ class Tensor:
 
     @property
     def transposed(self) -> Tensor:
-        """Exchange the last two axes; if one of them has length 1 by a reshape, which costs nothing at run time."""
+        """Exchange the last two axes: by a reshape, which costs nothing at run time, if one of them has length 1."""
         *front, rows, columns = self.shape
         if 1 in (rows, columns):
             return self.reshape(*front, columns, rows)

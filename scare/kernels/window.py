@@ -130,7 +130,8 @@ def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
 def _share_units(step: Step) -> np.ndarray:
     """Return the unit of the shares under each hat, a power of two, never smaller than that of a newer hat: [knots].
 
-    Sums may reach twice `LARGEST`, because nothing adds two of them; a whole share is an int16.
+    C shifts from a hat's unit to that of the next older one, to the right only. Sums may reach twice `LARGEST`, because
+    nothing adds two of them; a whole share is an int16.
     """
     units = np.maximum(word_unit(_hat_sums(step) * FULL / 2), WHOLE_SHARE)
     return np.maximum.accumulate(units)
@@ -171,7 +172,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     """
     (window, channels), knots, weights = placed.shapes[0], placed.out[0], placed.step.weights
     knot, bits = (weights[name].astype(np.int64) for name in ("knot", "bits"))
-    farther = np.append(weights["shares"][:, 1].astype(np.int64), [0] * (window % 2))
+    farther = np.append(weights["shares"][:, 1].astype(np.int64), [0] * (window % 2))  # an even number of rows
     ends = np.searchsorted(-knot, -np.arange(knots), side="right")  # rows that are older than each knot
     segments, shares, done = [], [], 0  # `done`: number of pairs that are summed already
     for lower in range(knots - 2, -1, -1):

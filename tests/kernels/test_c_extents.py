@@ -42,7 +42,11 @@ def test_a_table_that_is_elsewhere_gives_nothing() -> None:
     assert evaluate(compile_formula("total(table)", NAMES), [0, 0, 0], {}) is None
 
 
-@pytest.mark.parametrize("formula", ["rows ** 2", "sqrt(rows)", "rows / 2", "rows and width", "2.5", "table[0]"])
+NO_FORMULAS = ["rows ** 2", "sqrt(rows)", "rows / 2", "rows and width", "2.5", "table[0]"]
+NO_SLICES = ["total(table[rows::2])", "total(table[-1::2])", "total(table[1.5::2])", "total(table[1:9:2])"]
+
+
+@pytest.mark.parametrize("formula", NO_FORMULAS + NO_SLICES)
 def test_what_is_no_formula(formula: str) -> None:
     with pytest.raises((ValueError, KeyError)):
         compile_formula(formula, NAMES)
