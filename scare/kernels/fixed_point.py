@@ -77,11 +77,12 @@ def unit_rows(x: np.ndarray, extra: int = 0) -> np.ndarray:
     """Divide words x [..., D] by √(sum of their squares + extra): unit vectors in Q15."""
     square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64) + np.uint64(extra)
     upper = (square >> 32).astype(np.int64)
-    zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))
+    zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))  # of 64 bits
     even = zeros & ~1  # so that the root of 2^even is a power of two, too
     top = (square << even.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
+    # Rows are shifted by half as many bits as their square, less 1, then to half-words.
     rows = np.where(even, x << np.maximum(even // 2 - 1, 0), x >> 1) >> 16
-    factor = inverse_root_of(top) >> 11
+    factor = inverse_root_of(top) >> 11  # from Q27 to Q16
     factor -= factor >> 13  # so that rounding down never makes a vector longer than 1, which a half-word could not hold
     return multiply_half(factor, rows)
 

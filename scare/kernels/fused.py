@@ -290,14 +290,20 @@ def _quantise_hidden(q: QuantisationState, step: Step) -> tuple[dict[str, np.nda
 
 
 def _scaled_outer(outer: np.ndarray, axis: int) -> tuple[np.ndarray, int]:
-    """Multiply by the largest power of two for which the weights fit int16, and their sums along `axis` are small."""
+    """Scale `outer` by the largest power of two for which it fits int16, and sums of |outer| fit `MOST_OUTER_SUM`.
+
+    The sums are along `axis`. Returns the rounded weights, and the exponent of the power.
+    """
     unit = max(float(np.abs(outer).max()) / FULL, float(np.abs(outer).sum(axis=axis).max()) / MOST_OUTER_SUM)
     bits = floor(-log2(max(unit, 2.0**-60)))
     return checked_round(outer * 2.0**bits, np.int16), bits
 
 
 def _sum_unit(q: QuantisationState, step: Step, bits: int) -> float:
-    """Return the unit of the outer layer's sums, for a row without spare bits: two right shifts by 16 come before."""
+    """Return the unit of the outer layer's sums, for a row without spare bits, if `outer` is scaled by 2^`bits`.
+
+    32: `to_top` shifts rows right by 16 bits, and the hidden sums are shifted right by `HIDDEN_BITS`.
+    """
     return q.unit(step.inputs[0]) * 2.0 ** (32 - bits)
 
 
@@ -423,7 +429,8 @@ def _quantise_read(q: QuantisationState, step: Step) -> Step:
     outer, bits = _scaled_outer(step.weights["outer"] / scales, axis=1)
     down = int(bits_between(out, _sum_unit(q, step, bits)))
     straight = to_q16(step.weights["straight"] * unit / out)
-    loss = floor_loss(straight.reshape(-1, 1)) + (len(outer) / 2 if down > 0 else 0.0)  # half a step for each shift
+    # Each product with `straight` loses half a step, and so does the sum of each row if it is shifted right.
+    loss = floor_loss(straight.reshape(-1, 1)) + (len(outer) / 2 if down > 0 else 0.0)
     bias = to_int32(step.weights["bias"] / out + loss, 1.0)
     weights = {**hidden, "outer": outer, "straight": straight, "bias": bias}
     return Step("read_out_q", step.inputs, step.output, weights, {"most": most, "bits": down})

@@ -205,7 +205,7 @@ def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
     is part of the gain.
     """
     wide, width = x.astype(np.int64), x.shape[-1]
-    share = round(2**15 / width)
+    share = round(2**15 / width)  # of each number in half the mean, Q16
     # Each product loses half a step in the mean.
     half_mean = multiply_half(wide, share).sum(axis=-1, keepdims=True) + (width >> 1)
     normed = unit_rows((wide >> 1) - half_mean, settings["epsilon"])
