@@ -154,7 +154,8 @@ class AccessGuard:
         is_trusted = bool(self._proxy and scope["client"] and scope["client"][0] == self._proxy)
         if is_trusted and not is_write:
             return None
-        if is_trusted and "origin" in headers:  # of a page: a script that writes needs name and token
+        # A browser adds an Origin to what a page writes. A script sends none, so it needs host name and token.
+        if is_trusted and "origin" in headers:
             return _denied_origin(headers, headers.get("x-forwarded-host", headers.get("host", "")))
         if host_name(headers.get("host", "")) not in self._names:
             return error_response(421, "this server does not answer to that host name; its settings list those it has")
@@ -163,7 +164,10 @@ class AccessGuard:
 
 
 def _denied_origin(headers: Headers, host: str) -> JSONResponse | None:
-    """Make the error response to a request from a page of another site than `host`; None if it is from ours."""
+    """Make the error response to a request from a page of another site than `host`; None if it is from ours.
+
+    The request must have an Origin header, which names the site.
+    """
     try:
         origin = urlsplit(headers["origin"]).netloc
     except ValueError:

@@ -125,7 +125,7 @@ class RowAssembler:
             if device in self._rows:
                 row, _ = self._rows[device]
                 _, step = self._needs(device)
-                if abs(now - row.time) > step / 2:
+                if abs(now - row.time) > step / 2:  # in both directions: this computer's clock may be set back
                     finished.append(self._finish(device))
         return finished
 
@@ -142,8 +142,8 @@ class ClockGuard:
 
     One device whose clock is fast is rejected. If most are ahead, this computer's clock is behind, as that of a board
     without a battery is until it has reached a time server. They are not acknowledged but kept back, at most
-    `capacity` readings, until the clock is set. Beyond that they are dropped without acknowledgement: a broker keeps
-    them. With `trusts` every time is accepted.
+    `capacity` readings or one larger delivery, until the clock is set. Beyond that they are dropped without
+    acknowledgement: a broker keeps them. With `trusts` every time is accepted.
     """
 
     def __init__(self, capacity: int, trusts: bool = False) -> None:
@@ -181,7 +181,7 @@ class ClockGuard:
                 passed.append(delivery)
                 continue
             free -= len(delivery.readings)
-            if free >= 0:
+            if free >= 0 or not self.kept_back:  # one that is larger than the capacity is kept back alone
                 self.kept_back.append(delivery)
         return passed
 

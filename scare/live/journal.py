@@ -23,6 +23,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
 from time import time
@@ -82,7 +83,7 @@ class Store:
             if number >= self._base:
                 for body in self._read(number):
                     reading = _parse(body)
-                    self._advance(reading)
+                    self._advance(reading.offset)
                     yield reading
 
     def older(self) -> Iterator[tuple[int, str, float]]:
@@ -112,12 +113,19 @@ class Store:
         matches = (NAME.fullmatch(path.name) for path in self._folder.glob(pattern) if path.is_file())
         return [int(match[1] or match[2]) for match in matches if match]
 
-    def append(self, readings: list[Reading]) -> None:
-        """Append readings to the journal; they are on disk (fsync) when this returns."""
+    def append(self, readings: Sequence[Reading]) -> None:
+        """Append one reading or more to the journal; they are on disk (fsync) when this returns.
+
+        `position` advances to the Kafka offset after them, if they come from Kafka.
+        """
         if self._journal is None:
             raise RuntimeError("no journal is open; take a snapshot first")
-        self._journal.append(readings)
-        self._advance(readings[-1])
+        # Readings are in order of time, not of offset. Only the last line states an offset, the largest of all: if a
+        # power failure cuts it off, everything from the first of these readings on is fetched again.
+        offset = max((reading.offset for reading in readings if reading.offset is not None), default=None)
+        *others, last = _without_offsets(readings)
+        self._journal.append([*others, replace(last, offset=offset)])
+        self._advance(offset)
 
     def take(self, state: FleetState, waiting: Sequence[Reading] = (), aside: bool = False) -> None:
         """Write a snapshot, start its journal, and remove files that are no longer needed.
@@ -130,7 +138,7 @@ class Store:
         number = self.number + 1
         journal, snapshot = Journal(self._journal_path(number)), self._snapshot_path(number)
         try:
-            journal.append(waiting)
+            journal.append(_without_offsets(waiting))  # `position`, which the snapshot has, is after them already
             if aside and sys.platform == "linux":
                 self._writing = write_aside(snapshot, state, self.position), number
             else:
@@ -148,7 +156,7 @@ class Store:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a child process is, or was since `finish_snapshot`, writing a snapshot."""
+        """Whether a child process writes a snapshot, or has ended without `finish_snapshot` having noticed it."""
         return self._writing is not None
 
     def finish_snapshot(self) -> bool:
@@ -182,7 +190,7 @@ class Store:
             if old < number:
                 self._snapshot_path(old).unlink()
         journals = {old: self._journal_path(old) for old in self._find("journal-*")}
-        for old, path in journals.items():
+        for old, path in journals.items():  # the one before this snapshot stays, to recognise what is sent again
             if old < number - 1 and time() - path.stat().st_mtime >= KEPT_SECONDS:
                 path.unlink()
         self.oldest = min(old for old, path in journals.items() if path.exists())
@@ -194,16 +202,20 @@ class Store:
             self._journal.close()
         self._lock.close()
 
-    def _advance(self, reading: Reading) -> None:
-        """Set `position` to the Kafka offset after this reading, if it has one."""
-        if reading.offset is not None:
-            self.position = reading.offset + 1
+    def _advance(self, offset: int | None) -> None:
+        """Set `position` to the Kafka offset after this one; None, of a reading without an offset, changes nothing."""
+        if offset is not None:
+            self.position = offset + 1
 
     def _snapshot_path(self, number: int) -> Path:
         return self._folder / f"snapshot-{number:08d}.safetensors"
 
     def _journal_path(self, number: int) -> Path:
         return self._folder / f"journal-{number:08d}.log"
+
+
+def _without_offsets(readings: Iterable[Reading]) -> list[Reading]:
+    return [replace(reading, offset=None) for reading in readings]
 
 
 def write_snapshot(path: Path, state: FleetState, position: int) -> None:
@@ -218,7 +230,7 @@ def write_snapshot(path: Path, state: FleetState, position: int) -> None:
 
 
 def write_aside(path: Path, state: FleetState, position: int) -> int:
-    """Write a state as it is now in a child process, which shares its memory; returns the process.
+    """Write a state as it is now in a child process, which shares its memory; returns the id of the process.
 
     The child only writes. It ends with the number of the error, if there is one.
     """

@@ -59,9 +59,10 @@ Whole = TypeVar("Whole", int, np.ndarray)  # an integer, or an array of integers
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """How a learner learns: `size` coefficients, a memory of 2^`memory_bits` pairs, rounds of `round` pairs.
+    """How a learner learns from pairs of a reading and its reference.
 
-    `level` is the share of references that intervals are to cover.
+    It has `size` coefficients, which are fitted anew every `round` pairs. Older pairs are forgotten exponentially, with
+    a time constant of 2^`memory_bits` pairs. `level` is the share of references that intervals are to cover.
     """
 
     size: int
@@ -80,7 +81,7 @@ def learner_settings(inputs: Inputs, intervals: Intervals | None = None) -> Lear
     """Return the settings for a calibrator's inputs and intervals: its time step turns hours into numbers of pairs."""
     step_hours = inputs.step_seconds / 3600
     size = min(len(inputs.channels) + 2, MAX_COEFFICIENTS)
-    memory_bits = min(max(round(log2(24 * REMEMBERED_DAYS / step_hours)), 4), 16)
+    memory_bits = min(max(round(log2(24 * REMEMBERED_DAYS / step_hours)), 4), 16)  # 16 to 65,536 pairs
     pairs = min(max(round(ROUND_HOURS / step_hours), SHORTEST_ROUND), LONGEST_ROUND)
     return LearnerSettings(size, memory_bits, pairs, intervals.level if intervals else LEVEL)
 
@@ -235,9 +236,11 @@ class LearnerArithmetic(ABC):
 
     @abstractmethod
     def compare_errors(self, state: LearnerState) -> PairOutcome:
-        """Return BETTER if the candidate was clearly nearer to the round's references, else REVERTED or TAKEN.
+        """Compare candidate, active coefficients and shipped calibrator by their squared errors in the round.
 
-        REVERTED means that the shipped calibrator was clearly nearer, TAKEN that the active coefficients stay.
+        BETTER: the candidate was clearly nearer to the references than the active coefficients, and not further away
+        than the shipped calibrator. REVERTED: the shipped calibrator was clearly nearer than the active coefficients.
+        TAKEN: neither, so the active coefficients stay.
         """
 
     @abstractmethod
@@ -308,20 +311,23 @@ class _Float32(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: np.ndarray) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
-        # The first feature is the value and the last is 1, so these are the total weight, and the weighted sums of
-        # values and of residuals. Variances and covariances are multiplied by the square of the weight.
+        # The first feature is the value and the last is 1. So the last moment (1 · 1) is the weight of all pairs, the
+        # last of the first row of moments (value · 1) the weighted sum of values, and the last product (1 · residual)
+        # that of residuals. All variances here are multiplied by weight², so that nothing is divided.
         weight, value_sum, residual_sum = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
         variance = state.moments[0] * weight - value_sum * value_sum  # of the values
         covariance = state.products[0] * weight - value_sum * residual_sum  # of values and residuals
         residual_variance = state.square * weight - residual_sum * residual_sum
-        with_references = variance + covariance  # covariance of values and references, which are value + residual
+        # A reference is value + residual.
+        with_references = variance + covariance  # covariance of values and references
         reference_variance = variance + covariance + covariance + residual_variance
+        # The correlation is at least LEAST_CORRELATION, written without a root or a division.
         least_square = np.float32(LEAST_CORRELATION**2) * (variance * reference_variance)
         correlates = with_references > 0 and with_references * with_references >= least_square
         varies = reference_variance >= np.float32(LEAST_VARIANCE) * variance
-        explained = self._dot(solution, state.products)  # mean squared residual that the correction removes
+        explained = self._dot(solution, state.products)  # sum of squared residuals that the correction removes
         explains_enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
-        is_too_large = explained > np.float32(MOST_EXPLAINED) * weight
+        is_too_large = explained > np.float32(MOST_EXPLAINED) * weight  # the target's scaled variance is 1
         return bool(correlates and varies and explains_enough and not is_too_large)
 
     @staticmethod
@@ -412,22 +418,25 @@ class _FixedPoint(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: list[int]) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
-        # The same as in `_Float32`, in integers.
+        # As `_Float32._is_plausible`, which explains the sums, in integers: a bound below 1 is 1 over a whole number,
+        # which multiplies the other side of the comparison or divides this one.
         moments = [int(number) for number in state.moments]
         products = [int(number) for number in state.products]
         weight, value_sum, residual_sum = moments[-1], moments[len(products) - 1], products[-1]
         bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # to shift a product by, which leaves 20 bits after the point
+        # Variances and covariances, multiplied by weight².
         variance = rounding_shift(moments[0] * weight - value_sum * value_sum, bits)
         covariance = rounding_shift(products[0] * weight - value_sum * residual_sum, bits)
         residual_variance = rounding_shift(int(state.square[0]) * weight - residual_sum * residual_sum, bits)
-        with_references = variance + covariance
+        with_references = variance + covariance  # covariance of values and references
         reference_variance = variance + covariance + covariance + residual_variance
-        correlates = (
+        correlates = (  # at least LEAST_CORRELATION, as squares
             with_references > 0
             and with_references * with_references * int(1 / LEAST_CORRELATION**2) >= variance * reference_variance
         )
         varies = reference_variance * int(1 / LEAST_VARIANCE) >= variance
-        # Squared residuals that the correction explains; both bounds have twice the bits after the point, as it has.
+        # Sum of squared residuals that the correction removes. A product of two words has 48 bits after the point, so
+        # both bounds are shifted to as many.
         explained = sum(number * product for number, product in zip(solution, products, strict=True))
         least = (int(state.square[0]) << COEFFICIENT_BITS) // int(1 / LEAST_EXPLAINED)
         most = int(MOST_EXPLAINED) * weight << COEFFICIENT_BITS

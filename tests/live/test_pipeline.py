@@ -20,8 +20,9 @@ from scare.cli.options import open_calibrator
 from scare.data.alignment import average
 from scare.data.readings import Readings
 from scare.errors import DataError, UsageError
-from scare.live.arrivals import Delivery, RowAssembler
+from scare.live.arrivals import ClockGuard, Delivery, RowAssembler
 from scare.live.config import LiveLimits, Model
+from scare.live.fleet import FleetState
 from scare.live.journal import Journal, Store, read_journal
 from scare.live.messages import Reading
 from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result
@@ -285,6 +286,45 @@ def test_where_to_read_on_in_a_partition_is_part_of_the_state(tmp_path: Path) ->
         close()
         pipeline, _ = make_pipeline(tmp_path, Kept())  # of the snapshot alone
         assert pipeline._store.position == wanted
+
+
+def test_a_batch_that_a_power_failure_cut_off_is_fetched_again_as_a_whole(tmp_path: Path) -> None:
+    pipeline, _ = make_pipeline(tmp_path, Kept())
+    # In the journal they are in order of time: here the one that was fetched first is the last.
+    batch = [replace(one, offset=1009 - index) for index, one in enumerate(READINGS[:10])]
+    pipeline.process([Delivery(batch[::-1])])
+    assert pipeline._store.position == 1010
+    close()
+    newest = max((tmp_path / "state").glob("journal-*"))
+    newest.write_bytes(newest.read_bytes()[:-5])
+    pipeline, monitor = make_pipeline(tmp_path, Kept())
+    assert (monitor.counts()["replayed"], pipeline._store.position) == (9, 0)
+
+
+def test_readings_that_wait_do_not_set_back_where_to_read_on(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.take(FleetState({}, {}, {}))
+    waiting = [replace(one, offset=1000 + index) for index, one in enumerate(READINGS[:10])]
+    store.append(waiting)
+    store.take(FleetState({}, {}, {}), waiting[:2])
+    store.close()
+    again = Store(tmp_path)
+    again.state()
+    assert [one.time for one in again.readings()] == [one.time for one in waiting[:2]]
+    assert again.position == 1010
+    again.close()
+
+
+def test_a_delivery_larger_than_the_capacity_waits_for_the_clock() -> None:
+    guard = ClockGuard(2)
+    ahead = Delivery(READINGS[:3])
+    before, after = READINGS[0].time - 86400, READINGS[2].time
+    assert guard.sort_out([ahead, Delivery(READINGS[3:4])], before) == []
+    assert guard.kept_back == [ahead]  # Kafka is not asked for more until it is processed
+    assert guard.sort_out([], before) == []
+    assert guard.kept_back == [ahead]
+    guard.sort_out([Delivery([one]) for one in READINGS[:60]], after + 86400)
+    assert guard.kept_back == []
 
 
 def test_the_journal_is_cut_at_the_snapshot(tmp_path: Path) -> None:
