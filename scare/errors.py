@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     DATA = 3
     REQUIREMENT_MISSED = 4
-    PARITY_FAILED = 5
+    CHECK_FAILED = 5
     DOES_NOT_FIT = 6
     UNREACHABLE = 7
     INTERRUPTED = 130

@@ -94,7 +94,7 @@ def _multiple(
 
 
 def linear_regression(readings: Sequence[Readings], inputs: Inputs, target: Channel, channels: int = 1) -> Calibrator:
-    """Fit the newest reading of the first `channels` channels by least squares."""
+    """Fit linear regression on the newest readings of the first `channels` channels, by least squares."""
     inputs = newest_inputs(inputs, range(channels))
     rows, targets = [], []
     for box in readings:
@@ -213,8 +213,9 @@ def _fit_boosted(
     is_leaf = np.concatenate([tree.nodes["is_leaf"] for stage in trees._predictors for tree in stage])
     leaves = int(is_leaf.sum())  # a number each
     splits = len(is_leaf) - leaves  # a feature and a threshold each
-    numbers = 2 * splits + leaves + (len(weights) + 1 if with_ridge else 0)
-    facts = {"model": "ridge-boosting" if with_ridge else "boosting", "parameters": numbers, "bytes": BYTES * numbers}
+    parameters = 2 * splits + leaves + (len(weights) + 1 if with_ridge else 0)
+    name = "ridge-boosting" if with_ridge else "boosting"
+    facts = {"model": name, "parameters": parameters, "bytes": BYTES * parameters}
     return Boosted(inputs, basis, (weights, bias), trees, facts)
 
 
@@ -240,6 +241,7 @@ class Persistence:
         newest = np.searchsorted(reference_times, published_by, side="right") - 1  # index of the newest one, or −1
         calibrated = np.full(len(readings), np.nan)
         has_any = newest >= 0
+        # At most a lag older than the newest that could be published, so at most two lags old.
         is_recent = published_by[has_any] - reference_times[newest[has_any]] <= self.lag_seconds
         calibrated[has_any] = np.where(is_recent, references[newest[has_any]], np.nan)
         return readings.frame.with_columns(pl.Series(CALIBRATED, calibrated).fill_nan(None))
@@ -269,6 +271,7 @@ def _published(
     if not is_called(target.name, correction.quantity):
         raise NotApplicableError(f"is for {correction.quantity}, not for {target.name}")
     calibrator = bind(correction, find_channels(correction, inputs.channels), inputs.step_seconds, target)
+    # Readings are flagged by the rules of the comparison, so that all methods see the same unusable ones.
     return replace(calibrator, inputs=replace(calibrator.inputs, quality=inputs.quality))
 
 

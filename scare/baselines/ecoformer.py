@@ -78,8 +78,8 @@ class EcoFormer:
         width, hidden = self.width, self.expansion * self.width
         embedding = (channels + 1) * width
         positions = window * width if self.positions else 0
-        attention = 3 * (width**2 + width)
-        norms = 2 * (2 * width)
+        attention = 3 * (width**2 + width)  # one projection of queries and keys, value, output
+        norms = 2 * (2 * width)  # two, each with a gain and a bias
         feed_forward = (width + 1) * hidden + (hidden + 1) * width
         head = width + 1
         return embedding + positions + attention + norms + feed_forward + head
@@ -97,9 +97,10 @@ class EcoFormer:
         memory = self.bits * (width + 1)  # signed additions: into it for each token, out of it once
         return Operations(
             multiply_adds=window * (token + value) + once,
+            # For each token: norm, kernel, memory, sum. Once: memory, norm and two residual sums, GELU.
             additions=window * (2 * width + self.supports + memory + summed) + memory + 4 * width + hidden,
-            exponentials=window * self.supports + hidden,
-            divisions=4 * window + 3 + hidden,
+            exponentials=window * self.supports + hidden,  # kernel; GELU
+            divisions=4 * window + 3 + hidden,  # two for a norm, two for a unit vector; norm, attention; GELU
         )
 
 

@@ -117,7 +117,9 @@ class Mamba:
             divisions=2 * window + convolved,
         )
         summed = Operations(
-            multiply_adds=window * (state + inner) + 3 * steps + inner, additions=3 * steps, exponentials=3 * steps
+            multiply_adds=window * (state + inner) + 3 * steps + inner,  # C·B_s and weighted x_s; weights; D x
+            additions=3 * steps,
+            exponentials=3 * steps,  # softplus takes an exponential and a logarithm, the decay an exponential
         )
         newest = Operations(
             multiply_adds=reached * (narrow + self.taps) * state  # projection and convolution to C

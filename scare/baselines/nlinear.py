@@ -62,7 +62,7 @@ class NLinearNetwork(Network):
 
     def __call__(self, features: Array) -> Array:
         """Return the scaled targets [batch] of features [batch, rows, channels]."""
-        newest = jax.lax.stop_gradient(features[:, -1:, :])
+        newest = jax.lax.stop_gradient(features[:, -1:, :])  # detached in the published code
         return jnp.einsum("btc,tc->b", features - newest, self.weight) + self.bias + newest[:, 0, 0]
 
     def plan(self) -> Plan:

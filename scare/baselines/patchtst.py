@@ -94,8 +94,8 @@ class PatchTST:
         tokens, width, hidden = self.tokens(window), self.width, self.hidden
         embedding = (self.patch * channels + 1) * width
         positions = tokens * width
-        attention = 4 * (width**2 + width)
-        norms = 2 * (2 * width)
+        attention = 4 * (width**2 + width)  # query, key, value, output
+        norms = 2 * (2 * width)  # two, each with a gain and a bias
         feed_forward = (width + 1) * hidden + (hidden + 1) * width
         head = tokens * width + 1
         return embedding + positions + self.layers * (attention + feed_forward + norms) + head
@@ -114,7 +114,7 @@ class PatchTST:
         for layer in range(self.layers):
             total += self._layer_operations(tokens, added=layer > 0, last=layer == self.layers - 1)
         total += Operations(multiply_adds=tokens * width)  # the head
-        if self.instance_norm:
+        if self.instance_norm:  # moments of the window, its standardisation, and its inverse for the output
             total += Operations(multiply_adds=2 * size + 1, additions=3 * size, divisions=2 * channels)
         return total
 
@@ -129,9 +129,11 @@ class PatchTST:
         pairs = tokens**2
         scores = pairs * self.heads
         projections = 4 * numbers * self.width + numbers * self.hidden + hidden * (1 if last else self.width)
+        norms = (1 if last else 2) * numbers  # folded into a scale and a shift
+        residual_sums = numbers + 1 if last else 2 * numbers
         return Operations(
-            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + (1 if last else 2) * numbers,
-            additions=(3 if added else 2) * scores + hidden + (numbers + 1 if last else 2 * numbers),
+            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + norms,  # pairs: scores and mixing
+            additions=(3 if added else 2) * scores + hidden + residual_sums,
             exponentials=scores + hidden,
             divisions=tokens * self.heads + hidden,
         )

@@ -120,7 +120,7 @@ class Sendal:
         )
 
     def classifier_operations(self, window: int, channels: int) -> Operations:
-        """Return the operations of one decision by the classifier."""
+        """Return the operations of one decision by the classifier: each row's logit, its sigmoid, and their mean."""
         return Operations(
             multiply_adds=window * channels, additions=2 * window, exponentials=window, divisions=window + 1
         )

@@ -70,7 +70,7 @@ class Tesla:
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
         embedding = (channels + 1) * width + (window * channels + 1) * width
         binner = window + bins * width
-        attention = 3 * (width * inner + inner) + inner * width + width
+        attention = 3 * (width * inner + inner) + inner * width + width  # query, key and value; output
         norm = 2 * width
         head = (bins + 1) + (width + 1)
         return embedding + binner + attention + norm + head
@@ -89,7 +89,7 @@ class Tesla:
         head = bins * width
         return Operations(
             multiply_adds=front + project + 2 * pairs * inner + norm + head,
-            additions=2 * pairs * self.heads + bins * width + 2 * bins * width,
+            additions=2 * pairs * self.heads + bins * width + 2 * bins * width,  # softmax, residual sum, norm
             exponentials=pairs * self.heads,
             divisions=bins * self.heads + 2 * bins,
         )

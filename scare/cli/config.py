@@ -29,7 +29,10 @@ COMMAND_LINE = "the command line"  # the origin of a value that is in no file
 
 @dataclass(frozen=True)
 class BudgetSection:
-    """What a calibrator may cost: instructions of one inference, bytes of RAM and flash; its board has the rest."""
+    """What a calibrator may cost: instructions of one inference, bytes of RAM and flash.
+
+    Without a limit of their own, RAM and flash have the board's; instructions have none.
+    """
 
     board: str = field(default="", metadata={"was": "tune.board"})
     arithmetic: Arithmetic = field(default=Arithmetic.FIXED, metadata={"was": "tune.arithmetic"})

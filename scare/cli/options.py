@@ -265,7 +265,8 @@ def open_for_table(model: str, file: Path, time: tuple[str, ...] = (), table: Ta
         raise DataError(f"{file}: {model} {error}") from error
     times, device = find_time_and_device(file, time, table)
     mapping = ColumnMapping(times, tuple(channels.values()), None, device, **table.table_options)
-    # The step is the median time between readings of the first device, in the first rows of the file.
+    # The step is the median time between readings of the first device, in the first rows of the file; with a single
+    # row it is that of a correction without a file.
     rows = next(iterate_tables(file, mapping))
     stamps = rows.filter(pl.col(DEVICE) == rows[DEVICE][0])[TIME].unique().sort()
     step = float(stamps.diff().dt.total_microseconds().median() or 1e6 * CORRECTION_STEP_SECONDS) / 1e6  # type: ignore[arg-type]
@@ -283,4 +284,5 @@ def read_for(calibrator: Calibrator, files: Sequence[Path], data: DataSection) -
     reference = data.reference or (None if data.reference_file else Channel(calibrator.target.name))
     step = calibrator.inputs.step_seconds
     readings = read_files(files, replace(data, channels=channels, reference=reference), note)
+    # Only readings at a clearly finer step are averaged.
     return [prepare(box, step if box.step_seconds < FINER * step else None, note) for box in readings]

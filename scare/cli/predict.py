@@ -115,11 +115,11 @@ def predict(
         air_index, step = find_index(index, calibrator.target) if index else None, calibrator.inputs.step_seconds
         level = calibrator.intervals.level if calibrator.intervals else UNUSED_LEVEL
         hourly = HourlyIndex(air_index, level, step) if air_index else None
-        metadata = describe_table({"*": (product_version(model), calibrator)})
+        metadata = describe_table({"*": (product_version(model), calibrator)})  # "*": every device
         output = Output(out or Path("calibrated.csv"), metadata, stays, hourly)
         has_enough_values = _predict_file(calibrator, table, output, labels, device, as_json)
         if strict and not has_enough_values:
-            raise typer.Exit(ExitCode.PARITY_FAILED)
+            raise typer.Exit(ExitCode.CHECK_FAILED)
         return
     if index:
         raise UsageError("--index is for one file")
@@ -293,6 +293,7 @@ def _write_index(hourly: HourlyIndex, path: Path) -> None:
         write(table)
     note(f"{index.title}: {table.height:,} hours. Wrote {path}.")
     for row in table.group_by(DEVICE, maintain_order=True).last().head(SHOWN).iter_rows(named=True):
+        # A column p_CATEGORY holds the probability of each category.
         likely = max((name for name in row if name.startswith("p_")), key=lambda name: row[name] or 0.0)
         sure = f", {100 * row[likely]:.0f} % sure of {likely[2:].replace('_', ' ')}" if row[likely] is not None else ""
         value = f"{row['index']}, " if row["index"] is not None else ""

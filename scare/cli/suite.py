@@ -106,7 +106,7 @@ def verify(folder: Folder, files: Files = Path("."), suite: SuiteFiles = [SUITE]
     for problem in problems:
         note(problem)
     if problems:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
+        raise typer.Exit(ExitCode.CHECK_FAILED)
     note(f"All files, rows, predictions and scores of {folder} are as published.")
 
 

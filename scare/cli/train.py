@@ -186,7 +186,7 @@ def train(
         file = evaluated_file(out)
         note(f"{refitted} The version that was measured is kept in {file}; 'scare score' uses it for those days.")
     if strict and doubts:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
+        raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
 def _print_result(

@@ -97,7 +97,7 @@ def verify(
     for reason in certificate.reasons:
         note(f"Failed: {reason}")
     if not certificate.passed:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
+        raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
 def verify_file(
@@ -142,7 +142,7 @@ def verify_file(
     for reason in reasons:
         note(f"Failed: {reason}")
     if reasons:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
+        raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
 def _digest(model: str) -> str | None:
@@ -224,7 +224,7 @@ def verify_export(path: Path, trust: bool, as_json: bool) -> None:
         for reason in comparison.reasons:
             note(f"{comparison.model} failed in {comparison.runtime}: {reason}")
     if failed:
-        raise typer.Exit(ExitCode.PARITY_FAILED)
+        raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
 def _row(comparison: Comparison) -> tuple[str, ...]:

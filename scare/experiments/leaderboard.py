@@ -67,13 +67,13 @@ def read_predictions(path: Path) -> pl.DataFrame:
     """
     table = open_table(path)
     table.require([*KEY, VALUE])
-    numbers = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
+    number_columns = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
     form = find_time_format(table, (TIME,))
     tally = Tally(table)
     parts = []
-    for batch in table.batches([*KEY, *numbers]):
+    for batch in table.batches([*KEY, *number_columns]):
         rows, times = parse_times(batch, form, table, tally)
-        values = [read_numbers(rows, name, table, tally) for name in numbers]
+        values = [read_numbers(rows, name, table, tally) for name in number_columns]
         parts.append(rows.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(times, *values))
     problems = tally.notes()  # cells that are no times or numbers
     if problems:
@@ -84,12 +84,12 @@ def read_predictions(path: Path) -> pl.DataFrame:
     wrong_rows = {
         "the task or the device is missing": frame.filter(pl.any_horizontal(pl.col(TASK, DEVICE).is_null())),
         "an earlier row has the same task, device and time": frame.filter(~pl.struct(KEY).is_first_distinct()),
-        "low is above high": frame.filter(pl.col(LOW) > pl.col(HIGH)) if LOW in numbers else frame.clear(),
+        "low is above high": frame.filter(pl.col(LOW) > pl.col(HIGH)) if LOW in number_columns else frame.clear(),
     }
     for problem, rows in wrong_rows.items():
         if rows.height:
             raise DataError(f"{table.place(rows[LINE][0])}: {problem}")
-    left_out = [pl.lit(None, pl.Float64).alias(name) for name in (LOW, HIGH) if name not in numbers]
+    left_out = [pl.lit(None, pl.Float64).alias(name) for name in (LOW, HIGH) if name not in number_columns]
     return frame.drop(LINE).with_columns(*left_out)
 
 

@@ -241,7 +241,8 @@ def prepare(
     recorded = (facts or {}) | ({"left_out": list(split.left_out)} if split.left_out else {})
     task |= {"facts": recorded} if recorded else {}
     path = folder / TASK
-    if path.exists() and load_json(path) != json.loads(json.dumps(task)):
+    as_in_a_file = json.loads(json.dumps(task))  # tuples become lists
+    if path.exists() and load_json(path) != as_in_a_file:
         raise UsageError(f"{folder} holds a study of other data or settings; choose another --out")
     for part, readings in split.parts.items():
         for index, box in enumerate(readings):
@@ -304,17 +305,20 @@ def _run_sent_job(packed: bytes, job: dict[str, Any], settings: dict[str, Any]) 
 
 
 def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
-    """Fit one method and write its row to `results`, by default the study's; an exception becomes its `failed`."""
+    """Fit one method of the study in `folder` and write the files of its row; an exception becomes its `failed`.
+
+    They are written to the folder `results`, by default the study's own.
+    """
     begun = time.perf_counter()
-    fitted_job = Job(**job)
-    rows = Path(results or Path(folder) / ROWS)
+    current = Job(**job)
+    row_folder = Path(results or Path(folder) / ROWS)
     try:
         parts = read_parts(Path(folder))
-        predictor, facts = fit_method(fitted_job, parts["train"], parts["validation"], settings)
+        predictor, facts = fit_method(current, parts["train"], parts["validation"], settings)
         fit_seconds = time.perf_counter() - begun
         test = parts["test"]
         # Another package's method must not see the references it is scored on.
-        if fitted_job.method in installed_methods():
+        if current.method in installed_methods():
             test = [replace(box, frame=box.frame.drop(REFERENCE), reference=None) for box in test]
         tables = [predictor.predict(box) for box in test]
         estimates = _column(tables, CALIBRATED)
@@ -322,26 +326,26 @@ def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results:
             raise DataError(
                 "it has no value for any test row, because there is no whole window or all readings are out of range"
             )
-        with replacing(rows / f"{fitted_job.key}.npy") as temporary:
+        with replacing(row_folder / f"{current.key}.npy") as temporary:
             np.save(temporary, estimates.astype(np.float64), allow_pickle=False)
         if all({LOW, HIGH} <= {*table.columns} and table[LOW].count() for table in tables):
             interval = np.column_stack([_column(tables, LOW), _column(tables, HIGH)])
-            with replacing(rows / f"{fitted_job.key}.interval.npy") as temporary:
+            with replacing(row_folder / f"{current.key}.interval.npy") as temporary:
                 np.save(temporary, interval.astype(np.float64), allow_pickle=False)
         if isinstance(predictor, Calibrator):
-            predictor.with_facts(**read_task(Path(folder)).facts).save(rows / f"{fitted_job.key}.scare")
+            predictor.with_facts(**read_task(Path(folder)).facts).save(row_folder / f"{current.key}.scare")
         result = {**facts, "fit_seconds": fit_seconds, "failed": None}
     except ScareError as error:
         result = {"failed": str(error)}
     except Exception as error:
         result = {"failed": f"{type(error).__name__}: {error}"}
-    _write_row(rows, fitted_job, result)
-    forget_compiled()
+    _write_row(row_folder, current, result)
+    forget_compiled()  # what JAX compiled for a few hundred jobs would fill the memory of this process
 
 
-def _write_row(rows: Path, job: Job, result: dict[str, Any]) -> None:
+def _write_row(row_folder: Path, job: Job, result: dict[str, Any]) -> None:
     """Write a job and its result to the folder of rows; the job is then done."""
-    with replacing(rows / f"{job.key}.json") as temporary:
+    with replacing(row_folder / f"{job.key}.json") as temporary:
         known = {name: value for name, value in asdict(job).items() if value is not None}
         temporary.write_text(json.dumps({**known, **result}, indent=1, default=str), encoding="utf-8")
 

@@ -84,7 +84,7 @@ class OpenSet:
     download: str = ""
 
     def record(self, path: str) -> RecordFile:
-        """Return one of the files, as it is checked and downloaded."""
+        """Return one of the files, as it is checked (by its sha256; its size, 0, is not known) and downloaded."""
         return RecordFile(Path(path).name, 0, f"sha256:{self.files[path]}", f"{self.download}{path}")
 
 

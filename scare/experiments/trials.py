@@ -160,7 +160,7 @@ def run_trial(folder: str, trial: dict[str, Any], settings: dict[str, Any], resu
     except Exception as error:
         candidate = replace(candidate, failed=f"{type(error).__name__}: {error}")
     write_trial(Path(folder), replace(candidate, seconds=round(time.perf_counter() - begun, 2)), results)
-    forget_compiled()
+    forget_compiled()  # what JAX compiled for a few hundred trials would fill the memory of this process
 
 
 def examine(folder: Path, trial: Trial, settings: TrialSettings) -> Trial:

@@ -225,6 +225,7 @@ def _search(search: Search, effort: Effort, executor: Executor, progress: Progre
                 continue  # there may be another free worker
         if not running or (seconds_left <= 0 and any(trial.number == 0 for trial in done)):
             return
+        # The first result is waited for however long it takes: without one the search has nothing to show.
         wait(running, max(0.1, seconds_left) if done else None, FIRST_COMPLETED)
         for future in [future for future in running if future.done()]:
             trial, started = running.pop(future)

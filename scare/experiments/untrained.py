@@ -84,6 +84,8 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
 def draw_method(name: str, window: int, channels: int = 1) -> Calibrator:
     """Make an untrained calibrator of a method, with the training range and intervals that training would add.
 
+    Their numbers are made up: the cost depends only on how many there are.
+
     Its channels are PM in ug/m3, once a minute.
     """
     draw = np.random.default_rng(0)

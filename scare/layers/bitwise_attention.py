@@ -54,7 +54,10 @@ class RbfHash(eqx.Module):
         return x @ supports.T - squares / 2
 
     def activations(self, x: Array) -> Array:
-        """Return (κ(x) − μ1)ᵀ A, whose signs are the codes of vectors x [..., width]: [..., bits]."""
+        """Return (κ(x) − μ1)ᵀ A for vectors x [..., width], with μ the mean of κ(x): [..., bits].
+
+        The signs of these numbers are the codes.
+        """
         kernel = jnp.exp(self._exponents(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
 

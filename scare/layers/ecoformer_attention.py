@@ -1,9 +1,12 @@
 """Conventional hash attention (EcoFormer, Liu et al. 2022): its hash is fitted separately from the task.
 
-Queries and keys share one projection and one code. The kernel values are centred by a stored mean of each
-support; A is fitted bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's
-gradient. Weights are β + h·h' with β = bits + 1 on every pair, so they are positive and sum to one. The published
-code adds β times the token's own value only (`Bias.TOKEN`): its weights may be negative and sum to far less.
+Queries and keys share one projection and one code. The code of a token is h = sign((k − μ) A): k are its kernel values
+at the supports (stored unit vectors), μ the stored means of these values, and A has one column for each bit. A is
+fitted bit by bit so that codes agree where tokens are alike (Hamming affinity), never by the task's gradient.
+
+The weight of a token with the code h' is (β + h·h') / Σ (β + h·h') for a query with the code h. With β = bits + 1, all
+weights are positive, and they sum to one. The published code adds β times the token's own value only (`Bias.TOKEN`):
+its weights may be negative and sum to far less.
 
 Differs from the published code: one bandwidth is computed from all tokens of a fit and kept until the next (there each
 window and head has its own, in inference too, and gradients go through it), supports come from all windows of a fit
@@ -79,6 +82,7 @@ class HashAttention(eqx.Module):
     def kernel(self, tokens: Array) -> Array:
         """Return kernel values of the tokens' shared query and key and the supports, [batch, tokens, supports]."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
+        # Of unit vectors, half the squared distance is 1 minus their product.
         return jnp.exp((vectors @ self.supports().T - 1.0) / self.bandwidth())
 
     def __call__(self, tokens: Array) -> Array:
@@ -92,8 +96,8 @@ class HashAttention(eqx.Module):
     def _attend(self, tokens: Array, queries: slice) -> Array:
         """Return the attention of the tokens at the places `queries` over all tokens, [batch, queries, width].
 
-        It is (h·h' V + β B) / Σ (h·h' + β), then projected by `out`; B is the sum of all values, or the token's own
-        value (see `Bias`).
+        For a query with the code h it is (Σ h·h' v + β B) / Σ (h·h' + β), projected by `out`. The sums are over all
+        tokens, with codes h' and values v; B is the sum of all values, or the query's own value (see `Bias`).
         """
         codes = sign((self.kernel(tokens) - self.centre()) @ self.projection())  # [batch, tokens, bits]
         values = tokens @ self.value + self.value_bias
@@ -174,7 +178,7 @@ def _affinity(vectors: Array) -> Array:
     It is +1 for the `NEIGHBOURS` nearest tokens of a token, −1 for as many farthest, else 0.
     """
     tokens = vectors.shape[1]
-    count = max(1, min(NEIGHBOURS, tokens // 3))
+    count = max(1, min(NEIGHBOURS, tokens // 3))  # of few tokens, a third are near, a third far
     similarity = vectors @ vectors.swapaxes(1, 2)
     rank = similarity.argsort(axis=-1).argsort(axis=-1)  # of each token among all: 0 for the farthest
     return jnp.where(rank >= tokens - count, 1.0, 0.0) - jnp.where(rank < count, 1.0, 0.0)

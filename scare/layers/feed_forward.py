@@ -99,7 +99,10 @@ class Linear(eqx.Module):
 
 
 def project(x: Array, weight: Array) -> Array:
-    """Compute x [..., inputs] · weight [inputs, outputs] as one large product, whose gradient is 4 times as fast."""
+    """Compute x [..., inputs] · weight [inputs, outputs] as one large product.
+
+    Its gradient takes a quarter of the time of one product for each window.
+    """
     return (x.reshape(-1, x.shape[-1]) @ weight).reshape(*x.shape[:-1], weight.shape[1])
 
 

@@ -112,7 +112,10 @@ FitLinear = Callable[[Design], Linear]
 
 
 def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLinear]]:
-    """Return the families that the data allow; each has functions that fit its variants, by the variant's name."""
+    """Return the families that the data allow; each has functions that fit its variants, by the variant's name.
+
+    `same_unit` says that the first channel is in the target's unit, so that its reading may be used as it is.
+    """
     # Indices of columns: the newest readings, all readings, and the products of the newest.
     newest = train.newest_columns
     window = np.arange(train.data.features[0].size)
@@ -162,7 +165,8 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
 def as_is(design: Design, with_offset: bool) -> Linear:
     """Return the model "newest reading of channel 0", in its own unit; `with_offset` adds the mean error to it.
 
-    The reading is unscaled, with the scaling of its device, and scaled as the target.
+    The reading is unscaled, with the scaling of its device, and scaled as the target. The weight uses the fleet's
+    scaling; the effect of a device with a scaling of its own is the difference to that.
     """
     scaling = design.scaling
     target_center, target_scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
@@ -228,15 +232,15 @@ def _fit_with_priors(
     variance = np.full(columns.shape[1], FREE_VARIANCE)
     for group in groups:
         variance[group] = START_VARIANCE
-    noise, effective = max(START_NOISE * float(targets.var()), TINY), float(count)
+    noise, effective_rows = max(START_NOISE * float(targets.var()), TINY), float(count)
     for _ in range(EVIDENCE_ROUNDS):
-        precision = effective / count / noise  # of one row, as successive errors are alike
+        precision = effective_rows / count / noise  # of one row, as successive errors are alike
         covariance = np.linalg.inv(precision * gram + np.diag(1 / variance))  # of the coefficients
         coefficients = precision * (covariance @ moment)
         errors = (targets - columns @ coefficients)[order]
         noise = max(float(np.square(errors).mean()), 1e-9)  # floors keep the next inverse finite
         correlation = float(np.clip((errors[1:] * errors[:-1]).mean() / noise, 0.0, 0.999)) if count > 1 else 0.0
-        effective = max(count * (1 - correlation) / (1 + correlation), min(count, FEWEST_EFFECTIVE))
+        effective_rows = max(count * (1 - correlation) / (1 + correlation), min(count, FEWEST_EFFECTIVE))
         for group in groups:  # the expected square of a coefficient
             squares = np.square(coefficients[group]).sum() + np.trace(covariance[np.ix_(group, group)])
             variance[group] = max(float(squares) / len(group), 1e-8)

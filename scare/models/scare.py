@@ -191,12 +191,17 @@ class Scare:
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         embedding = channels * width + width + (rows * channels * width + width if self.front.overall else 0)
         projector = rows * tokens + tokens * width if self.front.patching else 0
+        inner = KEY_WIDTH * self.attention.heads
         attention = {
+            # Projections of query, key and value, and the hash's.
             Mix.BITWISE: 3 * width**2 + self.attention.supports * self.attention.bits,
+            # With biases: one projection of queries and keys, value, output.
             Mix.HASH: 3 * (width**2 + width),
-            Mix.MULTI_HEAD: (4 * width + 3) * KEY_WIDTH * self.attention.heads + width,
+            # With biases: query, key and value; output.
+            Mix.MULTI_HEAD: 3 * (width + 1) * inner + (inner + 1) * width,
         }[self.attention.mix]
-        block = 2 * width * hidden + hidden + width + (4 * width if self.block.norm else 0)
+        norms = 2 * (2 * width) if self.block.norm else 0  # two, each with a gain and a bias
+        block = (width + 1) * hidden + (hidden + 1) * width + norms
         head = tokens * width + 1 if self.head.flat else (tokens + 1) + (width + 1)
         skip = rows * channels if self.head.skip else 0
         curve = count_products(channels) if self.head.curve else 0
@@ -217,10 +222,11 @@ class Scare:
         outer, additions = (width, 2 * tokens * width) if self.block.norm else (1, tokens * width + 1)
         total += Operations(multiply_adds=tokens * hidden * (width + outer), additions=additions)
         if self.block.norm:
+            # Of a number: square, scaling, gain; sum, difference to the mean. Of a token: a root and its inverse.
             norm = Operations(multiply_adds=3 * tokens * width, additions=2 * tokens * width, divisions=2 * tokens)
             total += norm + norm
         total += Operations(multiply_adds=tokens * width)  # head
-        if self.head.curve:
+        if self.head.curve:  # each product is computed and weighted, their sum added to the output
             total += Operations(multiply_adds=2 * count_products(channels), additions=1)
         return total + Operations(multiply_adds=rows * channels, additions=1) if self.head.skip else total
 
@@ -232,16 +238,17 @@ class Scare:
         def project(out: int) -> Operations:
             """Return the operations to project the tokens, directly or fused with the embedding if that takes fewer."""
             direct = tokens * width * out
-            parts = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
-            return Operations(multiply_adds=min(direct, parts))
+            # Of each token's local part, which has `channels` numbers, and of the global part that all share.
+            fused = tokens * channels * out + (width * out + tokens * out if self.front.overall else 0)
+            return Operations(multiply_adds=min(direct, fused))
 
         if choice.mix is Mix.MULTI_HEAD:
             # With few channels the readings themselves serve as keys and values (`SoftmaxAttention.fused`).
-            fused = not self.front.patching and not self.front.overall and channels < KEY_WIDTH
-            inner = (channels if fused else KEY_WIDTH) * choice.heads
-            keys_and_values = Operations(tokens * channels * inner) if fused else project(inner) + project(inner)
+            reads_rows = not self.front.patching and not self.front.overall and channels < KEY_WIDTH
+            inner = (channels if reads_rows else KEY_WIDTH) * choice.heads
+            keys_and_values = Operations(tokens * channels * inner) if reads_rows else project(inner) + project(inner)
             attend = Operations(
-                multiply_adds=2 * pairs * inner,
+                multiply_adds=2 * pairs * inner,  # scores, and sums of values weighted by them
                 additions=2 * pairs * choice.heads,
                 exponentials=pairs * choice.heads,
                 divisions=tokens * choice.heads,
@@ -261,6 +268,7 @@ class Scare:
                 additions=2 * kernel,
                 exponentials=kernel,
             )
+        # A weight takes an XOR and a count of bits; it is added to the sum of weights, and multiplies a value.
         attend = Operations(multiply_adds=pairs * width, additions=pairs, bit_operations=2 * pairs, divisions=tokens)
         if choice.mix is Mix.HASH:
             # Queries and keys share a projection and a code; the last term is the projection of the output.
@@ -408,9 +416,8 @@ class ScareNetwork(Network):
         else:
             steps += self._fused_attention.fused_steps(source, "tokens", self.embedding, "attended")
         steps += [add_step("tokens", "attended", "first")]
-        block, out = (
-            ("block", "out") if self.norms else ("first", "second")
-        )  # the two sums, normalised if there are norms
+        # The residual sums are "first" and "second"; the steps after them read these, or their norms if there are any.
+        block, out = ("block", "out") if self.norms else ("first", "second")
         steps += self.norms[0].steps("first", block) if self.norms else []
         steps += [*self.feed_forward.steps(block, "fed"), add_step(block, "fed", "second")]
         steps += self.norms[1].steps("second", out) if self.norms else []
@@ -461,7 +468,7 @@ class ScareNetwork(Network):
 
     def _newest_step(self, scale: np.ndarray) -> Step:
         """Return the plan step for "now", a view of the newest row of "features"."""
-        start = self._newest % len(scale) * self.channels
+        start = self._newest % len(scale) * self.channels  # −1 becomes the index of the last row
         return Step("part", ("features",), "now", settings={"start": start, "shape": [self.channels]})
 
     def _curve_steps(self, scale: np.ndarray) -> list[Step]:

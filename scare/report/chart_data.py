@@ -273,5 +273,5 @@ def pack(values: np.ndarray, bits: int = 16) -> dict[str, Any]:
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     top = 2**bits - 2  # the code of the maximum
     scaled = (values - low) / ((high - low) or 1.0) * top
-    numbers = np.where(np.isfinite(scaled), np.rint(scaled), top + 1).astype(f"<u{bits // 8}")
-    return {"bits": bits, "low": low, "high": high, "data": base64.b64encode(numbers.tobytes()).decode()}
+    codes = np.where(np.isfinite(scaled), np.rint(scaled), top + 1).astype(f"<u{bits // 8}")
+    return {"bits": bits, "low": low, "high": high, "data": base64.b64encode(codes.tobytes()).decode()}

@@ -17,7 +17,10 @@ BARS = {
 
 
 def make_federation_chart(errors: Mapping[str, Mapping[str, float | None]], unit: str) -> str:
-    """Draw the RMSE at each site, by the names of `BARS`; bars that would be longer are cut off."""
+    """Draw the RMSE at each site, with a bar for each of `BARS` that it has.
+
+    The scale is that of the fitted bars. A raw reading whose bar would be longer than the longest of them is cut off.
+    """
     known = [error[name] or 0.0 for error in errors.values() for name in ("others", "own", "all")]
     scale = LONGEST / max([*known, 1e-12])
     bars, y = [], 10
@@ -25,7 +28,8 @@ def make_federation_chart(errors: Mapping[str, Mapping[str, float | None]], unit
         for name, (words, colour) in BARS.items():
             value = error[name]
             if value is not None:
-                bar = {"label": site if name == "others" else "", "y": y, "colour": colour}
+                label = site if name == "others" else ""  # beside a bar that every site has
+                bar = {"label": label, "y": y, "colour": colour}
                 bars.append({**bar, "width": min(value * scale, LONGEST), "words": f"{number(value)} · {words}"})
                 y += BAR_PITCH
         y += SITE_GAP

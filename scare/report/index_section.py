@@ -52,7 +52,7 @@ def _compare(run: Run, index_of: IndexOf, sums: Mapping[str, SumsByStep]) -> lis
     level = float(entry.detail.get("level", 0.0)) if entry else 0.0
     estimates = {"calibrated": CALIBRATED} | ({"raw": "raw"} if run.comparable else {})
     hours = sum(float(np.ptp(series.scored.times)) / HOUR for series in run.series if len(series.scored))
-    # Every so many hours are compared; a number without a divisor of 24 reaches all times of day.
+    # Every so many hours are compared; a number that has no divisor in common with 24 reaches all times of day.
     least = max(1, round(hours / MOST_HOURS[index_of.points.averaging]))
     every = next(number for number in count(least) if gcd(number, DAY) == 1)
     reference = _hourly_index(index_of, sums["reference"], level, every).select(DEVICE, TIME, true="category")

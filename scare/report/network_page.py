@@ -151,10 +151,11 @@ def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, flo
         name = box["device"]
         if name in places:
             relative = box["uncertainty"] / usual if usual else 1.0
-            near_usual = USUAL_COLOUR if relative <= COLOUR_RATIO else HIGH_COLOUR
-            colour = LOW_COLOUR if relative < 1 / COLOUR_RATIO else near_usual
+            usual_or_high = USUAL_COLOUR if relative <= COLOUR_RATIO else HIGH_COLOUR
+            colour = LOW_COLOUR if relative < 1 / COLOUR_RATIO else usual_or_high
             words = f"{name}: ±{number(box['uncertainty'])}, {describe_age(box['age_days'])}, {describe_path(box)}"
-            marks.append(Mark(*places[name], 4 + 3 * min(relative, 3.0), "box", colour, name, words))
+            radius = 4 + 3 * min(relative, 3.0)  # px: a box that is less certain has a larger mark
+            marks.append(Mark(*places[name], radius, "box", colour, name, words))
     pairs = {
         (encounter["box"], encounter["other"])
         for encounter in network["encounters"]

@@ -258,7 +258,7 @@ def _class(result: TargetResult, assessment: Assessment, sure: str) -> str | Cel
 
 
 def _days(result: TargetResult, assessment: Assessment) -> Badge | None:
-    """Return a badge that says whether a test has enough days; None if it is not known how many are."""
+    """Return a badge that says whether a device has as many days as the test asks for; None if that is not known."""
     if assessment.days_needed is None:
         return None
     if result.days >= assessment.days_needed:

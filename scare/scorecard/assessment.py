@@ -249,6 +249,7 @@ class _Grader:
         block = number_blocks(averages.days)  # None: too few days to resample
         one_block = np.zeros(len(averages), int)
         sample = Sample.blocks(averages.reference, averages.calibrated, one_block if block is None else block)
+        # Of the variances of both errors, for a Deming regression; they are taken to be equal if one is not known.
         ratio = (u_between / self.u_reference) ** 2 if self.u_reference and u_between else 1.0
         line = fit_line(sample.whole, self.targets.regression, ratio)
         residuals = averages.calibrated - line.intercept - line.slope * averages.reference
@@ -294,9 +295,10 @@ class _Grader:
         return TargetResult(device, len(averages), len(np.unique(averages.days)), measured, met, reached)
 
     def reach(self, values: Mapping[str, float | np.ndarray]) -> np.ndarray:
-        """Find the best class whose bounds all values are within; of a pair in `either`, one is enough.
+        """Find the best class whose bounds all values are within.
 
-        Values are numbers, or one for each resample [draws]; the result has the same shape.
+        Of a pair of measures in the set's `either`, such as rmse and nrmse, one within its bounds is enough. Values are
+        numbers, or one for each resample [draws]; the result has the same shape.
         """
         reached = np.array(BELOW_ALL)
         for name, bounds in reversed(list(self.target.classes.items())):  # the best class last
@@ -314,7 +316,7 @@ class _Grader:
     def _groups(self, names: Mapping[str, object]) -> Iterator[list[str]]:
         """Yield groups of these measures; of each group, one has to be within its bounds.
 
-        A pair in `either` is a group, and so is every other measure by itself.
+        A pair in the set's `either` is a group, and so is every other measure by itself.
         """
         pairs = [[name for name in pair if name in names] for pair in self.targets.either]
         yield from filter(None, pairs)

@@ -184,9 +184,9 @@ def latency_findings(
 
     The measures are called PREFIX_mean, PREFIX_max and PREFIX_jitter, with the suffix after each.
     """
-    numbers = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
+    statistics = {"mean": latency.mean, "max": latency.maximum, "jitter": latency.jitter}
     detail = {**detail, "sample": asdict(latency), "largest_jitter": latency.largest_jitter}
-    return [Finding(f"{prefix}_{part}{suffix}", value, period_ms, detail) for part, value in numbers.items()]
+    return [Finding(f"{prefix}_{name}{suffix}", value, period_ms, detail) for name, value in statistics.items()]
 
 
 def no_latency(reason: str) -> list[Finding]:

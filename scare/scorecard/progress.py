@@ -103,7 +103,11 @@ def assess_progress(
     deployment: Mapping[str, np.ndarray] | None = None,
     reference_uncertainty: str = "",
 ) -> CoLocationProgress:
-    """Assess a co-location so far; `deployment` are hourly values by channel of the conditions to come."""
+    """Assess a co-location so far, against `sets` of targets.
+
+    `deployment` are hourly values of the conditions to come, by channel. `reference_uncertainty` is that of the
+    reference analyser, or its name, as `assess` takes it.
+    """
     channels, reference = readings[0].channels, readings[0].reference
     if reference is None:
         raise DataError(
@@ -308,7 +312,7 @@ def _conditions(
         finite = deployed[np.isfinite(deployed)]
         edges = np.linspace(finite.min(), finite.max(), BINS + 1)
         share_of_bin = np.histogram(finite, edges)[0] / len(finite)
-        is_seen = np.histogram(colocated, edges)[0] / len(hours) >= ENOUGH_HOURS
+        is_seen = np.histogram(colocated, edges)[0] / len(hours) >= ENOUGH_HOURS  # mean hours of a device in each bin
         bins = zip(pairwise(edges.tolist()), share_of_bin.tolist(), is_seen.tolist(), strict=True)
         missing = tuple((low, high, share) for (low, high), share, was_seen in bins if share > 0 and not was_seen)
         conditions.append(Condition(name, float(share_of_bin[is_seen].sum()), _merge(missing)))

@@ -171,7 +171,7 @@ def _device(
         calibrated=numbers(CALIBRATED),
         low=numbers(LOW),
         high=numbers(HIGH),
-        humidity=numbers(humidity or ""),
+        humidity=numbers(humidity or ""),  # no column is called "", so NaN without a channel of humidity
         temperature=celsius,
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
         changes=row_changes(times, readings, step),

@@ -102,7 +102,7 @@ class Combination:
             return self
         design = self._design(examples, scaling)
         start = _mean([family.fit(design) for family in self.start if family.fit])
-        without_effects = examples.without_effects(start.effects)
+        without_effects = examples.without_effects(start.effects)  # the network does not know a window's device
         unit = float(scaling.target.scale[0])
         rounds = [member.rounds for member in self.members]
         members = train_members(recipe, without_effects, None, unit, start, report, rounds)
@@ -141,7 +141,7 @@ class Combination:
     def error_on_new_devices(self, readings: Sequence[Readings], inputs: Inputs) -> float | None:
         """Estimate the RMSE on a new device, in the target's unit, by leaving each device out of the linear families.
 
-        None with fewer than `FEWEST_DEVICES` devices.
+        None with fewer than `FEWEST_DEVICES` devices, or without linear families.
         """
         devices = dict.fromkeys(box.device for box in readings)
         if len(devices) < FEWEST_DEVICES or not self.start:

@@ -68,6 +68,7 @@ def prepare_inputs(
     step = common_step(readings)
     settle = steps_in(recipe.settle_hours, step) if recipe.settle_hours else 0
     rows = usable_rows(readings)
+    # How far the first readings of a new device move each channel's centre: 1, all the way, in the same air.
     share = np.ones(len(first.channels)) if recipe.same_air else own_share(readings, max(settle, 1))
 
     def scaled(per_device: bool) -> Inputs:

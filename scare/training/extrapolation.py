@@ -87,7 +87,7 @@ def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray
         values = inputs.usable(box)
         affine = inputs.scaling.known(box.device) or inputs.scaling.fleet
         rows.append(affine.apply(values[np.isfinite(values).all(axis=1)]).astype(np.float32))
-    return [box for box in rows if len(box)]
+    return [device_rows for device_rows in rows if len(device_rows)]
 
 
 def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:

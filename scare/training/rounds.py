@@ -80,7 +80,11 @@ class NetworkSite:
         self._later = [box.rows(box.times >= start) for box in readings]
 
     def answer(self, task: Mapping[str, Any]) -> Values:
-        """Answer a task: of the kind "design" with moments of the start's columns, of "round" with what was trained."""
+        """Answer a task of the server, with the error on held-out rows among the values.
+
+        A "design" is answered with moments of the columns of the network's linear start and the regression's error; a
+        "round" with the change of the parameters by training here, and their error before it.
+        """
         inputs = window_inputs(self._agreement, task)
         examples = make_examples(self._earlier, replace(inputs, policy=ANY))
         held_out = make_examples(self._later, inputs)
@@ -144,15 +148,15 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
     network = network.start(_solve_start(moments))
     drawn = draw_rows(Moments.pooled(list(moments.values())), rows * network.channels, POOL)
     pool = jnp.asarray(drawn.reshape(POOL, rows, network.channels), jnp.float32)
-    regression_error = _mean_error(replies)
+    regression_error = _median_error(replies)
     best, best_error, best_round = network, np.inf, 0
-    for number in range(settings.rounds + 1):
-        (shipped,) = network.candidates(pool, jax.random.key(settings.seed + number), 1)
+    for number in range(settings.rounds + 1):  # in the last one sites only score what they trained before
+        (shipped,) = network.candidates(pool, jax.random.key(settings.seed + number), 1)  # with a new support set
         parameters, _ = ravel_pytree(eqx.filter(shipped, eqx.is_inexact_array))
         task = {"kind": "round", "number": number, "is_last": number == settings.rounds, **shared}
         task["parameters"] = np.asarray(parameters, np.float64).tolist()
         replies = _enough(ask(dict.fromkeys(replies, task)))
-        error = _mean_error(replies)
+        error = _median_error(replies)
         if error < best_error:
             best, best_error, best_round = shipped, error, number
         if report is not None:
@@ -166,7 +170,7 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
         return federation.calibrator.with_facts(rmse_of_rounds=facts)
     calibrator = _make_calibrator(best, inputs, agreement, federation.calibrator)
     calibrator = calibrator.with_facts(rmse_of_rounds=facts, rounds=best_round)
-    unit = facts["network"]
+    unit = facts["network"]  # the width of ten bins of the histograms: as large as a typical error
     histograms = ask({site: as_task(calibrator, unit, held_out=True) for site in replies})
     return replace(calibrator, intervals=intervals_from(histograms, unit, scaling.target) if histograms else None)
 
@@ -213,8 +217,8 @@ def _move(network: Network, replies: Mapping[str, Values], tolerated: int, share
     return moved
 
 
-def _mean_error(replies: Mapping[str, Values]) -> float:
-    """Return the median over sites of the squared error on held-out rows: one site cannot choose the round."""
+def _median_error(replies: Mapping[str, Values]) -> float:
+    """Return the median over sites of the mean squared error on held-out rows: one site cannot choose the round."""
     errors = [float(numbers(reply.get("validation_error"), (), site)) for site, reply in replies.items()]
     return float(np.median(errors))
 

@@ -23,7 +23,10 @@ EDGE = 0.5  # percent: trees are switched off below this percentile of the newes
 
 @dataclass(frozen=True)
 class Trees:
-    """Trees on flat features [n, features], of which the first are the newest readings."""
+    """Trees that predict the residuals of a linear model from flat features [n, features].
+
+    The first features are the newest readings of all channels.
+    """
 
     feature: np.ndarray  # [trees, 2^DEPTH - 1]
     threshold: np.ndarray  # [trees, 2^DEPTH - 1]; above it a row goes right
@@ -32,7 +35,7 @@ class Trees:
     high: np.ndarray
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Predict residuals [n]."""
+        """Predict the residuals [n] of the linear model from flat features [n, rows·channels]."""
         return np.asarray(KERNELS["trees"].run(features, vars(self), {}))[:, 0]
 
     def step(self, source: str, scale: np.ndarray, share: float) -> Step:
@@ -53,9 +56,9 @@ class Trees:
 
 
 def fit_trees(features: np.ndarray, residuals: np.ndarray, channels: int, guarded: bool) -> Trees:
-    """Fit trees to residuals [n] on flat features [n, features], of which the first `channels` are the newest readings.
+    """Fit trees to the residuals [n] of a linear model, on flat features [n, rows·channels].
 
-    `guarded` trees are switched off outside the range of these readings.
+    The first `channels` features are the newest readings; `guarded` trees are switched off outside the range of these.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 

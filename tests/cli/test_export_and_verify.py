@@ -66,7 +66,7 @@ def test_an_export_that_gives_something_else_fails(scare: RunCli, tmp_path: Path
     assert (output.code, f"{GOLDEN} changed after the export" in output.err) == (ExitCode.DATA, True)
     output = scare("scare verify out --trust")
     assert "Running the code in out in a separate process, with limits of time and memory." in output.err
-    assert output.code == ExitCode.PARITY_FAILED
+    assert output.code == ExitCode.CHECK_FAILED
     assert output.out.splitlines()[-1] == "FAILED"
     assert "1 of 3 windows are farther off than allowed; the first is window 1" in output.err
     facts = json.loads(scare("scare verify out --trust --json").out)
@@ -95,7 +95,7 @@ def test_an_export_that_does_not_run_fails_with_the_reason(
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     refused, output = scare("scare verify out"), scare("scare verify out --trust")
     assert (refused.code, f"{file} changed after the export. Use --trust" in refused.err) == (ExitCode.DATA, True)
-    assert output.code == ExitCode.PARITY_FAILED
+    assert output.code == ExitCode.CHECK_FAILED
     assert "it does not run: " in output.err
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_zip_is_refused(scare: RunCli, tmp_path: Path) -> None:
         (tmp_path / "bad.zip").write_bytes(
             whole[:at] + bytes(byte ^ 255 for byte in whole[at : at + 9]) + whole[at + 9 :]
         )
-        assert scare("scare verify bad.zip").code in (ExitCode.OK, ExitCode.DATA, ExitCode.PARITY_FAILED)
+        assert scare("scare verify bad.zip").code in (ExitCode.OK, ExitCode.DATA, ExitCode.CHECK_FAILED)
 
 
 def test_a_target_with_a_typo_is_suggested(scare: RunCli) -> None:

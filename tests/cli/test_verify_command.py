@@ -73,7 +73,7 @@ def test_runtimes_that_differ_are_exit_code_5(scare: RunCli, line: Path, monkeyp
 
     monkeypatch.setattr(certificate, "export_calibrator", export)
     output = scare("scare verify line.scare --windows 1 --arithmetic float32")
-    assert output.code == ExitCode.PARITY_FAILED
+    assert output.code == ExitCode.CHECK_FAILED
     assert output.out.splitlines()[-1] == "FAILED: float32"
     assert "Failed: float32: " in output.err
     assert not json.loads(Path("certificate.json").read_text())["passed"]
