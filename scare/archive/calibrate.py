@@ -366,7 +366,8 @@ class SeriesWorker:
         """Write a file's result; returns the fields of its `JournalLine`. Updates the streams and `_until`."""
         spans = {span.device: span for span in member.summary.spans}
         left_out = {device: reason for device, span in spans.items() if (reason := self._reason_against(span))}
-        counts = dict.fromkeys(spans.keys() - left_out.keys(), Counts())
+        # In the order of the summary, which decides on the bytes of the result.
+        counts = {device: Counts() for device in spans if device not in left_out}
         _check_unchanged(member)  # since its summary, and below: while it was read
         if counts:
             sites = Sites(self._task.stays)

@@ -241,6 +241,16 @@ def test_each_device_has_its_model_and_one_without_is_named(tmp_path: Path) -> N
     np.testing.assert_allclose(corrected, 0.524 * 40 - 0.0862 * 40 + 5.75, rtol=1e-6)
 
 
+def test_devices_of_a_file_have_one_order_whatever_the_process(tmp_path: Path) -> None:
+    names = [f"box-{number}" for number in range(8)]
+    day = rows_of("box-0", count=20)
+    pl.concat([day.with_columns(pl.lit(name).alias("box")) for name in names]).write_csv(tmp_path / "day.csv")
+    archive = Archive((str(tmp_path / "day.csv"),), tmp_path / "out", Models([Route("*", str(make_model(tmp_path)))]))
+    run(archive)
+    products = json.loads(pl.read_parquet_metadata(tmp_path / "out/day.parquet")["scare"])["products"]
+    assert list(products) == names  # a set of texts would have another order in every process
+
+
 def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
     archive, errors = small_archive(tmp_path), []
 
