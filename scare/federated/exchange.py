@@ -27,7 +27,7 @@ from scare.errors import DataError, ScareError, UsageError
 from scare.federated.agreement import Agreement, agreement_from_server, read_tokens
 from scare.federated.site import Site, Values
 from scare.files import replacing
-from scare.http_server import AccessGuard, ThreadedServer, error_response
+from scare.http_server import AccessGuard, ThreadedServer, error_response, host_name
 from scare.live.config import is_loopback
 
 POLL_SECONDS = 20.0  # that a request for a task waits for one
@@ -147,8 +147,8 @@ class Connection:
     def __init__(self, address: str, token: str, note: Note) -> None:
         if not address.startswith(("http://", "https://")):
             raise UsageError(f"the server's address begins with https:// or http://, not '{address}'")
-        host = address.partition("//")[2].partition("/")[0].rpartition(":")[0]
-        if address.startswith("http://") and host and not is_loopback(host.strip("[]")):
+        host = host_name(address.partition("//")[2].partition("/")[0])
+        if address.startswith("http://") and host and not is_loopback(host):
             note(f"{address} is not encrypted: anyone between here and there can read the token and the sums.")
         self._address, self._token, self._note = address.rstrip("/"), token, note
 

@@ -153,5 +153,9 @@ def test_addresses_are_checked_and_open_ones_warned_of() -> None:
     with pytest.raises(UsageError, match="the server's address begins with https:// or http://, not 'localhost:80'"):
         Connection("localhost:80", "", print)
     notes: list[str] = []
-    Connection("http://federation.example:8080", "", notes.append)
-    assert "is not encrypted" in notes[0]
+    for address in ("http://federation.example:8080", "http://federation.example", "http://[2001:db8::1]/"):
+        Connection(address, "", notes.append)
+        assert f"{address} is not encrypted" in notes.pop()
+    for address in ("https://federation.example", "http://localhost", "http://127.0.0.1:80", "http://[::1]:80/"):
+        Connection(address, "", notes.append)
+    assert notes == []
