@@ -80,10 +80,8 @@ class Federation:
         found = []
         for site in self.moments:
             others = {name: part for name, part in self.moments.items() if name != site}
-            with_site, without = (
-                left_out_error({**others, **more}, self.structure, list(others))
-                for more in ({site: self.moments[site]}, {})
-            )
+            without = left_out_error(others, self.structure, list(others))
+            with_site = left_out_error({**others, site: self.moments[site]}, self.structure, list(others))
             if without < DOUBTFUL_GAIN**2 * with_site:
                 found.append(
                     f"without '{site}' the error at the other sites falls to {(without / with_site) ** 0.5:.0%}: its"
@@ -112,7 +110,7 @@ def federate(ask: Ask, agreement: Agreement) -> Federation:
         task = {"kind": "moments", "center": center.tolist(), "scale": scale.tolist()}
         task["target"] = [pooled.target_mean, target_scale]
         replies = ask(dict.fromkeys(raw, task))
-        columns = channels + channels * (channels + 1) // 2
+        columns = channels + channels * (channels + 1) // 2  # channels, and the products of every two, squares included
         moments = {site: moments_from_values(reply, columns, site) for site, reply in replies.items()}
         if len(moments) < FEWEST_SITES:
             raise DataError("only one site is left; a federation needs two or more")
@@ -143,7 +141,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
     newest = np.arange(channels)
     inputs = {"line": newest[:1], "linear": newest}
     if columns > channels:
-        inputs["products with the first channel"] = np.arange(2 * channels)
+        inputs["products with the first channel"] = np.arange(2 * channels)  # these products come first
         inputs["products"] = np.arange(columns)
     if len(moments) >= FEWEST_TO_LEAVE_OUT:
         structures = [Structure(name, chosen, penalty) for name, chosen in inputs.items() for penalty in PENALTIES]
@@ -170,7 +168,7 @@ def _make_calibrator(inputs: Inputs, agreement: Agreement, moments: Moments, str
     """Make the calibrator of a regression; its golden windows are drawn from the moments, not taken from a site."""
     weights, bias = structure.solve(moments)
     channels = len(inputs.channels)
-    curve = weights[channels:] if np.any(weights[channels:]) else None
+    curve = weights[channels:] if np.any(weights[channels:]) else None  # weights of the products
     made = linear_calibrator(inputs, agreement.data.reference, weights[:channels], bias, "federated ridge", curve)
     windows = draw_rows(moments, channels, GOLDEN)[:, None].astype(np.float32)
     return replace(made, golden=Sample(windows, made.compute(windows)))
@@ -230,9 +228,11 @@ def intervals_from(replies: Mapping[str, Values], unit: float, target: Affine) -
         shares.append((counts, counts / counts.sum()))
     rows, bands = (np.sum(parts, axis=0) for parts in zip(*shares, strict=True))
     whole = bands.sum(axis=0)
-    edges = unit * np.concatenate([bin_edges()[:1], bin_edges(), bin_edges()[-1:]])  # of the bins [BINS + 3]
+    # Edges of the bins [BINS + 3]. The first and the last bin, beyond the range, end nowhere: they count as its ends.
+    edges = unit * np.concatenate([bin_edges()[:1], bin_edges(), bin_edges()[-1:]])
     below, above = [], []
     for count, band in zip(rows.sum(axis=1), bands, strict=True):
+        # A band with too few errors for a quantile in its tails takes those of all bands.
         shares_of_band = np.cumsum(band if count >= 10 * MIN_ROWS else whole)
         low, high = (
             np.searchsorted(shares_of_band, q * shares_of_band[-1]) for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)

@@ -56,6 +56,7 @@ class Privacy:
         mean = sums[0, 1:] / count
         covariance = sums[1:, 1:] / count - np.outer(mean, mean)
         moments = Moments(count, mean[:-1], mean[-1], covariance[:-1, :-1], covariance[:-1, -1], covariance[-1, -1])
+        # Back to the units of the rows, by the inverse of the scaling above.
         return moments.scaled(-middle[:-1] / half[:-1], 1 / half[:-1], -middle[-1] / half[-1], 1 / half[-1])
 
     def sigma(self, size: int) -> float:
@@ -72,18 +73,19 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     (7.03..., 9.69...)
     """
 
-    def excess(sigma: float) -> float:
+    def least_delta(sigma: float) -> float:
+        """Return the least δ for which noise of this sigma is (`epsilon`, δ)-private."""
         ratio = sensitivity / sigma
         return normal_share(ratio / 2 - epsilon / ratio) - exp(epsilon) * normal_share(-ratio / 2 - epsilon / ratio)
 
     low, high = 0.0, sensitivity
-    while excess(high) > delta:
+    while least_delta(high) > delta:
         low, high = high, 2 * high
     for _ in range(ITERATIONS):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if excess(middle) > delta else (low, middle)
+        low, high = (middle, high) if least_delta(middle) > delta else (low, middle)
     return high
 
 

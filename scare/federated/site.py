@@ -80,7 +80,7 @@ class Site:
         kind = str(task.get("kind"))
         most = dict(MOST_REPLIES)
         if self._agreement.network is not None:
-            most |= {"design": 1, "round": self._agreement.network.rounds + 1}
+            most |= {"design": 1, "round": self._agreement.network.rounds + 1}  # the last round only tells the error
         if self._privacy is not None:
             most = {"moments": 1}
         self.answered[kind] += 1
@@ -128,7 +128,7 @@ class Site:
         bins = np.searchsorted(unit * bin_edges(), errors[known], side="right")
         counts = np.zeros((len(edges) + 1, BINS + 2), np.int64)
         np.add.at(counts, (bands, bins), 1)
-        middle = BINS // 2 + 1
+        middle = BINS // 2 + 1  # the first bin above 0; small counts are merged from 0 outwards on both sides
         merged = [
             [*merge_small_counts(band[:middle][::-1])[::-1], *merge_small_counts(band[middle:])] for band in counts
         ]

@@ -26,6 +26,7 @@ from scare.live.config import AlertSettings
 from scare.live.messages import format_time, topic_level
 from scare.live.pipeline import Result
 from scare.upkeep.drift import DriftState
+from scare.upkeep.live_drift import NOT_YET
 from scare.words import duration
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ SILENT, DRIFT = "silent", "drift"
 BEGUN, OVER = "begun", "over"
 READINGS_TO_RECOVER = 3  # after them a silent device counts as heard again
 SHORTEST_SILENCE = 180.0  # seconds
+USUAL_STEP = 60.0  # seconds, for a device whose model is no longer in the config file
 CHECK_SECONDS = 5.0  # between two checks of who is silent
 MOST_AT_ONCE = 20  # alerts of one check that are sent one by one; more are summarised
 MOST_WAITING = 1000  # alerts kept for a webhook that does not answer; older ones are dropped
@@ -65,7 +67,7 @@ class _Device:
 
     model: str
     heard: float  # on the monotonic clock
-    drift: int = -1
+    drift: int = NOT_YET
     since_silent: int = 0  # readings since it was silent
 
 
@@ -135,7 +137,8 @@ class Alerts:
         """Yield the alerts of a device that begin or are over `now`, and record which are active."""
         active = self._active.get(name, {})
         silence = now - device.heard  # seconds
-        limit = max(self._settings.silent_steps * self._steps.get(device.model, 60.0), SHORTEST_SILENCE)
+        step = self._steps.get(device.model, USUAL_STEP)
+        limit = max(self._settings.silent_steps * step, SHORTEST_SILENCE)
         is_silent = silence > limit
         if is_silent:
             device.since_silent = 0

@@ -20,7 +20,7 @@ from scare.live.config import Model
 from scare.words import some_of
 
 MARK, CHECKSUM_BYTES, SIGNATURE_BYTES = b"SCB", 4, 64  # how a file begins, and what it ends with
-SEQUENCE = struct.Struct("<216xI")  # of a file: what devices compare, which the signature covers
+SEQUENCE = struct.Struct("<216xI")  # where a file has its sequence number, which the signature covers
 VERSION_BYTES = 12  # of checksum and signature, as `scare_blob_version` of the C runtime gives them
 MOST_BYTES = 1 << 20
 MOST_DEVICES = 100_000  # whose version is kept
@@ -72,6 +72,7 @@ class Blobs:
         model = self._route(device) or ""
         if model not in self._files:
             raise DataError(f"no model file is served to '{device}'; models.NAME.blob of the config file names one")
+        # Quoted, so that a device's name with slashes stays one name of a file.
         return model, Path(self._files[model].replace("{device}", quote(device, safe=" ")))
 
     def _newest(self, device: str) -> str:
@@ -131,7 +132,10 @@ class Blobs:
         return [f"Another model file than the newest runs on {some_of(others)}."]
 
     def runs(self, device: str) -> dict[str, Any] | None:
-        """Return the version that a device says it runs, whether that is the newest, and when it asked; None: never."""
+        """Return the version that a device says it runs, whether that is the newest, and when it asked.
+
+        None if it never asked.
+        """
         with self._lock:
             if device not in self._asked:
                 return None

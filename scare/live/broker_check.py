@@ -80,7 +80,7 @@ class TopicListener:
         self._lock = Lock()
         self.unknown: Counter[str] = Counter()
         self.numbers: dict[str, dict[str, float]] = {}  # in messages that no adapter reads, by topic and path
-        self.dropped: list[int] = []
+        self.dropped: list[int] = []  # how many messages the broker has dropped so far, each time it says so
         self._connection = Connection(broker, f"{broker.client_id}-check", self._subscribe)
         self._connection.client.on_message = self._receive
 

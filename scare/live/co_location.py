@@ -64,7 +64,10 @@ class HourlyTable:
     def add(
         self, time: float, numbers: Mapping[str, float], step: float, more: Callable[[], Mapping[str, str]] = dict
     ) -> None:
-        """Add the numbers of a moment, which come every `step` seconds; `more` ends the row of an hour that is over."""
+        """Add the numbers of a moment, which come every `step` seconds; an hour that is over is written.
+
+        `more` returns further columns of its row.
+        """
         number = int(time // HOUR)
         if self._hour is None or number > self._hour.number:
             if self._hour is not None:
@@ -77,6 +80,7 @@ class HourlyTable:
                     self._hour.counts[column] = self._hour.counts.get(column, 0) + 1
 
     def _write(self, hour: _Hour, columns: Sequence[str], least: float, more: Mapping[str, str]) -> None:
+        """Append the means of an hour, unless it is in the file already or a column has fewer than `least` numbers."""
         if hour.number <= self.written or any(hour.counts.get(column, 0) < least for column in columns):
             return
         try:
@@ -135,7 +139,7 @@ class CoLocation:
         return True
 
     def _add_ends(self, result: Result, calibrator: Calibrator) -> None:
-        """Add a value and the ends of its interval as they are in the file of the calibrator."""
+        """Add a value and the ends of its interval by the calibrator's file, which no factor of `widths` changes."""
         if calibrator.intervals is None:
             return
         value = np.array([result.calibrated])
@@ -191,6 +195,7 @@ class CoLocation:
     def _hold_level(self, device: str) -> dict[str, Any]:
         """Find how wide a device's intervals must be, by all hours of its calibrator that have a reference.
 
+        Returns the width as a factor, the number of hours and the share of them that was inside; {} without such hours.
         Means over an hour show that intervals are too narrow. That they are too wide is only said by a reference as
         often as the calibrator's step, since errors of single readings cancel each other within an hour.
         """
@@ -211,7 +216,7 @@ class CoLocation:
         return {"width": width, "hours": len(inside), "covered": float(np.mean(inside))} if inside else {}
 
     def _references(self, device: str, calibrator: Calibrator) -> dict[int, float]:
-        """Return the hourly means of the reference, by the number of the hour."""
+        """Return the hourly means of the reference, by the number of the hour; {} if its unit is not the target's."""
         column = Channel(self._settings.reference) if self._settings.reference else None
         section = DataSection(time=("time",), reference=column, reference_file=self._settings.reference_file)
         (readings,) = read_colocation([self._readings[device].path], section, lambda text: None)
@@ -222,7 +227,7 @@ class CoLocation:
 
 
 def _model(calibrator: Calibrator) -> str:
-    """A checksum of a calibrator and its intervals: hours of another one say nothing about them."""
+    """Return a checksum of a calibrator and its intervals: hours of another one say nothing about them."""
     return f"{crc32(repr(calibrator.intervals).encode(), identity(calibrator)):08x}"
 
 
@@ -231,7 +236,7 @@ def _hour(time: str) -> int:
 
 
 def _last_hour(path: Path) -> int:
-    """The number of the last hour in a device's file; -1 without one."""
+    """Return the number of the last hour in a device's file; -1 without one."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:

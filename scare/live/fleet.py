@@ -262,7 +262,7 @@ class DeviceGroup:
         if index is None:
             index = int(self._find([device])[0])  # adds it
         gap = time - self._pace["newest"].item(index)
-        if -inputs.window * inputs.step_seconds <= gap <= 0:
+        if -inputs.window * inputs.step_seconds <= gap <= 0:  # late; further back than a window, the clock was set back
             return
         self._pace["newest"][index] = time
         if gap > 0:
@@ -329,7 +329,7 @@ class DeviceGroup:
         drift = {key.removeprefix("watching."): array for key, array in state.items() if key.startswith("watching.")}
         if drift:
             self._drift.restore(drift)
-        else:  # a snapshot of an older version
+        else:  # a snapshot of an older version; so below
             self._drift.add(len(devices))
         pace = {key.removeprefix("pace."): array for key, array in state.items() if key.startswith("pace.")}
         if pace:

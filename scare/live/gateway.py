@@ -258,7 +258,8 @@ def replay(config: Config, file: Path, adapter: str, open_calibrator: OpenCalibr
     with TemporaryDirectory() as folder:
         store = Store(folder)
         try:
-            pipeline = Pipeline(models, store, [sink], monitor, replace(config.limits, trust_times=True))
+            limits = replace(config.limits, trust_times=True)  # the clock of today does not judge recorded times
+            pipeline = Pipeline(models, store, [sink], monitor, limits)
             pipeline.restore()
             for readings in _read_recording(file, readers[adapter], monitor):
                 pipeline.process([Delivery(readings)])

@@ -191,7 +191,10 @@ def _words(options: Sequence[str]) -> dict[str, Any]:
 
 
 def _digits(calibrator: Calibrator) -> dict[str, Any]:
-    """Return how many decimals are shown: one more than half the width of the narrowest interval has."""
+    """Return how many decimals are shown: two significant digits of the narrowest interval's half-width.
+
+    For a half-width of 0.3 these are two decimals, for one of 3 it is one.
+    """
     half_widths = [*calibrator.intervals.below, *calibrator.intervals.above] if calibrator.intervals else []
     narrowest = min((half_width for half_width in half_widths if half_width > 0), default=None)
     return {} if narrowest is None else {"suggested_display_precision": max(0, 1 - floor(log10(narrowest)))}

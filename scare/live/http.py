@@ -70,28 +70,21 @@ class TooLargeError(RejectedError):
 
 @dataclass(frozen=True)
 class LiveStatus:
-    """What the server shows.
+    """What the server shows. Parts of it are functions, which are called for each answer."""
 
-    `problems` by what they are about (clock, disk, broker), `remarks` about devices that send at another step than
-    their model's, `backlog` (readings queued), counts, the newest results, the unit of each model's values and its time
-    step in seconds, how many devices have an alert, by kind, the model files that devices fetch, how far the
-    co-location is, the models, and the folder for uploaded ones. POSTed readings go to `pipeline`; without one they are
-    refused.
-    """
-
-    pipeline: Pipeline | None
-    problems: Callable[[], dict[str, str]]
-    remarks: Callable[[], list[str]]
-    backlog: Callable[[], int]
+    pipeline: Pipeline | None  # gets the readings that are POSTed; without one they are refused
+    problems: Callable[[], dict[str, str]]  # sentences by what they are about, such as clock, disk or broker
+    remarks: Callable[[], list[str]]  # sentences, such as on devices that send at another step than their model's
+    backlog: Callable[[], int]  # readings in the queue
     monitor: Monitor
     recent: Recent
-    units: Mapping[str, str]
-    steps: Mapping[str, float]
-    alerts: Callable[[], Mapping[str, int]]
+    units: Mapping[str, str]  # of values, by model
+    steps: Mapping[str, float]  # in seconds, by model
+    alerts: Callable[[], Mapping[str, int]]  # number of devices, by kind of alert
     blobs: Blobs
-    co_location: Callable[[], Mapping[str, Any] | None]
+    co_location: Callable[[], Mapping[str, Any] | None]  # how far the co-location is
     models: ModelFiles
-    uploads: Path | None
+    uploads: Path | None  # folder for uploaded calibrators; without one they are refused
 
 
 class Server:
@@ -228,7 +221,10 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         return JSONResponse({**history, "unit": unit, "box": box, "correction": correction, "now": time()})
 
     async def give_blob(request: Request) -> Response:
-        """Return the model file of a device, or 304 if it runs that (the first version it names) or has refused it."""
+        """Return the model file of a device, or 304 if the device names its version in `If-None-Match`.
+
+        There a device names the version that it runs, and then those that it has refused.
+        """
         device, named = request.path_params["device"], request.headers.get("if-none-match", "").split(",")
         versions = [version.strip('W/" ') for version in named]
         try:
@@ -369,7 +365,7 @@ async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIter
     while not server.stopping:
         since, rows = status.recent.changed(since)
         counts, waits = status.monitor.counts(), status.monitor.waits()
-        refusals = [asdict(rejection) for rejection in status.monitor.rejections()[:20]]
+        refusals = [asdict(rejection) for rejection in status.monitor.rejections()[:20]]  # as many as the page shows
         event = {"change": since, "now": time(), "devices": rows, "counts": counts, "waits": waits}
         event |= {"waiting": status.backlog(), "refusals": refusals}
         event |= {"problems": status.problems(), "remarks": status.remarks()}
@@ -490,7 +486,7 @@ def _csv_lines(body: bytes) -> Iterable[Any]:
     try:
         # `restkey` is the key of surplus fields; no channel is called like that.
         rows = csv.DictReader(body.decode("utf-8-sig").splitlines(), restkey=" more")
-        return list(islice(rows, MAX_LINES + 1))
+        return list(islice(rows, MAX_LINES + 1))  # one more than allowed, at which `parse_body` ends
     except (UnicodeDecodeError, csv.Error) as error:
         return [RejectedError(f"not CSV in UTF-8: {error}")]
 

@@ -97,7 +97,8 @@ class Partitions:
             raise UnreachableError(f"Kafka at {', '.join(self._kafka.brokers)}: {error.args[0].str()}") from error
         if metadata.error is not None:
             raise UsageError(f"Kafka has no topic {topic} that this user may read: {metadata.error.str()}")
-        self._consumer.subscribe([topic], self._assign, self._revoke, self._revoke)
+        on_revoke = on_lost = self._revoke
+        self._consumer.subscribe([topic], self._assign, on_revoke, on_lost)
 
     def run(self) -> None:
         """Process messages until `stop`, and finish those fetched by then."""
@@ -141,7 +142,7 @@ class Partitions:
             if (error := message.error()) is not None:
                 LOG.warning("Kafka, partition %d: %s", number, error.str())
         valid = [message for message in messages if message.error() is None]
-        if not valid or number not in self._pipelines:
+        if not valid or number not in self._pipelines:  # the partition was lost after they had been fetched
             return
         readings = [reading for message in valid if (reading := self._read(message)) is not None]
         commit = partial(self._commit, number, _offset(valid[-1]) + 1)
@@ -161,6 +162,7 @@ class Partitions:
         payload = _bytes(message.value())
         key = _bytes(message.key()).decode("utf-8", "replace")
         check_size(payload)
+        # An adapter that reads the device from an MQTT topic gets a topic with the key in place of the device.
         topic = self._reader.adapter.topic.replace("{device}", key) if key and "/" not in key else ""
         kind, milliseconds = message.timestamp()
         # The arrival at Kafka is the same however often a message is read.

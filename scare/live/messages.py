@@ -47,7 +47,7 @@ class Reading:
     time: float
     values: Mapping[str, float]
     offset: int | None = None
-    states_time: bool = field(default=True, compare=False)  # not that of its arrival
+    states_time: bool = field(default=True, compare=False)  # False: `time` is that of its arrival
 
 
 class Reader:

@@ -134,6 +134,7 @@ def explain_silence(broker: Broker, context: ssl.SSLContext | None) -> str:
     server_has_tls = speaks_tls(host, port)
     if server_has_tls is None:
         other = DEFAULT_PORTS[not we_use_tls]
+        # Nobody listens. If the config file names no port, a broker may listen at the other default port.
         if not broker.port and speaks_tls(host, other) is (not we_use_tls):
             return f", but port {other} does: set mqtt.tls = {str(not we_use_tls).lower()}"
         return "; check mqtt.host and mqtt.port"

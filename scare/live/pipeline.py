@@ -279,7 +279,7 @@ class ModelFiles:
                     f"it reads {', '.join(reads)}, but the model '{name}' that it would replace reads"
                     f" {', '.join(used)}; give the file another name"
                 )
-            self._index(name, calibrator)
+            self._index(name, calibrator)  # raises if the calibrator's target has no such index
         if users:
             return f"{path.name} is now the model {', '.join(users)}."
         return f"Saved as {path.name}. It reads {', '.join(reads)}. No model uses it yet: name it in the settings."
@@ -429,7 +429,7 @@ class Pipeline:
             self._fleet.restore(state)
             for name, index in self._models.indices.items():
                 index.restore(state.devices.get(name, ()), state.arrays, f"{name}/index.")
-        del state  # a large fleet is large
+        del state  # that of a large fleet takes much memory, which the replay needs
         restored = self._filter_restored()
         for start in range(0, len(restored), MAX_BATCH):
             self._calibrate(self._to_step(self._sort(restored[start : start + MAX_BATCH])))
@@ -749,7 +749,7 @@ class Pipeline:
             live_index = self._models.indices.get(model)
             index = live_index.add(reading.device, reading.time, value, low, high) if live_index else None
             raw = row[0].item()  # channel 0 is the raw reading of the target
-            beyond = (nan if isnan(value) else 0.0), ""
+            beyond = (nan if isnan(value) else 0.0), ""  # how far beyond training, and in which channel
             if flags & _OUTSIDE and not isnan(value):
                 beyond = fleet.beyond_training(reading.device, row)
             numbers = (raw, value, low, high, flags)

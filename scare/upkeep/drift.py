@@ -166,7 +166,7 @@ class BoxReport:
     """One box: what to do, its score in alarm units, the evidence, days with data, and the score by day.
 
     `expected_error` is how many times as wide the intervals of its last days are as those of its first days, NaN if it
-    is not known: air in which any box has larger errors.
+    is not known. Above 1, its last days had air in which any box has larger errors.
     """
 
     device: str
@@ -212,8 +212,8 @@ class DriftMeter:
     def sizes(self) -> tuple[int, ...]:
         """The number of sums in each part of a day's sums.
 
-        These are the regression on the fleet, the clean hours, changes from hour to hour, counts of hours, a regression
-        for each channel, and counts in the bins of each channel.
+        These are the regression on the fleet, the clean hours (their number and sum), changes from hour to hour
+        (`_change_sums`), three counts of hours, a regression for each channel, and counts in the bins of each channel.
         """
         channels = len(self.channels)
         # The normal equations of n coefficients are n(n+1)/2 squares and n products: 9 for three, 5 for two.
@@ -376,7 +376,7 @@ def split_days(days: int) -> tuple[int, int]:
 def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: int) -> Periods:
     """Add up the first days that have enough hours, and the last days; `sums` are [boxes, days, sums].
 
-    The usual sums of a box whose two periods overlap are zero.
+    The usual sums of a box are zero if its two periods overlap, or if fewer than `usual_days` days have enough hours.
     """
     # Which days belong to which period of a box [boxes, days].
     is_measured = known_hours(sums, meter) >= MEASURED_HOURS
@@ -384,8 +384,8 @@ def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: i
     is_usual = (measured_so_far <= usual_days) & is_measured
     is_recent = np.zeros(is_usual.shape, bool)
     is_recent[:, -recent_days:] = True
-    overlap = (is_usual & is_recent).any(axis=1) | (measured_so_far[:, -1] < usual_days)  # [boxes]
-    usual_sums = np.where((is_usual & ~overlap[:, None])[..., None], sums, 0.0).sum(axis=1)
+    has_no_baseline = (is_usual & is_recent).any(axis=1) | (measured_so_far[:, -1] < usual_days)  # [boxes]
+    usual_sums = np.where((is_usual & ~has_no_baseline[:, None])[..., None], sums, 0.0).sum(axis=1)
     recent_sums = np.where(is_recent[..., None], sums, 0.0).sum(axis=1)
     return Periods(usual_sums, recent_sums, is_usual.sum(axis=1), is_recent.sum(axis=1))
 
@@ -425,7 +425,8 @@ def drift_meter(calibrator: Calibrator) -> DriftMeter:
         return DriftMeter(names, calibrator.training_hours)
     rows = max(1, round(HOUR / calibrator.inputs.step_seconds))
     last_hours = calibrator.validation.windows[:, -rows:].mean(axis=1)
-    if not len(last_hours):  # a published correction has no training data
+    # A published correction has no training data: every hour falls into the first bin, so the PSI never changes.
+    if not len(last_hours):
         return DriftMeter(names, np.full((BINS - 1, len(names)), np.nan))
     return DriftMeter(names, bin_borders(last_hours))
 

@@ -44,6 +44,7 @@ def describe_schedule(calibrator: Calibrator, now: float) -> str:
         "how accurate a box is cannot be judged without a reference;"
         f" re-collocate {rule.kind} every {rule.months} months"
     )
+    # Of a calibrator that was refitted to more readings after its test, those count.
     periods = [(facts.get("refitted") or facts).get("period"), *facts.get(LEARNED, {}).get("periods", ())]
     ends = [datetime.fromisoformat(period[1]) for period in periods if period]
     if not ends:

@@ -171,7 +171,7 @@ class Jobs:
 
     async def _run(self, job: Job, command: Command) -> None:
         """Run one command to its end; sets the job's code and appends its result."""
-        process = await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(  # -P: import nothing from the session's folder
             *(sys.executable, "-P", "-m", command.module, *command.words),
             cwd=self.folder,
             env={**os.environ, **ENVIRONMENT},

@@ -29,7 +29,7 @@ from scare.upkeep.network.relations import DISTANT, Relation, residual_sizes
 from scare.words import listed
 
 LEAST_NIGHTS = 7
-LEAST_HEARD = 0.5  # of the hours of a comparison, and of the weights
+LEAST_HEARD = 0.5  # least share of a comparison's hours that a station must have, and of the weights of such stations
 OWN_SHARE = 0.25  # of the local terms' variance that is a place's own, however near a station is
 UNSURE_SLOPE = 0.2  # standard deviation of the logarithm of a usual slope
 LOW, ALL = np.linspace(0.1, 0.5, 9), np.linspace(0.1, 0.9, 9)  # percentiles that tell the level; level and gain

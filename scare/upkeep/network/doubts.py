@@ -44,9 +44,10 @@ def find_doubts(
     if not relations:
         return [], []
     doubted = _have_excess(relations, hours.references)
-    pairs = np.array([relation.pairs for relation in relations]) / HOURS_PER_PAIR
+    independent_pairs = np.array([relation.pairs for relation in relations]) / HOURS_PER_PAIR
     fisher_z = np.arctanh(np.clip([relation.correlation for relation in relations], -0.999, 0.999))
-    doubted |= np.tanh(fisher_z + CLEAR_ERRORS * _standard_error(pairs)) < rules.least_correlation
+    # Doubted, too, if the correlation is too low even when chance has lowered it by `CLEAR_ERRORS` standard errors.
+    doubted |= np.tanh(fisher_z + CLEAR_ERRORS * _standard_error(independent_pairs)) < rules.least_correlation
     # A session that goes on from a doubted one is doubted, too: an instrument that has left does not come back by then.
     ends = set()
     for index, relation in enumerate(relations):  # in the order of time

@@ -196,6 +196,8 @@ class Solution:
 class Equations:
     """Equations first · x[node] − second · x[other] = right, each for one number; `other` may be no node.
 
+    x[node] are the two unknowns of a node, level and log gain; equations of levels have the gain itself until they are
+    `linearised`.
     In an equation of levels, `first` and `second` hold how far the values are from the pivot; gains multiply them.
     `scale` multiplies the learned variance of its group, `known` is added to it.
     """
@@ -228,6 +230,7 @@ class Equations:
             coefficients[of_level, 1] *= gains[of_level, side]
             constant = coefficients[of_level, 1] * (1 - logs[of_level, side])
             right[of_level] -= sign * np.where(is_linked[of_level] | (sign > 0), constant, 0.0)
+        # The variance of a level is in the unit of the other instrument, whose gain converts it to that of the truth.
         known = self.known * np.where(of_level, gains[:, 1] ** 2, 1.0)
         # Where gains are taken as they are, their terms are known: they go to the right side, and to the variance.
         for coefficients, sign, side, nodes in ((first, 1, 0, self.node), (second, -1, 1, self.other)):
@@ -291,7 +294,7 @@ class Graph:
         # The kriging variance of each place; its relations have much the same.
         self.place_variance = {relation.encounter.site: relation.place_variance for relation in distant}
         tell_gain = [relation for relation in distant if np.isfinite(relation.slope_variance)]
-        self.like_stations = {relation.encounter.site for relation in tell_gain}
+        self.like_stations = {relation.encounter.site for relation in tell_gain}  # sites of the stations' kind
         held_out = [relation.encounter for relation in distant if relation.encounter.box in self.references]
         self.station_sites = {encounter.site for encounter in held_out}
         self.place = {site: node for node, site in enumerate(sorted(self.place_variance), count)}
@@ -351,7 +354,7 @@ class Graph:
                 for k, years in enumerate(np.diff(times) / YEAR):
                     group = 2 * groups[AGEING] + part
                     yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + count + k
-            unit += 2 * count - 1
+            unit += 2 * count - 1  # one for each node, and one for each step from a node to the next
         for site, node in self.place.items():
             for part, axis in enumerate(np.eye(2)):
                 unlike = UNLIKE_LOG_GAIN**2 if part and site not in self.like_stations else 0.0
@@ -417,6 +420,7 @@ class Graph:
             variance, node = heappop(heap)
             if node == REFERENCE_NODE:
                 break
+            # An entry of the heap is out of date if its node was reached with less variance later.
             for other, added, used in edges[node] if variance <= least[node] else ():
                 if variance + added < least.get(other, np.inf):
                     least[other], reached_from[other] = variance + added, (node, used)
@@ -529,6 +533,7 @@ class System:
     def beginning(self) -> np.ndarray:
         """Level and log gain of each node to begin with [nodes, 2]: those of boxes are usual, those of places none."""
         means = np.tile(self.usual, (self.graph.nodes, 1))
+        # The last nodes are those of the places and, if there is any, that of what they have in common.
         means[self.graph.nodes - len(self.graph.place) - bool(self.graph.place) :] = 0.0
         return means
 
@@ -568,6 +573,7 @@ def solve(
     assumed = learned.copy()
     weights = np.ones(units)
     means = system.beginning
+    # The squared distance up to which a unit agrees, by its number of equations (a relation has one or two).
     agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
     diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
     log_variances = np.full(graph.nodes, ASSUMED[FLEET] ** 2)
@@ -616,7 +622,10 @@ def solve(
 
 
 def _noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
-    """Return the variance of a reading as `Solution.noise`, from relations with references; distant ones count last."""
+    """Return the variance of a reading as `Solution.noise`, from relations with references.
+
+    Distant ones count only if there are no others.
+    """
     with_reference = [
         relation
         for relation in relations

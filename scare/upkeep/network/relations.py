@@ -57,7 +57,8 @@ class Relation:
 class _Fit:
     """A relation with variances as if its pairs were independent, and `products` that tell how dependent they are.
 
-    `products` [2, lags] are sums of score times score some hours earlier; scores are of level and of slope.
+    A score is what a pair adds to the equation that determines the level, or to that of the slope. `products` [2, lags]
+    are sums over hours of the score times the score some hours (the lag) earlier, for level and slope.
     """
 
     relation: Relation
