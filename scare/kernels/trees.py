@@ -254,7 +254,13 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
     if len(shape) == 2:  # the window, which lies in memory channel after channel, each of an even number of rows
         rows, channels = shape
         row, channel = np.divmod(feature, channels)
-        index, _ = _index_table(channel * even(rows) + row, MOST_INPUTS)
+        position = channel * even(rows) + row  # of each number in memory
+        if position.max() >= MOST_INPUTS:
+            raise NotApplicableError(
+                f"float32 only: trees read a window of {rows:,} × {channels} numbers; fixed point has room for"
+                f" {MOST_INPUTS:,}"
+            )
+        index, _ = _index_table(position, MOST_INPUTS)  # uint16, even if the window is small
         name, sizes = "trees_window", [*sizes, even(rows), channels]
     else:
         index, wide = _index_table(feature, shape[0])

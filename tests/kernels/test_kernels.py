@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from scare.kernels import ACTIVATIONS, hash_activations, hat_fractions, hat_matrix
+from scare.errors import NotApplicableError
+from scare.kernels import ACTIVATIONS, C_FIXED, hash_activations, hat_fractions, hat_matrix
 from scare.kernels import FLOAT_KERNELS as KERNELS
 from scare.kernels import attention as attention
+from scare.kernels.c_arguments import CForm, CTable, PlacedStep
+from scare.kernels.contract import Step
+from scare.kernels.fixed_point import WINDOW
 from scare.kernels.trees import tree_codes, tree_margins
 
 BATCH = 3
@@ -974,6 +978,24 @@ def test_the_margins_of_trees_are_of_the_comparisons_on_the_way() -> None:
         count = len(weights["low"])
         ends = np.abs(np.stack([x[:, :count] - weights["low"], x[:, :count] - weights["high"]]))
         assert_allclose(margins[:, -1, 0], ends.min(axis=(0, 2), initial=np.inf), rtol=1e-12)
+
+
+def test_trees_refuse_a_window_whose_last_index_does_not_fit_in_c() -> None:
+    """Channels of an odd number of rows have a row more in memory, so the last index is past 65,535."""
+
+    def place(number: int) -> PlacedStep:
+        ends = {"low": np.zeros(0, np.int32), "high": np.zeros(0, np.int32)}
+        nodes = {"feature": np.array([[number]]), "threshold": np.zeros((1, 1), np.int16)}
+        weights = {**nodes, **ends, "leaf": np.zeros((1, 2), np.int16)}
+        step = Step("trees_q", (WINDOW,), "y", weights, {"shift": 0, "up": 0})
+        return PlacedStep(step, (), ((21845, 3),), (1,))
+
+    form = C_FIXED["trees_q"](place(3 * 21843 + 2))
+    assert isinstance(form, CForm)
+    assert isinstance(form.arguments[0], CTable)
+    assert form.arguments[0].values.tolist() == [0, 2 * 21846 + 21843]
+    with pytest.raises(NotApplicableError, match="21,845 × 3"):
+        C_FIXED["trees_q"](place(3 * 21844 + 2))
 
 
 @pytest.mark.parametrize(
