@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +51,8 @@ class Passage:
 class Growth:
     """Hygroscopic growth: dry pm = pm / (1 + g / (100 / h − 1)) at a relative humidity of h %.
 
-    g is `factor`, or `kappa` / `density` if there is none. h is clamped to `low` and `high`, if these are finite.
+    g is `factor`, or `kappa` / `density` if there is none. h is clamped to `low` and `high`, which are both finite or
+    both infinite.
     """
 
     factor: float | None = None
@@ -59,6 +60,10 @@ class Growth:
     density: float = 1.0
     low: float = -inf
     high: float = inf
+
+    def __post_init__(self) -> None:
+        if isfinite(self.low) != isfinite(self.high):
+            raise UsageError("a growth formula clamps the humidity at both ends or at neither; give low and high")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from scare.calibrator.corrections import (
     ALL_VERSIONS,
     CORRECTIONS,
     Correction,
+    Growth,
     bind,
     find_channels,
     find_correction,
@@ -180,6 +181,12 @@ def test_a_correction_is_saved_and_lives_like_any_calibrator(correction: Correct
     np.testing.assert_allclose(values, once.fill_null(np.nan).to_numpy(), rtol=1e-6)
     assert again.facts["model"] == correction.name
     assert calibrator.facts["bytes"] == count(calibrator.plan).weight_bytes
+
+
+@pytest.mark.parametrize("ends", [{"low": 30.0}, {"high": 70.0}])
+def test_humidity_is_clamped_at_both_ends_or_at_neither(ends: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="give low and high"):
+        Growth(kappa=0.4, **ends)
 
 
 def test_a_channel_in_another_unit_is_refused() -> None:
