@@ -59,16 +59,17 @@ def model_structure(pointer: type) -> Any:
 
 
 def stored_windows(windows: np.ndarray, facts: Any, channels: Sequence[CChannel]) -> np.ndarray:
-    """Convert scaled windows [n, window, channels] to the model's memory format.
+    """Convert scaled windows [n, window, channels] to the memory format of a model.
 
     That is float32, or for a fixed-point model int16 steps, [n, channels, stride]. Integer windows of a fixed-point
-    model are in steps already.
+    model are in steps already. `facts` is the model's structure `scare_model`.
     """
     quanta = [channel.quantum for channel in channels if channel.quantum]
     if quanta and np.issubdtype(windows.dtype, np.integer):
         stored = pad_axis(windows.astype(np.int16).swapaxes(1, 2), -1, 2)
     else:
         stored = encode_windows(windows, quanta)
+    # In an older export the stride of an odd window is odd: it has no room for the number that pads a channel.
     return np.ascontiguousarray(stored[..., : stride(facts)] if quanta else stored)
 
 
@@ -144,7 +145,7 @@ def window_bytes(facts: Any) -> int:
 
 
 def stride(facts: Any) -> int:
-    """Return the half-words from one channel of a fixed-point window to the next; older exports say 1 for `window`."""
+    """Return the half-words from one channel of a fixed-point window to the next; 1 is `window` in an older export."""
     return int(facts.window if facts.stride == 1 else facts.stride)
 
 

@@ -198,6 +198,7 @@ def example_answers(model: VirtualModel, window: np.ndarray) -> list[Example]:
     """Push a scaled window [window, channels], then a reading beyond training, and return the last two answers."""
     columns = []  # the window as readings in physical units
     for channel, scaled in zip(model.channels, window.T, strict=True):
+        # `rest` is what float32 has cut off the center.
         readings = channel.center + channel.rest + scaled.astype(np.float64) / channel.inverse
         columns.append(readings.clip(channel.valid.low, channel.valid.high).astype(np.float32))
     rows = np.stack(columns, axis=1)  # [window, channels]
@@ -230,6 +231,7 @@ class BoardBudget:
     def of(name: str, arithmetic: str, instructions: int | None, ram: int | None, flash: int | None) -> "BoardBudget":
         """Build the budget of a board by its name; without a memory limit, the board's own memory is the limit."""
         limited = board(name)
+        # Without any memory to fit, only an int that is too narrow for fixed point can be short.
         if reason := limited.shortage(0, 0, arithmetic == Arithmetic.FIXED).get("int"):
             raise UsageError(f'{reason}; set budget.arithmetic = "float32"')
         if instructions is not None and "instructions" not in limited.measures:

@@ -24,7 +24,7 @@ class Instruction:
     reads: frozenset[str]
     writes: frozenset[str]
     words: int  # in its register operands: as many as `push`, `ldm` and the like move
-    lowers_stack: bool  # whether it may
+    lowers_stack: bool  # whether it may lower the stack pointer
 
 
 class Processor(Protocol):

@@ -134,7 +134,7 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     bad = random.choice(WAITS, BAD, p=SHARES)
     ends = [(column, end) for column, channel in enumerate(descriptor.channels) for end in _range_ends(channel)]
     after_restart = clean + len(ends)
-    settling = max(0, descriptor.settle - clean + CLEAN // 2)
+    settling = max(0, descriptor.settle - clean + CLEAN // 2)  # so that it settles before the clean ones end
     before = np.full(settling, min(descriptor.hold + 2, longest))
     waits = np.concatenate([before, np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))  # milliseconds
@@ -184,7 +184,8 @@ def _range_ends(channel: InputChannel) -> np.ndarray:
 
     They are in physical units, ascending.
     """
-    limits = channel.center + channel.rest + np.array(channel.trained) / channel.inverse  # low and high [2]
+    center = channel.center + channel.rest  # in double precision: `rest` is what float32 has cut off it
+    limits = center + np.array(channel.trained) / channel.inverse  # low and high [2]
     width = limits[1] - limits[0]
     readings = limits + np.multiply.outer(BEYOND, [-width, width])  # [distances, 2]
     return np.unique(np.append(readings, [-np.inf, np.inf]).clip(*channel.valid).astype(np.float32))

@@ -333,11 +333,11 @@ class Machine:
 
     def _pass_arguments(self, arguments: tuple[int | float, ...], top: int) -> int:
         """Pass arguments in registers and below the `top` of the stack; returns the stack pointer."""
-        in_registers, rest = self.processor.place_arguments(arguments)
+        in_registers, on_stack = self.processor.place_arguments(arguments)
         for register, word in in_registers.items():
             self._engine.reg_write(register, word)
-        pointer = (top - 4 * len(rest)) & ~15  # aligned to 16 bytes, which every calling convention accepts
-        self.write(pointer, struct.pack(f"<{len(rest)}I", *rest))
+        pointer = (top - 4 * len(on_stack)) & ~15  # aligned to 16 bytes, which every calling convention accepts
+        self.write(pointer, struct.pack(f"<{len(on_stack)}I", *on_stack))
         return pointer
 
     def _trace(self, pointer: int) -> Trace:

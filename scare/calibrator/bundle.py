@@ -139,7 +139,10 @@ class CandidateFacts:
 
 @dataclass(frozen=True)
 class CombinationFacts:
-    """A combination of families, its error on validation and its cost on a board."""
+    """A combination of families, its error on validation and its cost on a board.
+
+    `over` are the limits of the budget that it exceeds, in words; `used` is whether it was shipped.
+    """
 
     parts: tuple[Name, ...]
     rmse: Finite
@@ -383,13 +386,13 @@ def _read_members(path: Path) -> tuple[Manifest, Arrays]:
         if sorted(names) != sorted(MEMBERS):
             raise ValueError(f"it holds {', '.join(names)[:200]} instead of {', '.join(MEMBERS)}")
         check_limits(**{MEMBERS[name]: info.file_size for name, info in infos.items()})
-        facts = json.loads(_read_member(archive, infos[MANIFEST]), parse_constant=_reject_constant)
-        header = convert(facts, Header, "its manifest", unknown="ignore")
+        table = json.loads(_read_member(archive, infos[MANIFEST]), parse_constant=_reject_constant)
+        header = convert(table, Header, "its manifest", unknown="ignore")
         major, minor = header.version
         if major > VERSION[0]:
             readable = f"this scare reads up to {VERSION[0]}.x"
             raise ValueError(f"its format is version {major}.{minor} and {readable}; upgrade scare to open it")
-        manifest = _check_manifest(facts)
+        manifest = _check_manifest(table)
         members = {name: _read_member(archive, infos[name]) for name in (CARD, WEIGHTS, WINDOWS)}
     for name, content in members.items():
         if hashlib.sha256(content).hexdigest() != header.sha256[name]:
@@ -431,11 +434,11 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-def _check_manifest(facts: Any) -> Manifest:
-    """Check the manifest's types and limits; a newer minor version may have more keys."""
-    if isinstance(facts, dict) and "inputs" in facts:
-        facts = {**facts, "inputs": with_current_keys(facts["inputs"])}
-    manifest = convert(facts, Manifest, "its manifest", unknown="ignore")
+def _check_manifest(table: Any) -> Manifest:
+    """Check the types and limits of the manifest, a parsed JSON table; a newer minor version may have more keys."""
+    if isinstance(table, dict) and "inputs" in table:
+        table = {**table, "inputs": with_current_keys(table["inputs"])}
+    manifest = convert(table, Manifest, "its manifest", unknown="ignore")
     manifest = replace(manifest, facts=current_facts(manifest.facts))
     _check_facts(manifest.facts)
     convert(manifest.facts, Facts, "its facts", unknown="ignore")
@@ -455,8 +458,9 @@ def with_current_keys(table: Any) -> Any:
     """
     if not isinstance(table, dict):
         return table
-    parts = {name: with_current_keys(part) if name == "validity" else part for name, part in table.items()}
-    return {FORMER_KEYS.get(name, name): part for name, part in parts.items()}
+    # The training range of an older file is called "validity"; its own keys are renamed first.
+    values = {name: with_current_keys(value) if name == "validity" else value for name, value in table.items()}
+    return {FORMER_KEYS.get(name, name): value for name, value in values.items()}
 
 
 def _check_facts(value: Any, depth: int = 0) -> None:
@@ -536,7 +540,11 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
 
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Return windows [n, window, channels] and numbers [n] of a sample; ValueError if they do not fit the plan."""
+    """Return the scaled windows [n, window, channels] of a sample and, in the target's unit, the number of each [n].
+
+    That is the plan's output for a golden window, the reference for one of validation. Raises ValueError if they do not
+    fit the plan.
+    """
     windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
     if windows.shape != (*numbers.shape, plan.window, plan.channels) or numbers.ndim != 1:
         raise ValueError(f"the {name} windows do not fit the plan")

@@ -375,7 +375,7 @@ class Stream:
         return self._windows.beyond_training(values, flags)
 
     def _compute(self, grid: Grid, ends: np.ndarray) -> np.ndarray:
-        """Calibrate the windows that end in these slots [n]; clamps the grid once, not each overlapping window."""
+        """Calibrate the windows that end in these slots of a grid [n]; clamps it once, not each overlapping window."""
         training_range = self._calibrator.inputs.training_range
         values = np.empty(len(ends))
         clamped = replace(grid, values=training_range.clamp(grid.values)) if training_range else grid

@@ -93,7 +93,7 @@ def find_codes_beyond(inputs: Inputs, at: int, values: np.ndarray) -> list[float
         return []
     low, high = (limits[at] for limits in _extremes(inputs))
     least_gap = LEAST_GAP * (high - low)
-    least_repeats = max(LEAST_REPEATS, len(values) / 1000)
+    least_repeats = max(LEAST_REPEATS, len(values) / 1000)  # more of a long table: a thousandth of its rows
     # Index of an end, its distance from the next value, and whether it is beyond training.
     ends = (
         (0, distinct[1] - distinct[0], distinct[0] < low),
@@ -134,7 +134,7 @@ def _distance(inputs: Inputs) -> Callable[[int, np.ndarray], float]:
 
 
 def _guesses(inputs: Inputs, at: int, values: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
-    """Yield, for each possible mistake, the values as they would be without it, and its description."""
+    """Yield, for each possible mistake in the channel with the index `at`, its corrected values and a description."""
     channel = inputs.channels[at]
     unit = channel.unit or guess_unit(channel.name)
     quantity = find_quantity(channel.name)

@@ -66,8 +66,8 @@ def linear_calibrator(
     `curve` [channels·(channels+1)/2] are the weights of the products of two readings each, if the regression has them.
     """
     channels = len(inputs.channels)
-    parts = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
-    steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y" if curve is None else "straight", parts)]
+    line = {"weight": weights[:, None].astype(np.float32), "bias": np.array([bias], np.float32)}
+    steps = [Step("newest", (INPUT,), "now"), Step("dense", ("now",), "y" if curve is None else "straight", line)]
     if curve is not None:
         steps.append(Step("products", ("now",), "pairs", settings={"limit": PRODUCT_LIMIT}))
         steps.append(dense_step("pairs", "curved", curve[:, None].astype(np.float32)))

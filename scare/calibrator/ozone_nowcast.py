@@ -47,7 +47,7 @@ def _predict(hours: np.ndarray) -> tuple[float, float]:
     surrogate = slope * float(hours[-1]) + intercept, 0.0
     if len(hours) < TWO_WEEKS or known.sum() < LEAST_SHARE * TWO_WEEKS or _longest_gap(known) > LONGEST_GAP:
         return surrogate
-    if not hours[known].any():
+    if not hours[known].any():  # all zero: no principal component is left to regress on
         return 0.0, 0.0
     rows = np.lib.stride_tricks.sliding_window_view(_fill(hours), FOUR_DAYS)
     means = _means(hours)[FOUR_DAYS - 1 :]
@@ -63,7 +63,7 @@ def _predict(hours: np.ndarray) -> tuple[float, float]:
     scores, newest = predictors @ basis, (rows[-1] - mean_row) @ basis
     weights = scores.T @ targets
     residuals = targets - scores @ weights
-    variance = residuals @ residuals / (usable.sum() - FOUR_DAYS - 1)
+    variance = residuals @ residuals / (usable.sum() - FOUR_DAYS - 1)  # by the degrees of freedom
     leverage = 1 / usable.sum() + newest @ newest
     return max(0.0, float(mean + newest @ weights)), float(np.sqrt(variance * (1 + leverage)))
 

@@ -44,7 +44,7 @@ class Plan:
         """Shape of every value by name, without the batch axis."""
         shapes: dict[str, Shape] = {INPUT: (self.window, self.channels)}
         for step in self.steps:
-            if step.kernel not in KERNELS:
+            if step.kernel not in KERNELS:  # the cause tells a developer where to add it
                 raise ValueError(f"no kernel called '{step.kernel}'") from FLOAT_KERNELS.missing(step.kernel)
             unknown = [name for name in step.inputs if name not in shapes]
             if unknown or step.output in shapes:

@@ -428,9 +428,10 @@ def _number_type(plan: Plan) -> type[np.floating]:
 
 
 def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:
-    """Append a learned correction: `numbers` are the coefficients of the output, of the first inputs, and the offset.
+    """Append a learned correction, which replaces an earlier one; zeros give the plan as shipped.
 
-    It replaces an earlier correction; zeros give the plan as shipped.
+    `numbers` are a, the coefficient of the output; c, those of the newest readings of the first channels; and b, the
+    offset: y ← y + a y + c · readings + b.
 
     >>> plan = Plan(3, 2, (Step("newest", ("x",), "now"), Step("dense", ("now",), "y", {"weight": np.ones((2, 1))})))
     >>> [step.kernel for step in with_learned(plan, np.array([0.1, 0.0, 0.2, 0.5])).steps]

@@ -204,6 +204,7 @@ def _store_bytes(plan: Plan, descriptor: Descriptor) -> int:
     They are head, checksum, doubles, a byte for each checked row, the window, and readings of channels that move.
     """
     moving = len(descriptor.moving)
+    # The slow mean; of each channel the three numbers of its past; of each that moves a sum in two parts.
     doubles = 1 + 3 * plan.channels + 2 * moving
     floats = plan.window * (plan.channels + moving)
     checksum = 4

@@ -436,7 +436,7 @@ class _Matrices:
     def _quantise(self, graph: _Graph, index: int, operator: Any) -> list[Any]:
         """Replace an operator by three: quantise to int16, multiply, dequantise."""
         kinds, builtin = self.schema.TensorType, self.schema.BuiltinOperator
-        source, weights, *rest = (int(tensor) for tensor in operator.inputs)  # rest: the bias, if there is one
+        source, weights, *biases = (int(tensor) for tensor in operator.inputs)  # no bias, or one; -1: left out
         (result,) = (int(tensor) for tensor in operator.outputs)
         scales, steps = self.steps(index, source)
         # The size of an int16 step: the largest value of the examples is 32767 steps.
@@ -444,10 +444,10 @@ class _Matrices:
         integer_source = graph.tensor(source, kinds.INT16, [unit_in])
         integer_result = graph.tensor(result, kinds.INT16, [unit_out])
         inputs = [integer_source, graph.tensor(weights, kinds.INT8, scales, steps)]
-        bias = _floats(graph.model, rest[0]) if rest and rest[0] >= 0 else None
+        bias = _floats(graph.model, biases[0]) if biases and biases[0] >= 0 else None
         if bias is not None:
             units = scales * unit_in  # of the sums that it is added to [O]
-            inputs.append(graph.tensor(rest[0], kinds.INT64, units, np.rint(bias / units).astype(np.int64)))
+            inputs.append(graph.tensor(biases[0], kinds.INT64, units, np.rint(bias / units).astype(np.int64)))
         quantise = graph.operator(builtin.QUANTIZE, [source], [integer_source])
         dequantise = graph.operator(builtin.DEQUANTIZE, [integer_result], [result])
         operator.inputs, operator.outputs = np.array(inputs, np.int32), np.array([integer_result], np.int32)

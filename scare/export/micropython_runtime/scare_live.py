@@ -66,7 +66,7 @@ class Stream:
         self._age = self.hold + 1  # rows since the last real one
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
-        self._slow = float(len(self.channels))  # mean of the squared distances to training
+        self._slow = float(len(self.channels))  # mean of the squared distances; in training the channels' number
         spike_factor = PAST_ROWS * self.spike_share
         # Of each channel: last reading, largest change that is no spike, rows until it counts as stuck.
         self._past = [[nan, spike_factor / channel[4], 0] for channel in self.channels]
@@ -239,6 +239,7 @@ class Stream:
         edges, below, above, widening = self.interval
         band = sum(value >= edge for edge in edges)
         factor = widening if self._flags & LESS_SURE else 1.0
+        # The value, and with it the high end, is not below the floor.
         return max(value - factor * below[band], self.floor), value + factor * above[band]
 
     def _shift(self, rows: int, newest: "array[float]") -> None:
