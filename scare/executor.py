@@ -222,7 +222,8 @@ def _interrupts_ignored() -> Iterator[None]:
 class DaskCluster:
     """Runs jobs on the workers of a Dask scheduler.
 
-    Without an address it is the scheduler of Dask's own settings or, if there is none, `jobs` workers on this computer.
+    Without an address, that is the scheduler which Dask's own settings name or, if they name none, a new one with
+    `jobs` workers on this computer.
     """
 
     shared = True

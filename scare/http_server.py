@@ -80,7 +80,10 @@ def max_connections() -> int:
 
 
 class ThreadedServer:
-    """Serves an application in a thread until it is stopped; port 0 takes any free one. `more` is for uvicorn."""
+    """Serves an application in a thread until it is stopped; port 0 takes any free one.
+
+    `more` are further settings of uvicorn, such as the files of a certificate.
+    """
 
     def __init__(self, app: ASGIApp, host: str, port: int, **more: Any) -> None:
         try:

@@ -63,7 +63,8 @@ def check_limits(**requested: int) -> None:
     """
     for name, number in requested.items():
         if number > current_limit(name):
-            times = -(-number // LIMITS[name].maximum)  # rounded up; `ceil` fails for numbers that no float can hold
+            # Rounded up; `ceil` fails for numbers that no float can hold. A factor of 1000 or more is not suggested.
+            times = -(-number // LIMITS[name].maximum)
             raise ValueError(
                 f"it asks for {number:,} {LIMITS[name].what}; the limit is {current_limit(name):,}. If you trust the"
                 f" file, raise it: scare --limits {times if times < 1000 else 'N'} …"

@@ -56,7 +56,10 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """Stamp, content hash and devices of a file; `error` says why it cannot be read, if it cannot."""
+    """What is known of a file once it was read: its stamp, content hash, and the devices in it (`spans`).
+
+    `error` says why it cannot be read, if it cannot.
+    """
 
     name: str
     stamp: Stamp = (0, 0)

@@ -62,7 +62,7 @@ class AgreedNoise:
 
 @dataclass(frozen=True)
 class AgreedNetwork:
-    """A network that is averaged over rounds; it starts as the regression."""
+    """A network that the sites train together, round by round; it starts as the regression of all sites."""
 
     rounds: Annotated[int, Ge(1), Le(1000)] = 20
     steps: Annotated[int, Ge(1), Le(100_000)] = 100  # of training at each site in a round

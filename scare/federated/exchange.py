@@ -122,7 +122,7 @@ class FederationServer:
     async def _give_task(self, request: Request) -> Response:
         after = request.query_params.get("after", "0")
         site = self._site(request.scope)
-        found = await run_in_threadpool(self._board.next_task, site, int(after) if after.isdigit() else 0)
+        found = await run_in_threadpool(self._board.next_task, site, int(after) if after.isdecimal() else 0)
         return Response(status_code=204) if found is None else JSONResponse({"number": found[0], "task": found[1]})
 
     async def _take_reply(self, request: Request) -> Response:

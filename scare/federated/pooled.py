@@ -61,7 +61,11 @@ class Federation:
 
     @property
     def errors(self) -> dict[str, dict[str, float]]:
-        """RMSE at each site of the site's own regression, of that of all others and of that of all sites."""
+        """RMSE at each site, in the target's unit, of four calibrators.
+
+        "own" is the regression of the site alone, "others" that of all other sites, "all" that of all sites, and
+        "constant" the mean of the site's reference.
+        """
         unit = float(self.calibrator.inputs.scaling.target.scale[0])
         everything = self.structure.solve(Moments.pooled(list(self.moments.values())))
         found = {}
@@ -183,7 +187,8 @@ def draw_rows(moments: Moments, columns: int, count: int) -> np.ndarray:
 
 def as_task(calibrator: Calibrator, unit: float, held_out: bool = False) -> Values:
     """Make the task to send a histogram of a calibrator's errors, with bins of `unit` / 10."""
-    center, scale = (float(part[0]) for part in vars(calibrator.inputs.scaling.target).values())
+    target = calibrator.inputs.scaling.target
+    center, scale = float(target.center[0]), float(target.scale[0])
     with TemporaryDirectory() as folder:
         content = calibrator.save(Path(folder) / "sent.scare").read_bytes()
     edges = [center + scale * edge for edge in BAND_EDGES]
@@ -226,12 +231,12 @@ def intervals_from(replies: Mapping[str, Values], unit: float, target: Affine) -
         if counts.sum() < MIN_ERRORS:
             return None
         shares.append((counts, counts / counts.sum()))
-    rows, bands = (np.sum(parts, axis=0) for parts in zip(*shares, strict=True))
-    whole = bands.sum(axis=0)
+    all_counts, all_shares = (np.sum(parts, axis=0) for parts in zip(*shares, strict=True))  # [bands, BINS + 2]
+    whole = all_shares.sum(axis=0)
     # Edges of the bins [BINS + 3]. The first and the last bin, beyond the range, end nowhere: they count as its ends.
     edges = unit * np.concatenate([bin_edges()[:1], bin_edges(), bin_edges()[-1:]])
     below, above = [], []
-    for count, band in zip(rows.sum(axis=1), bands, strict=True):
+    for count, band in zip(all_counts.sum(axis=1), all_shares, strict=True):
         # A band with too few errors for a quantile in its tails takes those of all bands.
         shares_of_band = np.cumsum(band if count >= 10 * MIN_ROWS else whole)
         low, high = (

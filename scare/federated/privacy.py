@@ -83,7 +83,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
         low, high = high, 2 * high
     for _ in range(ITERATIONS):
         middle = (low + high) / 2
-        if middle in (low, high):
+        if middle in (low, high):  # no float64 lies between
             break
         low, high = (middle, high) if least_delta(middle) > delta else (low, middle)
     return high

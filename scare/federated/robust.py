@@ -21,7 +21,7 @@ def robust_mean(updates: np.ndarray, tolerated: int) -> np.ndarray:
         raise DataError("an update of the network has a number that is not finite")
     lengths = np.linalg.norm(updates, axis=1)
     most = MOST_NORM * np.median(lengths)
-    factors = most / np.maximum(lengths, max(most, np.finfo(float).tiny))
+    factors = most / np.maximum(lengths, max(most, np.finfo(float).tiny))  # 1 for updates that are short enough
     trimmed = min(tolerated, (len(updates) - 1) // 2)
     ordered = np.sort(updates * factors[:, None], axis=0)
     return np.asarray(ordered[trimmed : len(updates) - trimmed].mean(axis=0))

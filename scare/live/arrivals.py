@@ -141,9 +141,9 @@ class ClockGuard:
     """Holds deliveries whose times are ahead of this computer's clock while most readings are.
 
     One device whose clock is fast is rejected. If most are ahead, this computer's clock is behind, as that of a board
-    without a battery is until it has reached a time server. They are not acknowledged but kept back, at most
-    `capacity` readings or one larger delivery, until the clock is set. Beyond that they are dropped without
-    acknowledgement: a broker keeps them. With `trusts` every time is accepted.
+    without a battery is until it has reached a time server. Deliveries that are ahead are then not acknowledged but
+    kept back, at most `capacity` readings or one larger delivery, until the clock is set. Further ones are dropped
+    without acknowledgement: a broker keeps them. With `trusts` every time is accepted.
     """
 
     def __init__(self, capacity: int, trusts: bool = False) -> None:
@@ -259,10 +259,10 @@ class ReadingSorter:
 
 
 class _Interval(NamedTuple):
-    """A step of a device that has begun: when it ends and when its first reading arrived, in seconds; its readings."""
+    """A step of a device that has begun, and its readings so far."""
 
-    end: float
-    begun: float
+    end: float  # seconds since 1970
+    begun: float  # when its first reading arrived, in seconds of the monotonic clock
     readings: list[Reading]
 
 

@@ -48,7 +48,7 @@ Publish = Callable[[str, str], None]
 class _Hour:
     """Sums and counts of an hour by column."""
 
-    number: int
+    number: int  # of the hour, since 1970
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 

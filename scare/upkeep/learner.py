@@ -342,7 +342,7 @@ class _Float32(LearnerArithmetic):
 class _FixedPoint(LearnerArithmetic):
     """Fixed point, bit for bit as in `scare_learn_q.c`.
 
-    Features and residuals have 12 bits after the point and fit 16; moments and coefficients have 24 and fit 32.
+    Features and residuals are 16-bit words with 12 bits after the point, moments and coefficients 32-bit words with 24.
     """
 
     mark = 0x51334C53  # "SL3Q"
@@ -363,12 +363,12 @@ class _FixedPoint(LearnerArithmetic):
         for index, coefficients in enumerate((None, state.active, state.shadow)):  # None: as shipped
             predicted = 0
             if coefficients is not None:
-                predicted = rounding_shift(self._dot(coefficients, clamped), COEFFICIENT_BITS)
+                predicted = rounding_shift(self._dot(coefficients, clamped), COEFFICIENT_BITS)  # 12 bits, as `rounded`
             error = min(max(rounded - predicted, -LARGEST_FEATURE), LARGEST_FEATURE)
             state.sums[index] += np.uint64(error * error)
 
     def correction(self, coefficients: np.ndarray, features: np.ndarray) -> np.float32:
-        total = self._dot(coefficients, self._to_fixed(features))
+        total = self._dot(coefficients, self._to_fixed(features))  # 24 + 12 bits after the point; `word` has 20
         word = clamp_word(rounding_shift(total, COEFFICIENT_BITS + FEATURE_BITS - RESULT_BITS))
         return np.float32(word) * np.float32(2.0**-RESULT_BITS)
 

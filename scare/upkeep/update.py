@@ -49,7 +49,11 @@ STEPS = 4  # in a session that is cross-validated, coefficients may move by this
 
 @dataclass(frozen=True)
 class Pairs:
-    """Features [n, coefficients] and residuals to the reference [n], both scaled; times in seconds [n]."""
+    """Pairs of a calibrated value and a reference, as a `Learner` takes them.
+
+    `features` are [n, coefficients], `residuals` are reference − calibrated value [n], both scaled. `times` are in
+    seconds [n].
+    """
 
     features: np.ndarray
     residuals: np.ndarray

@@ -55,7 +55,10 @@ NOTHING = np.zeros(2)  # coefficients of no unknown
 
 @dataclass(frozen=True)
 class Line:
-    """level and gain of the truth p + level + gain · (value − p), with their covariance [2, 2], at a time."""
+    """A box's line at a time: the truth is p + level + gain · (value − p), where p is the pivot.
+
+    `covariance` [2, 2] is that of level and gain.
+    """
 
     time: float
     pivot: float
@@ -269,9 +272,10 @@ class Graph:
         self._make_nodes()
 
     def _make_nodes(self) -> None:
-        """Number the nodes: of each box its weeks with an encounter and the last one, of types, and of places.
+        """Number the nodes.
 
-        A type's hub is the node of its mean. A place's node is how its air differs from the field of the stations.
+        A box has one for each week in which it met another instrument, and one for the last week of all. A type of
+        boxes has one, its hub, for its mean. A place has one for how its air differs from the field of the stations.
         """
         weeks: dict[str, set[int]] = {box: {int(self.end // WEEK)} for box in self.boxes}
         for relation in self.relations:
@@ -531,7 +535,7 @@ class System:
 
     @property
     def beginning(self) -> np.ndarray:
-        """Level and log gain of each node to begin with [nodes, 2]: those of boxes are usual, those of places none."""
+        """Level and log gain of each node to begin with [nodes, 2]: the usual ones of boxes, and zero of places."""
         means = np.tile(self.usual, (self.graph.nodes, 1))
         # The last nodes are those of the places and, if there is any, that of what they have in common.
         means[self.graph.nodes - len(self.graph.place) - bool(self.graph.place) :] = 0.0

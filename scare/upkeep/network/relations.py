@@ -112,6 +112,7 @@ def _fit(
     scores[:, is_known] = weights * residuals, weights * along * residuals
     total, spread = weights.sum(), weights @ (along * (x - mean_x))
     # Two numbers were fitted; and a pair moves the line by the biweight's derivative, which is less than its weight.
+    # Their sum counts as half the weights at least, because many faults would make it zero or negative.
     derivative = (5 * weights - 4 * np.sqrt(weights)).sum()
     correction = pairs / max(pairs - 2, 1) * (total / max(derivative, total / 2)) ** 2
     level_square, slope_square = np.square(scores).sum(axis=1)
