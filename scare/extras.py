@@ -32,9 +32,9 @@ def missing(extra: str) -> str:
 
 def require(extra: str, *packages: str) -> None:
     """Raise a UsageError that says how to install an extra if one of these packages (default: all) is missing."""
-    missing = [name for name in packages or PACKAGES[extra] if not is_installed(name)]
-    if missing:
-        raise UsageError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; {remedy(extra)}")
+    absent = [name for name in packages or PACKAGES[extra] if not is_installed(name)]
+    if absent:
+        raise UsageError(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed; {remedy(extra)}")
 
 
 def remedy(extra: str) -> str:

@@ -185,7 +185,7 @@ class DeviceSpan:
     last: float
     step: float  # median; 0 for a single time
     backward: int = 0  # rows that are earlier than the row before
-    furthest: float = 0.0  # by how much at most they are earlier
+    furthest: float = 0.0  # by how much at most they are earlier; without meaning if none is
     repeated: int = 0  # rows that have the time of an earlier row
 
     @property
@@ -235,6 +235,7 @@ def find_device_spans(path: Path, labels: LabelColumns, device: str = "") -> lis
         raise DataError(f"{path}: there are no rows")
     if all(span.in_order for span in spans) or sum(span.rows for span in spans) > SORTED_ROWS:
         return spans
+    # Steps and repeated times are those of the sorted rows; how far rows are out of order only the file shows.
     sorted_rows = pl.concat(list(_iterate_times(path, labels, device))).sort(TIME)
     return [
         replace(of_sorted, backward=as_found.backward, furthest=as_found.furthest)

@@ -4,7 +4,7 @@ A shift is what has to be added to the sensor's times. Every sum behind Pearson'
 gives all shifts at once, gaps included. The finer of the two series enters as a moving average over the step of the
 coarser one: shifts are tried in a twelfth of that step, which finds half-hour time zones beside an hourly station. The
 search is repeated over parts of the period, for a clock that drifts, was reset or follows daylight saving.
-Called by `reference_file`, `scare align` and the page.
+Called by `reference_file`, `scare align` and the web page.
 """
 
 from dataclasses import dataclass, replace
@@ -92,7 +92,9 @@ class CrossCorrelation:
     def as_good(self) -> tuple[float, ...]:
         """Other shifts, hours away, that correlate as well as the best: peaks of a daily cycle, in seconds."""
         strength = np.nan_to_num(np.abs(self.values))
-        limit = (1 + TIE) * _unexplained(self.offset.correlation) + TIE  # largest unexplained share that is as good
+        # The largest unexplained share that is as good; the second TIE is for curves that leave almost nothing
+        # unexplained, where a share of it would be too little.
+        limit = (1 + TIE) * _unexplained(self.offset.correlation) + TIE
         before, after = np.append(0, strength[:-1]), np.append(strength[1:], 0)  # of the neighbouring shifts
         is_peak = (strength >= before) & (strength >= after)
         good = np.flatnonzero(is_peak & (_unexplained(strength) <= limit))
@@ -263,10 +265,13 @@ def find_clock_offset(
 
 @dataclass(frozen=True)
 class _Pair:
-    """Sensor and reference on one grid of times; NaN in cells where there is no value."""
+    """Sensor and reference on one grid of times, from the same first cell; NaN in cells where there is no value.
 
-    sensor: np.ndarray  # [cells]
-    truth: np.ndarray  # the reference [cells]
+    Each array ends with its own last value, so one may have fewer cells than the other.
+    """
+
+    sensor: np.ndarray  # [cells of the sensor]
+    truth: np.ndarray  # the reference [cells of the reference]
     start: float  # time of the first cell, in seconds since 1970
     step: float  # seconds between cells
     lags: int  # largest shift tried, in cells
@@ -292,11 +297,11 @@ class _Pair:
         count = int(np.clip(self.overlap_seconds // PART_SECONDS, 1, MAX_PARTS))
         parts = []
         for first, end in pairwise(np.linspace(known[0], known[-1] + 1, count + 1).astype(int)):
-            # The reference of this part, with the sensor's values that a shift may bring to it.
+            # The reference of this part alone, with the sensor's values that a shift may bring to it from either side.
             start = max(0, first - self.lags)
-            truth = np.full(end + self.lags - start, np.nan)
-            truth[first - start : end - start] = self.truth[first:end]
-            part = replace(self, sensor=self.sensor[start : end + self.lags], truth=truth)
+            truth = self.truth[start:end].copy()
+            truth[: first - start] = np.nan
+            part = replace(self, sensor=self.sensor[start : end + self.lags], truth=truth, start=self.time(start))
             correlations = part.correlate()
             if np.isfinite(correlations.values).any():
                 parts.append((self.time((first + end) // 2), correlations))
@@ -330,7 +335,7 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
     step *= max(1, int(np.ceil(span / step / MAX_CELLS)))  # wider cells for a period of more than `MAX_CELLS`
     # Cells end where the coarser series has its times.
     phase = (sensor if steps[0] > steps[1] else truth).times[0]
-    start = phase - step * np.ceil((phase - first) / step + 1)
+    start = phase - step * np.ceil((phase - first) / step + 1)  # + 1: a cell or more before the first time
     grids = []
     for readings, name in ((sensor, channel), (truth, only_channel(reference).name)):
         is_finer = cells_per_step > 1 and readings.step_seconds < coarse / COARSER
@@ -383,6 +388,7 @@ def _find_reset_or_drift(
     """
     times, seconds = np.array(shifts).T  # [parts] each
     tolerance = max(3 * pair.step, 300.0)  # s between shifts that count as equal
+    largest_error = len(seconds) * tolerance  # s: the largest sum of absolute errors of a line or of two constants
     steady = [(time, whole.offset.seconds) for time in times]
     if np.ptp(seconds) <= tolerance:
         return None, 0.0, steady
@@ -392,24 +398,29 @@ def _find_reset_or_drift(
 
     # The sum of absolute errors of two constants, by the first part after the reset.
     reset_errors = {part: deviations(seconds[:part]) + deviations(seconds[part:]) for part in range(1, len(seconds))}
-    part = min(reset_errors, key=reset_errors.__getitem__)
-    before, after = float(np.median(seconds[:part])), float(np.median(seconds[part:]))
+    first_after = min(reset_errors, key=reset_errors.__getitem__)
+    before, after = float(np.median(seconds[:first_after])), float(np.median(seconds[first_after:]))
     slope, level = np.polyfit(times - times.mean(), seconds, 1)
     line = level + slope * (times - times.mean())
     line_error = float(np.abs(seconds - line).sum())
-    if len(seconds) >= 4 and line_error <= min(reset_errors[part], len(seconds) * tolerance):
+    # A line through two or three parts fits too easily to prove a drift.
+    if len(seconds) >= 4 and line_error <= min(reset_errors[first_after], largest_error):
         return None, float(slope * 86400), [*zip(times.tolist(), line.tolist(), strict=True)]
-    is_reset = abs(after - before) > tolerance and reset_errors[part] <= len(seconds) * tolerance
-    if not is_reset:
+    if abs(after - before) <= tolerance or reset_errors[first_after] > largest_error:
         return None, 0.0, steady
-    # Before the reset `before` leaves the smaller errors, so the sum of the differences falls; after it, it rises.
+    when = _time_of_reset(pair, before, after)
+    shift_of_parts = [(time, before if time < when else after) for time in times.tolist()]
+    return ClockChange(datetime.fromtimestamp(when, UTC), before, after), 0.0, shift_of_parts
+
+
+def _time_of_reset(pair: _Pair, before: float, after: float) -> float:
+    """Find when a clock was set, in seconds since 1970, from the shift (s) that fits before and the one after.
+
+    Up to the reset, the shift `before` leaves the smaller errors, so the running sum of the differences falls; then it
+    rises. The reset is at its lowest value.
+    """
     difference = np.nan_to_num(pair.errors(before) - pair.errors(after))
-    when = datetime.fromtimestamp(pair.time(int(np.argmin(np.cumsum(difference)))), UTC)
-    return (
-        ClockChange(when, before, after),
-        0.0,
-        [(time, before if time < when.timestamp() else after) for time in times.tolist()],
-    )
+    return pair.time(int(np.argmin(np.cumsum(difference))))
 
 
 def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np.ndarray:
@@ -426,14 +437,13 @@ def _lagged_correlations(sensor: np.ndarray, truth: np.ndarray, lags: int) -> np
         """Turn a product of spectra into the sum over i of x[i] · y[i + lag], for each lag."""
         return np.fft.irfft(spectrum, size)[np.arange(-lags, lags + 1)]
 
-    pairs = np.maximum(
-        np.rint(sum_of_products(known_x * known_y)), 1
-    )  # pairs of values at each lag; 1 if there is none
+    # Pairs of values at each lag; 1 if there is none, so that nothing is divided by 0.
+    pairs = np.maximum(np.rint(sum_of_products(known_x * known_y)), 1)
     mean_x, mean_y = sum_of_products(x * known_y) / pairs, sum_of_products(known_x * y) / pairs
     variance_x = sum_of_products(square_x * known_y) / pairs - mean_x**2
     variance_y = sum_of_products(known_x * square_y) / pairs - mean_y**2
     covariance = sum_of_products(x * y) / pairs - mean_x * mean_y
-    valid = pairs >= max(MIN_PAIRS, pairs.max() / 2)
+    valid = pairs >= max(MIN_PAIRS, pairs.max() / 2)  # half of the most: few pairs correlate well by chance
     valid &= np.minimum(variance_x, variance_y) > MIN_VARIANCE
     return np.where(valid, covariance / np.sqrt(np.where(valid, variance_x * variance_y, 1.0)), np.nan)
 

@@ -76,48 +76,71 @@ def read_files(files: Sequence[Path], data: DataSection, notify: Notify) -> list
 
     Columns not given are guessed from the first file and reported.
     """
-    # With a reference file, `data.reference` names a column of that file, not of these.
-    columns = replace(data, reference=None) if data.reference_file else data
     reference: Readings | None = None  # of the reference file
-    first_channel = ""  # the channel to calibrate, if its choice depends on the reference file
     if data.reference_file:
-        inspected = inspect_reference(data)
-        reference_column = None
-        if not (data.time and data.channels and data.reference):
-            sensors = inspect_table(files[0], data, data.time)
-            first_channel, reference_column, reasons = choose_pair(sensors, inspected, data)
-            for line in (*(f"{data.reference_file}: {note}" for note in inspected.notes), *reasons):
-                notify(line)
-            if not data.reference:
-                notify(f"{data.reference_file}: guessed --reference {shlex.quote(reference_column.name)}")
-        reference = read_station(inspected, reference_column, data, notify)
-    mapping, notes = column_mapping(files[0], columns, first_channel)
-    for line in notes:
-        notify(f"{files[0]}: {line}")
-    if data.reference_file:
-        mapping = replace(mapping, reference=None)
-    elif mapping.reference is None:
-        raise DataError(
-            f"{files[0]}: no reference; name its column with --reference or its table with --reference-file"
-        )
-    readings = [box for file in files for box in read_readings(file, mapping)]
-    if reference and not data.apply_offset:
-        zone, reference_zone = _evident_zones(files[0], mapping, inspected, readings, reference)
-        if zone:
-            notify(f"{files[0]}: the times state no zone, but fit the reference's in {zone}; read so (--timezone)")
-            mapping = replace(mapping, timezone=zone)
-            readings = [box for file in files for box in read_readings(file, mapping)]
-        if reference_zone:
-            fits = f"the times state no zone, but fit the sensor's in {reference_zone}; read so (--reference-timezone)"
-            notify(f"{data.reference_file}: {fits}")
-            options = replace(inspected.options, timezone=reference_zone)
-            reference = read_station(replace(inspected, options=options), reference_column, data, lambda _: None)
+        readings, reference = _read_with_reference_file(files, data, notify)
+    else:
+        mapping = _notified_mapping(files[0], data, notify)
+        if mapping.reference is None:
+            raise DataError(
+                f"{files[0]}: no reference; name its column with --reference or its table with --reference-file"
+            )
+        readings = _read_devices(files, mapping)
     readings = with_limits(readings, notify)
     devices = [box.device for box in readings]
     for device in devices:
         if devices.count(device) > 1:
             raise DataError(f"two files hold a device called '{device}'; rename one or join them")
     return join_reference(readings, reference, data, notify) if reference else readings
+
+
+def _read_with_reference_file(
+    files: Sequence[Path], data: DataSection, notify: Notify
+) -> tuple[list[Readings], Readings]:
+    """Read the devices of the sensors' files, without a reference, and the reference from its own file.
+
+    Columns not given are chosen by how well both fit. If one side's times state no zone and the curves leave no doubt
+    which one they are in, that side is read again, in this zone.
+    """
+    inspected = inspect_reference(data)
+    reference_column, first_channel = None, ""  # as [data] states them, unless they are chosen
+    if not (data.time and data.channels and data.reference):
+        sensors = inspect_table(files[0], data, data.time)
+        first_channel, reference_column, reasons = choose_pair(sensors, inspected, data)
+        for line in (*(f"{data.reference_file}: {note}" for note in inspected.notes), *reasons):
+            notify(line)
+        if not data.reference:
+            notify(f"{data.reference_file}: guessed --reference {shlex.quote(reference_column.name)}")
+    reference = read_station(inspected, reference_column, data, notify)
+    # `data.reference` names a column of the reference file, not of these.
+    mapping = _notified_mapping(files[0], replace(data, reference=None), notify, first_channel)
+    mapping = replace(mapping, reference=None)
+    readings = _read_devices(files, mapping)
+    if data.apply_offset:  # a shift corrects the clocks, so no zone has to
+        return readings, reference
+    zone, reference_zone = _evident_zones(files[0], mapping, inspected, readings, reference)
+    if zone:
+        notify(f"{files[0]}: the times state no zone, but fit the reference's in {zone}; read so (--timezone)")
+        readings = _read_devices(files, replace(mapping, timezone=zone))
+    if reference_zone:
+        fits = f"the times state no zone, but fit the sensor's in {reference_zone}; read so (--reference-timezone)"
+        notify(f"{data.reference_file}: {fits}")
+        options = replace(inspected.options, timezone=reference_zone)
+        # What it notifies was notified when it was read before.
+        reference = read_station(replace(inspected, options=options), reference_column, data, lambda _: None)
+    return readings, reference
+
+
+def _read_devices(files: Sequence[Path], mapping: ColumnMapping) -> list[Readings]:
+    return [box for file in files for box in read_readings(file, mapping)]
+
+
+def _notified_mapping(file: Path, data: DataSection, notify: Notify, sensor: str = "") -> ColumnMapping:
+    """Complete the columns that [data] gives, as `column_mapping` does, and notify what was guessed."""
+    mapping, notes = column_mapping(file, data, sensor)
+    for line in notes:
+        notify(f"{file}: {line}")
+    return mapping
 
 
 def _evident_zones(

@@ -159,7 +159,10 @@ def _is_station(name: str) -> bool:
 
 
 def _leaks(pair: _Pair) -> str:
-    """Return a message if a channel is the reference itself; empty if none is. The other checks return the like."""
+    """Return a message if a channel is the reference itself; empty if none is.
+
+    Each function in `CHECKS` returns its message like this one, without the name of the device.
+    """
     for column, channel in zip(pair.values.T, pair.channels, strict=True):
         if pair.targets.std() > 0 and np.mean(column == pair.targets) >= EQUAL_SHARE:
             return f"{channel.name} is the reference itself; leave it out with --channels."
@@ -214,7 +217,7 @@ def _saturated(pair: _Pair) -> str:
     share = counts[-1] / len(pair.targets)
     if len(values) < MANY_VALUES or share < SATURATED_SHARE:
         return ""
-    if counts[-1] < SATURATED_RATIO * counts[-FEW_VALUES:-1].max():
+    if counts[-1] < SATURATED_RATIO * counts[-10:-1].max():  # of the nine values just below
         return ""
     name = pair.channels[0].name
     return f"{name} is {values[-1]:.4g}, its highest value, in {100 * share:.0f} % of the rows: is that its limit?"
@@ -243,6 +246,7 @@ def _other_scale(pair: _Pair) -> str:
     x, y = pair.values[:, 0], pair.targets
     if sensed is None or not sensed.unit or not x.std() or not y.std():
         return ""
+    # A reference whose name says nothing, such as `BAM`, is taken for particles if the sensor counts them.
     if sensed != true and not (true is None and sensed.family == "particles"):
         return ""
     correlation = np.corrcoef(x, y)[0, 1]

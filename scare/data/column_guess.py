@@ -300,14 +300,14 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
             " time with --time, or take a file with a series in time"
         )
     repeats = _note_repeats(frame, times, device)
-    rest, lasers, pair_notes = _average_laser_pairs(frame.drop(filter(None, [device])))
-    columns, left_out, notes = _summarise_columns(rest, table, known)
+    averaged, counters_left_out, pair_notes = _average_laser_pairs(frame.drop(filter(None, [device])))
+    columns, left_out, notes = _summarise_columns(averaged, table, known)
     devices = pl.col(device) if device else pl.lit("")
     if device and _are_whole(frame[device]):
         devices = devices.cast(pl.Int64)  # so that 7.0 becomes "7"
     stamps = frame.select(devices.cast(pl.String).alias(DEVICE), times)
-    numbers = rest.select(column.name for column in columns)
-    texts = [name for name, dtype in rest.schema.items() if dtype == pl.String]
+    numbers = averaged.select(column.name for column in columns)
+    texts = [name for name, dtype in averaged.schema.items() if dtype == pl.String]
     site = next((name for name in texts if words(name) & SITE_WORDS), "")
     return Inspection(
         table=table,
@@ -318,7 +318,7 @@ def inspect_table(path: Path | str, options: TableOptions = AS_FOUND, time: tupl
         stamps=stamps,
         numbers=numbers,
         options=options,
-        left_out=(*lasers.items(), *left_out.items()),
+        left_out=(*counters_left_out.items(), *left_out.items()),
         notes=(*table.notes, *form.notes, *tally.notes(), *repeats, *pair_notes, *notes),
     )
 
@@ -423,7 +423,7 @@ def choose_sensor(
     returns the reasons as sentences.
     """
     of_quantity = [column for column in channels if quantity and column.measures(quantity)]
-    pollutants = sorted(
+    pollutants = sorted(  # particles by size; a gas ranks with PM2.5
         (column for column in channels if column.family in ("particles", "gas")),
         key=lambda column: SIZES.index(column.quantity) if column.quantity in SIZES else 0,
     )
@@ -483,7 +483,7 @@ def _find_device(frame: pl.DataFrame, times: pl.Series, stated: Sequence[str] = 
     """
     if MONITOR in frame.columns:
         return MONITOR
-    # A column with the id of a quantity, or with a part of the time, names no device.
+    # A column with the id of a quantity, such as parameter.id, or with a part of the time names no device.
     candidates = [
         name
         for name in frame.columns

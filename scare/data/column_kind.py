@@ -280,6 +280,7 @@ def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | 
     Returns None if the name has a unit that we do not know, such as g/kg, but that cannot be one of the quantity.
     """
     of_unit = quantity_of_unit(unit)
+    # A pressure corrects no name: pm25_pa is the reading of a PurpleAir, not in pascals.
     if of_unit and (quantity is None or (conversion(quantity.unit, unit) is None and of_unit.name != "pressure")):
         return of_unit
     return None if quantity and quantity.unit and not unit and FOREIGN_UNIT.search(name) else quantity
@@ -318,27 +319,27 @@ def find_limits(values: np.ndarray, channel: Channel, quantity: Quantity | None 
     (-inf, 2062.5)
     """
     codes = _certain_codes(values)
-    rest = values[~np.isin(values, codes)]
-    if not len(rest):
+    readings = values[~np.isin(values, codes)]
+    if not len(readings):
         return -inf, inf
     quantity = quantity or find_quantity(channel.name)
     unit = channel.unit or find_unit(channel.name)
     if quantity and not unit:
-        top = float(np.quantile(rest, 0.95))
+        top = float(np.quantile(readings, 0.95))
         unit = (quantity.usual_unit(top) if top else "") or quantity.unit
     low, high = quantity.limits(unit) if quantity else (-inf, inf)
     margin = MARGIN * (high - low)
     limits = (low - margin, high + margin) if np.isfinite(margin) else (-inf, inf)
-    beyond = rest[(rest < limits[0]) | (rest > limits[1])]
+    beyond = readings[(readings < limits[0]) | (readings > limits[1])]
     repeated = _repeated_values(beyond, len(values))
     if len(repeated) <= MOST_CODES:  # they are codes
         beyond = beyond[~np.isin(beyond, repeated)]
-    lowest, highest = limits if len(beyond) <= BEYOND_SHARE * len(rest) else (-inf, inf)
+    lowest, highest = limits if len(beyond) <= BEYOND_SHARE * len(readings) else (-inf, inf)
     # A limit also lies half-way between the readings and the nearest code below or above them.
-    if codes_below := [code for code in codes if code < rest.min()]:
-        lowest = max(lowest, 0.5 * (max(codes_below) + float(rest.min())))
-    if codes_above := [code for code in codes if code > rest.max()]:
-        highest = min(highest, 0.5 * (min(codes_above) + float(rest.max())))
+    if codes_below := [code for code in codes if code < readings.min()]:
+        lowest = max(lowest, 0.5 * (max(codes_below) + float(readings.min())))
+    if codes_above := [code for code in codes if code > readings.max()]:
+        highest = min(highest, 0.5 * (min(codes_above) + float(readings.max())))
     return round(lowest, 6), round(highest, 6)
 
 
@@ -401,9 +402,8 @@ def describe_filled(name: str, values: np.ndarray) -> str:
     # At each row but the first and the last: whether the line goes on with the same slope, and is not level.
     is_straight = (np.abs(np.diff(steps)) <= 1e-6 * np.ptp(values)) & (steps[1:] != 0)
     breaks = np.flatnonzero(np.concatenate([[True], ~is_straight, [True]]))
-    longest = (
-        int(np.diff(breaks).max()) + 1
-    )  # n straight rows between two breaks, n + 1 apart, are a line of n + 2 rows
+    # With n straight rows between them, two breaks are n + 1 apart; with the rows at its ends the line has n + 2.
+    longest = int(np.diff(breaks).max()) + 1
     return f"{name} lies on a straight line for {longest:,} rows: was a gap filled?" if longest >= FILLED else ""
 
 

@@ -187,7 +187,7 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
     tally = Tally(table)
     units = {channel.name: channel.unit for channel in mapping.channels}
 
-    def numbers(batch: pl.DataFrame, column: str, unit: str) -> pl.Series:
+    def read_column(batch: pl.DataFrame, column: str, unit: str) -> pl.Series:
         first, *second = (read_numbers(batch, source, table, tally) for source in sources[column])
         return mean_of_lasers(first, second[0], unit) if second else first
 
@@ -196,7 +196,9 @@ def _canonical_frames(table: TableFile, mapping: ColumnMapping, device: str, row
         site = pl.col(mapping.site_column).cast(pl.String) if mapping.site_column else pl.lit("")
         frame = batch.select(LINE, site.alias(SITE), device_series(batch, mapping.device_column, device, table))
         quantities = mapping.quantities.items()
-        columns_of_numbers = [numbers(batch, column, units.get(name, "")).alias(name) for name, column in quantities]
+        columns_of_numbers = [
+            read_column(batch, column, units.get(name, "")).alias(name) for name, column in quantities
+        ]
         yield frame.with_columns(times, *columns_of_numbers)
     tally.report()
 

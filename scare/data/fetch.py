@@ -211,7 +211,8 @@ def _list_bucket(bucket: str, prefix: str) -> Iterator[RecordFile]:
             raise DataError(f"{url} did not return a list of files") from error
         for entry in listing.iterfind("{*}Contents"):
             key, size, tag = (str(entry.findtext(f"{{*}}{name}")) for name in ("Key", "Size", "ETag"))
-            checksum = "" if "-" in tag else f"md5:{tag.strip(chr(34))}"
+            md5 = tag.strip('"')
+            checksum = "" if "-" in tag else f"md5:{md5}"  # a minus: stored in several parts
             yield RecordFile(key.rpartition("/")[2], int(size), checksum, f"{bucket}/{quote(key)}")
         token = listing.findtext("{*}NextContinuationToken") or ""
         if not token:
@@ -310,10 +311,8 @@ def find_airnow_stations(request: FetchRequest, source: FetchSource) -> dict[str
         if line.count("|") > max(AIRNOW_SITE_FIELDS):
             number, latitude, longitude = (line.split("|")[position] for position in AIRNOW_SITE_FIELDS)
             if request.area.contains(float(latitude), float(longitude)):
-                stations[number[-9:]] = (
-                    float(latitude),
-                    float(longitude),
-                )  # some have the country before the nine digits
+                # Some have the code of their country before the nine digits.
+                stations[number[-9:]] = float(latitude), float(longitude)
     return stations
 
 

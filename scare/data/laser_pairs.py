@@ -49,8 +49,8 @@ def mean_of_lasers(first: pl.Series, second: pl.Series, unit: str) -> pl.Series:
     >>> mean_of_lasers(pl.Series([10.0, 10.0, 60.0, None]), pl.Series([14.0, 40.0, 90.0, 5.0]), "ug/m3").to_list()
     [12.0, None, 75.0, None]
     """
-    micrograms = conversion(unit or "ug/m3", "ug/m3")
-    limit = LIMIT / micrograms.gain if micrograms else LIMIT
+    to_micrograms = conversion(unit or "ug/m3", "ug/m3")
+    limit = LIMIT / to_micrograms.gain if to_micrograms else LIMIT  # in `unit`, unless that does not convert
     apart = pl.lit((first - second).abs())
     mean = pl.lit((first + second) / 2)
     agree = (apart <= limit) | (apart <= SHARE * mean)

@@ -1,7 +1,7 @@
 """Tables of another shape become one row for each time and one column for each quantity.
 
 Known shapes: one value a row with the name of its quantity beside it (long), the hours of a day as columns, a clock
-whose date is in the lines before the table, and cells that name the number after them.
+whose date is in the lines before the table, and cells that name the number after them, as in `pm25, 12.3, rh, 40`.
 Called by `tables`, with the first rows and, if they have such a shape, with all rows.
 """
 
@@ -315,7 +315,7 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     clock = parse("2000-01-01 " + frame[clocks[0]].fill_null("0:00"), shape_of("2000-01-01 00:00") or shape)["time"]
     days = (clock.diff().dt.total_seconds() < -43_200).fill_null(False).cum_sum()
     dates = pl.select((pl.lit(date) + pl.duration(days=pl.lit(days))).dt.to_string("%Y-%m-%d").alias("start date"))
-    where = "in the file's name" if text == remarks[-1] else "before the table"
+    where = "in the file's name" if text == remarks[-1] else "before the table"  # `tables` adds that of the name last
     note = f"The date of the first row is {date:%Y-%m-%d}, from '{text}' {where}."
     return Reshaped(pl.concat([frame, dates], how="horizontal"), (note,))
 
@@ -411,37 +411,50 @@ def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[
 
 
 def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept."""
+    """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept.
+
+    For example, the rows `12:00, pm25, 12.3` and `12:00, rh, 40` become one row, with the columns pm25 and rh. Rows of
+    one time stay apart if their labels, such as a station's, tell them apart.
+    """
     columns = {name: frame[name] for name in frame.columns if name != LINE}
-    may_name = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
-    value = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
-    if may_name and not value and "column_1" in columns:  # without a header: the numbers after the names
-        after = (name for before, name in pairwise(columns) if before == may_name[0])
-        value = next((name for name in after if _are_numbers(columns[name])), "")
-    # A code, or a quantity of many stations, says what the value is, even if it is the only one.
-    fewest = 1 if codes or "station" in columns else 2
-    series = next((name for name in may_name if name != value and fewest <= columns[name].n_unique() <= SERIES), "")
-    if not series or not value:
+    name_column, value_column = _find_name_and_value(columns, codes)
+    if not name_column or not value_column:
         return None
     times = [name for name, column in columns.items() if _are_times(column)]
-    labels = [name for name in columns if LABEL_COLUMN.search(name) and name not in (*times, series, value)]
+    other_columns = [name for name in columns if name not in (*times, name_column, value_column)]
+    labels = [name for name in other_columns if LABEL_COLUMN.search(name)]
     labels = [name for name in labels if columns[name].n_unique() < frame.height]  # not the number of the row
-    index = [*times, *_distinguishing(frame, series, times, labels)]
+    index = [*times, *_distinguishing(frame, name_column, times, labels)]  # columns that make up a new row's key
     if not index:
         return None
-    rows = frame.filter(pl.col(series).is_not_null()).with_columns(pl.col(series).replace(dict(codes)))
-    wide = rows.pivot(series, index=index, values=value, aggregate_function="first", maintain_order=True)
+    rows = frame.filter(pl.col(name_column).is_not_null()).with_columns(pl.col(name_column).replace(dict(codes)))
+    wide = rows.pivot(name_column, index=index, values=value_column, aggregate_function="first", maintain_order=True)
     # The first line of each new row; if that cannot be told, rows are numbered.
     lines = rows.group_by(index, maintain_order=True).agg(pl.col(LINE).min())
     joined = lines.select(LINE).hstack(wide) if lines.height == wide.height else wide.with_row_index(LINE, 1)
     units = {}
     if unit_column := next((name for name in columns if UNIT_COLUMN.fullmatch(name) and name not in index), ""):
-        pairs = rows.select(series, pl.col(unit_column).replace(dict(codes))).drop_nulls().unique(series).rows()
-        units = {quantity: unit for quantity, unit in pairs if is_unit(unit)}
-    notes = [f"One value a row: '{value}' is read as {plural(wide.width - len(index), 'column')} by '{series}'."]
-    if repeats := rows.height - rows.select(*index, series).n_unique():
-        notes.append(f"{repeats:,} values repeat a time of their '{series}'; the first counts.")
+        pairs = rows.select(name_column, pl.col(unit_column).replace(dict(codes)))
+        pairs = pairs.drop_nulls().unique(name_column)
+        units = {quantity: unit for quantity, unit in pairs.iter_rows() if is_unit(unit)}
+    new_columns = plural(wide.width - len(index), "column")
+    notes = [f"One value a row: '{value_column}' is read as {new_columns} by '{name_column}'."]
+    if repeats := rows.height - rows.select(*index, name_column).n_unique():
+        notes.append(f"{repeats:,} values repeat a time of their '{name_column}'; the first counts.")
     return Reshaped(joined, tuple(notes), units)
+
+
+def _find_name_and_value(columns: Mapping[str, pl.Series], codes: Mapping[str, str]) -> tuple[str, str]:
+    """Find the column that names the quantity of each row, and that of its value; empty for one that is not there."""
+    may_name = [name for name, column in columns.items() if NAME_COLUMN.fullmatch(name) or _names_quantities(column)]
+    value_column = next((name for name in columns if VALUE_COLUMN.fullmatch(name)), "")
+    if may_name and not value_column and "column_1" in columns:  # without a header: the numbers after the names
+        following = next((name for before, name in pairwise(columns) if before == may_name[0]), "")
+        value_column = following if following and _are_numbers(columns[following]) else ""
+    # A code, or a quantity of many stations, says what the value is, even if it is the only one.
+    fewest = 1 if codes or "station" in columns else 2
+    suitable = (name for name in may_name if name != value_column and fewest <= columns[name].n_unique() <= SERIES)
+    return next(suitable, ""), value_column
 
 
 def _names_quantities(column: pl.Series) -> bool:

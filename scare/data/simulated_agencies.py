@@ -17,7 +17,8 @@ from scare.data.simulated_air import DAY, HOUR, Clock, growth_factor, ornstein_u
 from scare.files import replacing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SPREAD, SPREAD_SECONDS, SLOW_SECONDS = 0.6, 12 * HOUR, 2 * DAY  # of the logarithm of particles; of the weather
+SPREAD, SPREAD_SECONDS = 0.6, 12 * HOUR  # standard deviation and time constant of the logarithm of particle mass
+SLOW_SECONDS = 2 * DAY  # time constant of temperature and humidity
 TEMPERATURE_SPREAD, HUMIDITY_SPREAD, HUMIDITY_CAP = 4.0, 12.0, 92.0
 GAIN, GAIN_SPREAD, OFFSET_SPREAD_UGM3, NOISE_UGM3, RELATIVE_NOISE = 1.2, 0.05, 0.5, 0.8, 0.05
 FEDERATION = """\
@@ -59,6 +60,7 @@ def write_agencies(folder: Path, boxes: int = 3, days: float = 60.0, seed: int =
     for number, name in enumerate(TOWNS):
         texts[f"{name}.csv"] = _simulate_town(name, boxes, days, seed).write_csv(datetime_format="%Y-%m-%dT%H:%M:%SZ")
         if name != "third":
+            # 9: a stream that no box draws from (`_simulate_town`).
             texts[f"{name}.token"] = np.random.default_rng([seed, 9, number]).bytes(16).hex() + "\n"
     for name, text in texts.items():
         with replacing(folder / name) as temporary:

@@ -71,7 +71,7 @@ class City:
 def deploy(
     journey: Journey, boxes: int = 30, days: float = 90.0, seed: int = 0, start: datetime | None = None
 ) -> Deployment:
-    """Return who stands where in one of the journeys, for `days` from `start` on."""
+    """Return who stands where in one of the journeys, for `days` (at least 14) from `start` on."""
     rng = np.random.default_rng([seed, 0])
     begin = (start or datetime(2026, 1, 1, tzinfo=UTC)).timestamp()
     names = [f"box-{k + 1:02d}" for k in range(boxes)]
@@ -103,6 +103,7 @@ def deploy(
     elif journey is Journey.TRAVELLER:
         for name, street in zip(names, streets, strict=True):
             stay(street, name, 0, days)
+        # Of the days, 30 are for the station: three stays of ten days, as many as thirty boxes need.
         station_days, days_per_box, day = min(10.0, days / 9), max(1.0, (days - 30) / boxes), 0.0
         for k, street in enumerate(streets):
             if k % 10 == 0:  # back to the station before every tenth box

@@ -40,7 +40,6 @@ IN_UNIT = re.compile(r"(?:\bin |, )([^\s,()]+(?: ?/ ?\S+)?)")
 class Layout:
     """Where the table is in a text or sheet."""
 
-    delimiter: str
     names: tuple[str, ...]  # of the columns
     header: int | None  # index of its line; None if there is none
     first: int  # index of the first row of data
@@ -113,7 +112,7 @@ def find_layout(
     if skip_rows is None and (below := _find_header_below(rows, columns, first, width)):
         header, first = below, below + 1
     if header is None:
-        return Layout("", tuple(f"column_{number}" for number in range(1, width + 1)), None, first, {})
+        return Layout(tuple(f"column_{number}" for number in range(1, width + 1)), None, first, {})
     # The data may begin in a row nearer to the header.
     first = next((i for i in range(header + 1, first) if _is_data(rows[i], columns)), first)
     between = [rows[i] for i in range(header + 1, first) if any(rows[i])]
@@ -123,7 +122,7 @@ def find_layout(
     if lines and (len(rows[header]) != width or repeats_names):
         names = _names_by_place(lines, header, first, rows, width)
     names = names or _names(rows[header], between, above, kinds)
-    return Layout("", names, header, first, _units(names, between, above[:1]))
+    return Layout(names, header, first, _units(names, between, above[:1]))
 
 
 def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -220,7 +219,11 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
 def _names(
     header: Sequence[str], between: Sequence[Sequence[str]], above: Sequence[Sequence[str]], kinds: Sequence[str]
 ) -> tuple[str, ...]:
-    """Name the columns: by the header, and where that is not enough by the rows around it (`above`, nearest first)."""
+    """Name the columns: by the header, and where that is not enough by the rows around it.
+
+    `between` are the rows from the header to the data; `above` those over the header, the nearest first. `kinds` has
+    the usual kind of each column's cells.
+    """
     names = list(header)
     width = len(kinds)
     columns = list(enumerate(kinds))[1:]
@@ -237,7 +240,7 @@ def _names(
         if not name or is_unit(name):
             texts = (row[i] for row in labels if i < len(row) and kind(row[i]) == "text" and not is_unit(row[i]))
             names[i] = next(texts, name)
-    # Instead of one name that is only numbered, as in 1:PM | 2:PM: the labels above that differ most.
+    # Instead of one name that is only numbered, as in 1:PM | 2:PM: the row of labels in which most of them differ.
     numbered = [i for i, name in enumerate(names) if re.match(r"\d+:", name)]
     if len(numbered) > 1 and len({names[i].partition(":")[2] for i in numbered}) == 1:
         best = max(labels, key=lambda row: len({row[i] for i in numbered if i < len(row)}), default=names)
@@ -249,25 +252,38 @@ def _names(
 def _with_titles(
     names: list[str], header: Sequence[str], between: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]
 ) -> list[str]:
-    """Add to names that occur twice, or that are titles of several columns, the text below or above them."""
+    """Add to names that occur twice, or that are titles of several columns, the text below or above them.
+
+    `between` are the rows from the header to the data; `labels` are rows above the header, the nearest first.
+
+    >>> _with_titles(["Date", "Roof", ""], ["Date", "Roof", ""], [["", "PM10", "NO2"]], [])
+    ['Date', 'Roof PM10', 'Roof NO2']
+    >>> _with_titles(["Hour", "1", "1"], ["Hour", "1", "1"], [["", "AM", "PM"]], [])
+    ['Hour', '1 AM', '1 PM']
+    >>> header, labels = ["Time", "hourly", "hourly"], [["", "NO2", "PM10"], ["", "Wedding", "Wedding"]]
+    >>> _with_titles(header, header, [], labels)
+    ['Time', 'Wedding NO2 hourly', 'Wedding PM10 hourly']
+    >>> _with_titles(["Time", "Warsaw", "Cracow"], ["Time", "Warsaw", "Cracow"], [["", "PM10", "PM10"]], [])
+    ['Time', 'Warsaw PM10', 'Cracow PM10']
+    """
     names = list(names)
     not_empty = [name for name in names if name]
     repeats_names = len(set(not_empty)) < len(not_empty)
+    # The first row under the header that has several cells, none of them a unit.
     below = next((row for row in between if not any(map(is_unit, row)) and sum(map(bool, row)) > 1), None)
-    if below and _has_merged_cells(header, below):  # as in Date | Roof | over | PM10 | NO2
+    if below and _has_merged_cells(header, below):
         title = ""
         for i, name in enumerate(names):
             title = name or title
             if i < len(below) and below[i]:
                 names[i] = f"{title} {below[i]}"
-    elif repeats_names and below:  # as in 12 | 1 | 2 over AM | AM | AM
+    elif repeats_names and below:
         names = [f"{name} {below[i]}".strip() if i < len(below) else name for i, name in enumerate(names)]
-    elif repeats_names and labels:  # as in Wedding | Wedding over NO2 | PM10 over hourly | hourly
+    elif repeats_names and labels:
         for i in [i for i, name in enumerate(header) if name and header.count(name) > 1]:
             titles = [row[i] for row in reversed(labels) if i < len(row) and kind(row[i]) == "text"]
             names[i] = " ".join(dict.fromkeys([*titles, names[i]]))
-    # Names of stations over that of what they measure, as in Warsaw | Cracow over PM10 | PM10.
-    for row in between:
+    for row in between:  # a quantity under the name of a station
         for i, cell in list(enumerate(row[: len(names)]))[1:]:
             if find_quantity(cell) and not is_unit(cell) and not find_quantity(names[i]):
                 names[i] = f"{names[i]} {cell}".strip()

@@ -349,7 +349,7 @@ def _open_text(source: Source, options: TableOptions) -> TableFile:
     rows = [split(line, delimiter) for line in lines] if delimiter else []
     layout = find_layout(rows, options.skip_rows, lines, delimiter)
     if layout is None and rows and len({len(row) for row in rows if row}) == 1 and sum(map(any, rows)) > 1:
-        layout = Layout("", tuple(rows[0]), 0, 1)  # text alone, such as names of devices and models
+        layout = Layout(tuple(rows[0]), 0, 1)  # text alone, such as names of devices and models
     if layout is None:
         raise _no_table(source.path, [line for line in head if line.strip()], rows)
     data = [split(line, delimiter) for line in head[layout.first :]]
@@ -454,26 +454,27 @@ def _cell_units(head: pl.DataFrame, remarks: Sequence[str]) -> dict[str, str]:
     stated = {match[1].strip().lower(): match[2] for line in remarks if (match := STATED_UNIT.search(line))}
     units = {name: stated[name.lower()] for name in head.columns if is_unit(stated.get(name.lower(), ""))}
     # Columns of numbers, of which a column of units may speak: the one called `Value` or the like, or those before it.
-    numbers: list[str] = [name for name in head.columns if VALUE_COLUMN.fullmatch(name)][:1]
+    number_columns: list[str] = [name for name in head.columns if VALUE_COLUMN.fullmatch(name)][:1]
     for column in head.drop(LINE):
-        if column.dtype.is_numeric() and not numbers:
-            numbers.append(column.name)
+        if column.dtype.is_numeric() and not number_columns:
+            number_columns.append(column.name)
         cells = column.drop_nulls().head(EXAMPLES * 10).to_list() if column.dtype == pl.String else []
         units_of_cells = {cell_unit(cell) for cell in cells}
+        # The units that are a whole cell, or what follows the first word of one.
         unit_names = {unit for cell in cells for unit in (cell, cell.partition(" ")[2]) if is_unit(unit)}
         if cells and kind(cells[0]) == "number":
-            if not numbers or not VALUE_COLUMN.fullmatch(numbers[0]):
-                numbers.append(column.name)
+            if not number_columns or not VALUE_COLUMN.fullmatch(number_columns[0]):
+                number_columns.append(column.name)
             if len(units_of_cells) == 1 and "" not in units_of_cells:
                 units.setdefault(column.name, units_of_cells.pop())
-        elif len(unit_names) == 1 and numbers:
+        elif len(unit_names) == 1 and number_columns:
             base = re.sub(r"[ _.]?units?$", "", column.name, flags=re.IGNORECASE)
             matching_name = re.compile(rf"{re.escape(base)}[ _.]?(value|conc.*)?", re.IGNORECASE)
             others = (name for name in head.columns if name != column.name)
             unit = unit_names.pop()
             # It is the unit of the column with a matching name, or of the numbers before it; a single letter, such as
             # C in "TempUnit", is too little for the latter.
-            target = next(filter(matching_name.fullmatch, others), "" if len(unit) == 1 else numbers[-1])
+            target = next(filter(matching_name.fullmatch, others), "" if len(unit) == 1 else number_columns[-1])
             if target:
                 units.setdefault(target, unit)
     return units

@@ -137,7 +137,8 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
         plain = plain.str.replace(pattern, standard)
     parts = plain.str.extract_groups(shape.pattern).struct.unnest()
     has_day_of_year = "j" in parts.columns  # instead of month and day
-    year, month, day = (pl.col(name) for name in ("yjj" if has_day_of_year else "ymd"))
+    # With a day of the year, `month` is not used.
+    year, month, day = (pl.col(name) for name in (("y", "j", "j") if has_day_of_year else ("y", "m", "d")))
     if shape.name == "year last" and order == "mdy":
         month, day = day, month
     elif shape.name == "year last" and order == "ymd":
@@ -145,7 +146,7 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
     has_two_digits = year.str.len_chars() == 2
     number = year.cast(pl.Int64, strict=False)
     century = pl.when(has_two_digits).then(pl.when(number < 70).then(2000).otherwise(1900)).otherwise(0)
-    if "name" in shape.name or shape.name in ("month first", "clock, then year"):
+    if "name" in shape.name or shape.name in ("month first", "clock, then year"):  # shapes with the month's name
         month = _map_distinct(parts["m"], _month_number)
     hour = pl.col("H").cast(pl.Int64, strict=False).fill_null(0)
     half_of_day = pl.col("p").str.to_lowercase()  # a (morning) or p

@@ -66,6 +66,7 @@ def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] 
             continue
         batch = next(table.batches([name], HEAD_ROWS), None)
         cell = next(iter(batch[name].cast(pl.String).drop_nulls()), "") if batch is not None else ""
+        # A column of zones says nothing about times that their own column calls UTC.
         may_be_local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
         if re.search(r"\bmin", name) and re.fullmatch(r"[+-]?\d{1,3}", cell):  # an offset in minutes
             cell = _offset_name(int(cell))
@@ -76,7 +77,7 @@ def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] 
 
 
 def zone_of_remark(line: str) -> str:
-    """Return the time zone that a line of text names, "" if none.
+    """Return the time zone that a line of text names, "" if none; of several abbreviations the first counts.
 
     An offset in a line with a clock does not count: such a line states when something happened.
 
@@ -94,13 +95,14 @@ def zone_of_remark(line: str) -> str:
         return ""
     if offset:
         return _offset_name(offset_minutes(offset[1]))
-    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{3,4}(?![A-Za-z])", line))
+    capitals = re.findall(r"(?<![A-Za-z])[A-Z]{3,4}(?![A-Za-z])", line)  # in the order of the line
+    words = {*capitals}
     if words & {"CET", "MEZ"} and words & {"CEST", "MESZ"}:
         return "Europe/Berlin"
     for abbreviations, city in US_ABBREVIATIONS.items():
         if words >= {*abbreviations.split()}:
             return f"America/{city}"
-    known = [word for word in words if word.lower() in ZONE_MINUTES]
+    known = [word for word in capitals if word.lower() in ZONE_MINUTES]
     return _offset_name(ZONE_MINUTES[known[0].lower()]) if known else ""
 
 

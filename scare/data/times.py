@@ -160,7 +160,7 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
 def _columns_of_parts(names: Sequence[str]) -> dict[str, str]:
     """Find the column of each part of a time (`PART_WORDS`) by its name; empty for a part that has none.
 
-    All names may begin alike, as in brw_year, brw_month, brw_day.
+    All names may begin alike, as in brw_year, brw_month, brw_day; so may fewer than four names by chance.
     """
     equal_letters = takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False))
     prefix = "".join(letters[0] for letters in equal_letters) if len(names) > 3 else ""
@@ -226,22 +226,25 @@ def _parts_of_time(columns: tuple[str, ...]) -> list[pl.Expr]:
     become one text, and so do the year and the day of the year.
     """
     first, *others = (pl.col(name).cast(pl.String) for name in columns)
-    midnight, day = r"[T ]0?0:00(:00(\.0+)?)?$", r"^\d{4}-\d\d-\d\d (\d\d:\d\d)"
+    midnight, date_of_clock = r"[T ]0?0:00(:00(\.0+)?)?$", r"^\d{4}-\d\d-\d\d (\d\d:\d\d)"
     date = first.str.replace(midnight, "").str.replace(r"^(\d{4})\.0$", "$1")  # 2026.0 is a year in a column of floats
-    if re.search("yymmdd", columns[0], re.IGNORECASE):
+    if re.search("yymmdd", columns[0], re.IGNORECASE):  # 260131 is 2026-01-31
         date = date.str.replace(r"^(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3")
-    rest = [other.str.replace(day, "$1").str.replace(r"\.0$", "") for other in others]
+    # What follows the first column: a clock, or the month, the day, the hour and the minute.
+    later = [other.str.replace(date_of_clock, "$1").str.replace(r"\.0$", "") for other in others]
     for i, name in enumerate(map(str.lower, columns[1:])):
         is_zone_clock = ZONE_CLOCK.fullmatch(name)
-        if is_zone_clock or re.search(PART_WORDS["hour"], name):  # 0100 and 1530 are hours and minutes
+        if is_zone_clock or re.search(PART_WORDS["hour"], name):
+            # Zeros are filled in, so that the hour 5 is 05, and 100 is 0100; 0100 and 1530 get a colon.
             has_minutes = is_zone_clock or re.search("hhmm|hrmn", name)
-            rest[i] = rest[i].str.zfill(4 if has_minutes else 2).str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
+            later[i] = later[i].str.zfill(4 if has_minutes else 2).str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
         elif i and re.search(PART_WORDS["minute"], name):  # i is 0 for the month, which may be called mm, too
-            rest[i - 1 : i + 1] = [pl.format("{}:{}", rest[i - 1], rest[i].str.zfill(2))]
+            hour, minute = later[i - 1], later[i].str.zfill(2)
+            later[i - 1 : i + 1] = [pl.format("{}:{}", hour, minute)]
     if len(columns) > 1 and re.search(PART_WORDS["day of year"], columns[1].lower()):
-        date = pl.format("{}-{}", date, rest[0].str.zfill(3))
-        rest = rest[1:]
-    return [date, *rest]
+        day_of_year = later.pop(0)
+        date = pl.format("{}-{}", date, day_of_year.str.zfill(3))
+    return [date, *later]
 
 
 def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
@@ -320,26 +323,18 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
     """
     if table.options.dates:
         return DateOrder("mdy" if table.options.dates == "month-first" else "dmy")
-    text = _joined_text(columns)
-    numbers = [text.str.extract(SHORT_DATE.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2, 3)]
-    dates: dict[tuple[int, int, int], str] = {}  # the numbers of every date, each with a text that has them
-    rows_read = 0
-    for batch in table.batches(columns):
-        rows = batch.select(*numbers, text).drop_nulls()
-        rows_read += rows.height
-        for first, second, third, written in rows.unique(["1", "2", "3"], keep="first", maintain_order=True).rows():
-            dates.setdefault((first, second, third), written)
+    dates, rows_read = _short_dates(table, columns)
     if _is_year_first(list(dates)):
-        return DateOrder(
-            "ymd", f"Dates like '{next(iter(dates.values()))}' are read year first, which puts them in close order."
-        )
-    # Texts of a date that is surely day first, one that is surely month first, and one that may be read both ways.
-    day_first = next((text for (first, second, _), text in dates.items() if first > 12 >= second), "")
-    month_first = next((text for (first, second, _), text in dates.items() if second > 12 >= first), "")
-    either = next(
-        (text for (first, second, _), text in dates.items() if first != second and {first, second} <= {*range(1, 13)}),
-        "",
-    )
+        example = next(iter(dates.values()))
+        return DateOrder("ymd", f"Dates like '{example}' are read year first, which puts them in close order.")
+
+    def find_text(fits: Callable[[int, int], bool]) -> str:
+        """Return the text of the first date whose first two numbers fit; empty if there is none."""
+        return next((text for (first, second, _), text in dates.items() if fits(first, second)), "")
+
+    day_first = find_text(lambda first, second: first > 12 >= second)  # no month is above 12
+    month_first = find_text(lambda first, second: second > 12 >= first)
+    either = find_text(lambda first, second: 1 <= min(first, second) < max(first, second) <= 12)
     if day_first and month_first:
         return DateOrder(
             ambiguous=f"'{day_first}' is day first and '{month_first}' month first, in one column; write dates like"
@@ -362,15 +357,30 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
     if either and any(map(DAY_FIRST.search, columns)):
         why = "as is usual where the column is called so"
         return DateOrder("dmy", f"Dates like '{either}' are read day first, {why}.")
-    if either and "." not in either.split(" ")[0]:
-        order_by_steps = _order_by_steps(list(dates), rows_read) or _order_by_remarks(table, list(dates))
-        if order_by_steps is None:
+    has_dots = "." in either.split(" ")[0]  # without the clock, whose seconds may have a point
+    if either and not has_dots:
+        likely_order = _order_by_steps(list(dates), rows_read) or _order_by_remarks(table, list(dates))
+        if likely_order is None:
             return DateOrder(ambiguous=_both_readings(either))
-        name = "day first" if order_by_steps == "dmy" else "month first"
+        name = "day first" if likely_order == "dmy" else "month first"
         why = "which puts them in close order" if len(dates) > 1 else "as another date in the file or its name shows"
         _warn_once(f"{table.path}: dates like '{either}' are read {name}, {why}")
-        return DateOrder(order_by_steps, f"Dates like '{either}' are read {name}, {why}.")
+        return DateOrder(likely_order, f"Dates like '{either}' are read {name}, {why}.")
     return DateOrder()
+
+
+def _short_dates(table: TableFile, columns: tuple[str, ...]) -> tuple[dict[tuple[int, int, int], str], int]:
+    """Read dates like 3/4/2026: the three numbers of each distinct one, with its first text, and how many rows."""
+    text = _joined_text(columns)
+    numbers = [text.str.extract(SHORT_DATE.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2, 3)]
+    dates: dict[tuple[int, int, int], str] = {}
+    rows_read = 0
+    for batch in table.batches(columns):
+        rows = batch.select(*numbers, text).drop_nulls()
+        rows_read += rows.height
+        for first, second, third, written in rows.unique(["1", "2", "3"], keep="first", maintain_order=True).rows():
+            dates.setdefault((first, second, third), written)
+    return dates, rows_read
 
 
 def _is_year_first(dates: Sequence[tuple[int, int, int]]) -> bool:

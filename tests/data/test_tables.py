@@ -20,6 +20,7 @@ from scare.data.column_guess import inspect_table
 from scare.data.column_mapping import ColumnMapping, iterate_tables, read_readings
 from scare.data.readings import TIME_TYPE, Channel, Readings
 from scare.data.tables import open_table, read_table, table_writer, write_table
+from scare.data.time_zones import zone_of_remark
 from scare.errors import DataError, UsageError
 from scare.words import duration
 from tests.data.column_mappings import read_mapping
@@ -237,6 +238,11 @@ class TestTimes:
 
     def test_two_digit_years_are_of_this_century(self, tmp_path: Path) -> None:
         assert times_of(tmp_path, "01/01/26 12:00") == [NOON]
+
+    @pytest.mark.parametrize(("first", "zone"), [("CET", "+01:00"), ("UTC", "UTC"), ("JST", "+09:00")])
+    def test_of_several_zones_in_a_remark_the_first_counts(self, first: str, zone: str) -> None:
+        others = {"CET", "UTC", "JST", "EST"} - {first}
+        assert {zone_of_remark(f"times in {first}, upload in {other}") for other in others} == {zone}
 
     def test_mixed_time_zones_are_refused(self, tmp_path: Path) -> None:
         message = refusal(tmp_path, GOOD + "2026-01-01 12:03:00Z,1\n")
