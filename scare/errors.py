@@ -27,7 +27,7 @@ class ScareError(Exception):
 
 
 class UsageError(ScareError):
-    """The request itself cannot be carried out: a wrong option, an unwritable output, a missing extra."""
+    """The request itself cannot be carried out: a wrong option, an unwritable output, a missing optional package."""
 
     exit_code = ExitCode.USAGE
 

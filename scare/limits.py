@@ -85,6 +85,7 @@ def table_bytes(rows: int, columns: int) -> int:
 def check_table(path: Path, **requested: int) -> None:
     """Like `check_limits`, for a table file: raises a DataError that names it."""
     for name, number in requested.items():
+        # `table_limit` asks for the file's size, so only if it matters.
         if number > current_limit(name) and number > table_limit(path, name):
             try:
                 check_limits(**{name: number})

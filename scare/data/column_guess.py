@@ -388,6 +388,8 @@ def _read_rows(
 def _tenths(names: Sequence[str]) -> dict[str, FormatColumn]:
     """Return what `pm10` and `pm100` are in a table that has both: PM1 and PM10, in tenths of a micrometre.
 
+    PM1 is no quantity of its own in `quantities.toml`, so it is called PM.
+
     >>> {name: column.quantity for name, column in _tenths(["pm10 env", "pm25 env", "pm100 env"]).items()}
     {'pm10 env': 'PM', 'pm100 env': 'PM10'}
     """

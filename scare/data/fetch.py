@@ -259,7 +259,7 @@ def sensor_community_files(request: FetchRequest, source: FetchSource) -> Iterat
             for name, sensor in SENSOR_COMMUNITY_LINK.findall(page):
                 if sensor in sensors:
                     yield f"{day:%Y-%m}", RecordFile(name, 0, "", f"{folder}/{name}")
-            break
+            break  # a day is in one of the two folders
 
 
 def read_sensor_community(path: Path, source: FetchSource) -> pl.DataFrame:

@@ -23,7 +23,7 @@ def read_records(source: Source) -> tuple[str, list[list[str]], dict[str, str]]:
     text = "\n".join(source.text())
     try:
         value = json.loads(text)
-    except ValueError:
+    except ValueError:  # no JSON as a whole: perhaps a log with a message in each line
         try:
             value = [message for line in text.splitlines() if line.strip() and (message := _message(line)) is not None]
         except ValueError as error:

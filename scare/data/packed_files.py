@@ -68,7 +68,7 @@ class Source:
     def lines(self) -> Generator[bytes, None, None]:
         """Yield the lines of a text in UTF-8, with their ends."""
         limit = "document" if self.content == "json" else "line"  # a JSON text may be one line
-        longest = table_limit(self.path, limit) + 1
+        longest = table_limit(self.path, limit) + 1  # no more is read of a line; one as long is over the limit
         with self.open() as handle:
             if self.encoding in ("utf-8", "utf-8-sig", "ascii") and not self.odd:
                 if self.encoding == "utf-8-sig":

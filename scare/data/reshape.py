@@ -321,8 +321,9 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
 
 
 def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Turn a column per hour of the day into a row per hour: `hour` and `value`; values with a bad flag are missing.
+    """Turn a column per hour of the day into a row per hour: `hour` and `value`.
 
+    A column of flags, such as V01 beside H01, says which values are valid; values with a bad flag become missing.
     Labels stand before the hours; numbers after them are the day's maximum, mean and the like, and are left out.
     """
     names = [name for name in frame.columns if name != LINE]

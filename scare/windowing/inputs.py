@@ -109,14 +109,16 @@ class WindowStream:
         ranges, channels = np.where(has_value, 0.0, np.nan), np.full(len(values), -1)
         training_range = self._inputs.training_range
         if training_range is not None:
-            graded = has_value & ((flags & Flag.OUTSIDE) > 0)
-            unsettled = (flags & Flag.UNSETTLED) > 0
-            parts = (graded & unsettled, self._inputs.scaling.fleet), (graded & ~unsettled, self._scaling.affine)
-            for rows, affine in parts:
+            is_outside = has_value & ((flags & Flag.OUTSIDE) > 0)
+            is_unsettled = (flags & Flag.UNSETTLED) > 0
+            for rows, affine in (  # an unsettled row was scaled as the fleet
+                (is_outside & is_unsettled, self._inputs.scaling.fleet),
+                (is_outside & ~is_unsettled, self._scaling.affine),
+            ):
                 if affine is not None and rows.any():
                     scaled = affine.apply(values[rows]).astype(np.float32)
                     ranges[rows], channels[rows] = training_range.beyond(scaled)
-            channels[ranges == 0] = -1  # channels that do not go together
+            channels[ranges == 0] = -1  # each channel is in its range, but they do not go together
         return ranges, channels
 
     def segments(self, times: np.ndarray, values: np.ndarray) -> list[Segment]:

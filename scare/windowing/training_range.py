@@ -3,9 +3,9 @@
 A row is outside if the first channel is beyond its range in training or another one clearly, if its Mahalanobis
 distance to the mean of training is unusual (the channels do not go together as they did there), or if that distance has
 been large for about a window.
-A plan never sees a value far beyond the range: it sees the clamped value, and its output continues linearly in the
-first channel. All numbers are in scaled units. Made by `training/extrapolation`, for `inputs`, `calibrator` and
-`export`; docs/decisions/training_range.md has the reasons.
+A plan (the steps that compute an output from a window) never sees a value far beyond the range: it sees the clamped
+value, and its output continues linearly in the first channel. All numbers are in scaled units. Made by
+`training/extrapolation`, for `inputs`, `calibrator` and `export`; docs/decisions/training_range.md has the reasons.
 """
 
 from collections.abc import Sequence
