@@ -86,7 +86,7 @@ class Federation:
             others = {name: part for name, part in self.moments.items() if name != site}
             without = left_out_error(others, self.structure, list(others))
             with_site = left_out_error({**others, site: self.moments[site]}, self.structure, list(others))
-            if without < DOUBTFUL_GAIN**2 * with_site:
+            if without < DOUBTFUL_GAIN**2 * with_site:  # both are squared errors
                 found.append(
                     f"without '{site}' the error at the other sites falls to {(without / with_site) ** 0.5:.0%}: its"
                     " columns, units or reference may differ; check them, or leave it out with --without"
@@ -139,11 +139,12 @@ def federate(ask: Ask, agreement: Agreement) -> Federation:
 def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure:
     """Choose columns and penalty by the error on sites that are left out, each with the same weight.
 
-    With few sites, choose the fewest columns that fit nearly as well as all: rows are many, columns few.
+    With few sites, choose the fewest columns that fit all rows nearly as well as all columns do. As there are many more
+    rows than columns, the error of the fit itself is a fair measure.
     """
     columns = len(next(iter(moments.values())).mean)
-    newest = np.arange(channels)
-    inputs = {"line": newest[:1], "linear": newest}
+    alone = np.arange(channels)  # columns of the channels themselves; those of their products follow
+    inputs = {"line": alone[:1], "linear": alone}
     if columns > channels:
         inputs["products with the first channel"] = np.arange(2 * channels)  # these products come first
         inputs["products"] = np.arange(columns)
@@ -153,7 +154,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
     structures = [Structure(name, chosen, PENALTIES[0]) for name, chosen in inputs.items()]
     pooled = Moments.pooled(list(moments.values()))
     errors = [pooled.mean_squared_error(structure.solve(pooled)) for structure in structures]
-    enough = SIMPLER_WITHIN**2 * min(errors)
+    enough = SIMPLER_WITHIN**2 * min(errors)  # squared errors
     return next(structure for structure, error in zip(structures, errors, strict=True) if error <= enough)
 
 

@@ -152,9 +152,10 @@ class Fleet:
         return calibrated
 
     def beyond_training(self, device: str, row: np.ndarray) -> tuple[float, str]:
-        """Return how far a device's newest row lies beyond training, in ranges, and in which channel (empty: in none).
+        """Return how far a device's newest row lies beyond training, in training ranges, and in which channel.
 
-        The row is flagged OUTSIDE; if it is in no channel, the channels do not go together.
+        The row must be flagged OUTSIDE. The channel is empty if no value lies beyond training by itself: then such
+        values did not occur together there.
         """
         return self._groups[self._models[device]].beyond_training(device, row)
 
@@ -307,7 +308,7 @@ class DeviceGroup:
         self._windows.restart(self._find(devices))
 
     def beyond_training(self, device: str, row: np.ndarray) -> tuple[float, str]:
-        """As `Fleet.beyond_training`."""
+        """Return what `Fleet.beyond_training` does."""
         ranges, channels = self._windows.beyond_training(self._find([device]), row[None])
         return float(ranges[0]), self.calibrator.inputs.channels[channels[0]].name if ranges[0] > 0 else ""
 

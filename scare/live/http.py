@@ -148,7 +148,7 @@ class Poller:
         self._monitor.count("received")
         try:
             with urlopen(address, timeout=POLL_TIMEOUT_SECONDS) as answer:  # `config` allows http and https only
-                payload = answer.read(MAX_PAYLOAD + 1)
+                payload = answer.read(MAX_PAYLOAD + 1)  # so that the reader rejects a larger one
             reading = self._reader.read(payload, "", time())
             if reading is None:
                 raise RejectedError("the adapter takes the field from an MQTT topic, so it cannot be polled")
@@ -165,7 +165,10 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
     turn = asyncio.Lock()  # POSTs wait in order of arrival, and one body is parsed at a time
 
     async def wait_for_space(pipeline: Pipeline, until: float) -> bool:
-        """Wait until the queue takes readings; False if it stays full. Clients that wait do not ask again."""
+        """Wait until the queue takes readings; False if it stays full by the time `until` (monotonic clock).
+
+        Meanwhile the client waits for its answer, instead of sending the same body again and again.
+        """
         while pipeline.is_full:
             if monotonic() >= until:
                 return False

@@ -112,7 +112,7 @@ class LearnerState:
     @staticmethod
     def empty(size: int, number: type[np.generic], sums: type[np.generic]) -> "LearnerState":
         """Return the state before any pair, for `size` coefficients; `number` is the type of all arrays but `sums`."""
-        sizes = (size * (size + 1) // 2, size, 1, size, size)
+        sizes = (size * (size + 1) // 2, size, 1, size, size)  # moments are an upper triangle with its diagonal
         moments, products, square, active, shadow = (np.zeros(length, number) for length in sizes)
         return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))
 
@@ -297,14 +297,14 @@ class _Float32(LearnerArithmetic):
         matrix, right = np.zeros((n, n), np.float32), state.products.copy()
         matrix[np.triu_indices(n)] = state.moments
         matrix[np.diag_indices(n)] += settings.prior.astype(np.float32)
-        for j in range(n):
+        for j in range(n):  # eliminate unknown j from the equations after it
             factors = matrix[j, j + 1 :] / matrix[j, j]
             for i, factor in enumerate(factors, j + 1):
                 matrix[i, i:] -= factor * matrix[j, i:]
                 right[i] -= factor * right[j]
             right[j] = right[j] / matrix[j, j]
             matrix[j, j + 1 :] = factors
-        for j in reversed(range(n)):
+        for j in reversed(range(n)):  # substitute back
             for i in range(j + 1, n):
                 right[j] -= matrix[j, i] * right[i]
         return right
@@ -400,7 +400,7 @@ class _FixedPoint(LearnerArithmetic):
         right = [int(number) for number in state.products]
         for j, prior in enumerate(settings.prior):
             matrix[j, j] += int(prior * 2**COEFFICIENT_BITS)
-        for j in range(n):
+        for j in range(n):  # eliminate unknown j from the equations after it
             pivot = max(matrix[j, j], LEAST_PIVOT)
             factors = [quotient(number, pivot) for number in matrix[j, j + 1 :]]
             for i, factor in enumerate(factors, j + 1):
@@ -409,7 +409,7 @@ class _FixedPoint(LearnerArithmetic):
                 right[i] = clamp_word(right[i] - rounding_shift(factor * right[j], COEFFICIENT_BITS))
             right[j] = quotient(right[j], pivot)
             matrix[j, j + 1 :] = factors
-        for j in reversed(range(n)):
+        for j in reversed(range(n)):  # substitute back
             total = right[j]
             for i in range(j + 1, n):
                 total -= rounding_shift(matrix[j, i] * right[i], COEFFICIENT_BITS)

@@ -28,7 +28,7 @@ class Recollocation:
 
 
 def recollocation(target: str) -> Recollocation:
-    """Return the interval for sensors of a target.
+    """Return the interval for sensors of a target; for one without an entry of its own, that of "other".
 
     >>> recollocation("PM2.5").months, recollocation("NO2").months
     (12, 6)

@@ -94,6 +94,7 @@ class Elimination:
             if not batch.to.shape[1]:
                 continue
             forward = inverse[:, None] @ factor[batch.to]  # [n, d, 2, 2]
+            # What the elimination takes from the blocks between the neighbours (Schur complement).
             change = factor[batch.back][:, :, None] @ forward[:, None]  # [n, d, d, 2, 2]
             np.subtract.at(factor, batch.between.ravel(), change.reshape(-1, SIDE, SIDE))
             factor[batch.to] = forward

@@ -316,6 +316,7 @@ class Graph:
         of_unit, coefficients = np.array(unit, int), np.array(first, float)
         is_relation = of_unit < len(self.relations)
         tied = self._tied_to_references()
+        # Levels at a distance, and of boxes that nothing ties to a reference, must not tell gains (see `linearised`).
         is_loose = np.array([one.kind == DISTANT or one.encounter.box not in tied for one in self.relations])
         cut = is_relation & (coefficients[:, 0] != 0) & is_loose[np.where(is_relation, of_unit, 0)]
         return Equations(
@@ -347,7 +348,10 @@ class Graph:
         return tied
 
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        """Yield the fields of the equations `fleet`, `ageing` and `place`, each for level (0) and log gain (1)."""
+        """Yield the equations `fleet`, `ageing` and `place`, each for level (0) and log gain (1).
+
+        An equation is a tuple: the fields of `Equations` from `node` to `unit`, in their order.
+        """
         unit = len(self.relations)  # the units before are those of relations
         for box in self.boxes:
             first, times = self.first_node[box], self.times[box]
@@ -363,6 +367,7 @@ class Graph:
             for part, axis in enumerate(np.eye(2)):
                 unlike = UNLIKE_LOG_GAIN**2 if part and site not in self.like_stations else 0.0
                 group = 2 * groups[PLACE] + part
+                # Only places of boxes share a difference from the field (the last equations).
                 common = (NO_NODE, NOTHING) if site in self.station_sites else (self.nodes - 1, axis)
                 yield node, common[0], axis, common[1], 0.0, unlike, self.place_variance[site], group, unit + part
             unit += 2
@@ -372,7 +377,7 @@ class Graph:
                 yield self.nodes - 1, NO_NODE, axis, NOTHING, 0.0, 0.0, share, 2 * groups[PLACE] + part, unit
 
     def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        """Yield the fields of the equations of each relation: of levels, and of gains if it tells the gain."""
+        """Yield the equations of each relation, as `_fleet_rows` does: of levels, and of gains if it tells the gain."""
         for unit, relation in enumerate(self.relations):
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
@@ -383,7 +388,7 @@ class Graph:
             if relation.kind == DISTANT:
                 other = self.place[meeting.site]
             right = other_distance if other == REFERENCE_NODE else 0.0
-            if node == REFERENCE_NODE:  # a station held out: it tells the air of its place
+            if node == REFERENCE_NODE:  # a station held out tells the air of its place: the two change sides
                 node, other, levels = other, NO_NODE, levels[::-1]
                 right, log_slope = box_distance, -log_slope
             yield node, other, *levels, right, relation.level_variance, 1.0, group, unit
@@ -531,7 +536,8 @@ class System:
         Almost nothing is assumed: the deviation is ten times that of boxes of a type. Where nothing tells a gain,
         boxes are taken to have a gain of 1, more or less.
         """
-        return self.assumed()[0] * np.array([100.0, 100.0 if self.tells_gain else 1.0])
+        of_boxes = self.assumed()[self.groups[FLEET]]
+        return of_boxes * np.array([100.0, 100.0 if self.tells_gain else 1.0])
 
     @property
     def beginning(self) -> np.ndarray:

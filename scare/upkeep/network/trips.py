@@ -44,6 +44,7 @@ class Planner:
         """Return the standard deviation of each box, as `Solution.uncertainty` does."""
         covariances = self._covariances if covariances is None else covariances
         gains = np.exp(self.solution.means[self._last, 1])
+        # The variance of a gain is that of its logarithm times the square of the gain.
         squares = covariances[:, 0, 0] + (self.solution.spread * gains) ** 2 * covariances[:, 1, 1]
         return self.solution.reliability * np.sqrt(squares)
 
