@@ -412,7 +412,7 @@ SCARE_SMALL uint32_t is_outside(scare *self, float *row) {
     SCARE_ROLLED
     for (uint32_t line = 0u; line < model->channels; line++) {
         float sum = *weight++, cut = clamp(&model->channel[line].trained, row[line]);
-        outside |= cut != row[line];
+        outside |= cut != row[line] ? 1u : 0u;
         row[line] = cut;
         SCARE_ROLLED
         for (uint32_t c = 0u; c <= line; c++) {
@@ -421,7 +421,7 @@ SCARE_SMALL uint32_t is_outside(scare *self, float *row) {
         distance += sum * sum;
     }
     self->slow += (distance - self->slow) / (float)model->window;
-    return outside | (uint32_t)(distance > model->limit) | (uint32_t)(self->slow > model->slow_limit);
+    return outside | (distance > model->limit ? 1u : 0u) | (self->slow > model->slow_limit ? 1u : 0u);
 }
 
 /* Set the interval around a value, not below the floor. The binary search always takes three steps. */
@@ -468,11 +468,14 @@ SCARE_SMALL void forget(scare *self) {
     for (uint32_t i = 0u; i < real_words(self->model); i++) {
         self->real[i] = 0u;
     }
-    self->timed = self->filled = 0u;
-    self->next_bit = self->real_bits = 0u;
+    self->timed = 0u;
+    self->filled = 0u;
+    self->next_bit = 0u;
+    self->real_bits = 0u;
     self->age = self->model->hold + 1u;
     self->unbroken = 0u;
-    self->choice.left = self->choice.deep = 0u;
+    self->choice.left = 0u;
+    self->choice.deep = 0u;
     self->slow = (float)self->model->channels;
 }
 
@@ -585,9 +588,12 @@ SCARE_COMPACT scare_status scare_calibrate(scare *self, uint32_t now_ms, const f
                                        SCARE_FLAG_MISSING | SCARE_FLAG_RANGE,
                                        SCARE_FLAG_EARLY,
                                        SCARE_FLAG_NOT_FINITE};
+    const float none = __builtin_nanf("");
     scare_status status = SCARE_ARGUMENT;
     if (answer) {
-        answer->value = answer->low = answer->high = __builtin_nanf("");
+        answer->value = none;
+        answer->low = none;
+        answer->high = none;
         answer->flags = 0u;
         if (self && self->model && reading) {
             status = push(self, now_ms, reading, answer);
@@ -661,6 +667,6 @@ const char *scare_explain(scare_status status) {
     case SCARE_WRONG: return "the self-test failed";
     case SCARE_UNSIGNED: return "the blob is not signed with the owner's key";
     case SCARE_OLDER: return "the blob was signed before the one in use";
+    default: return "no such status";
     }
-    return "no such status";
 }

@@ -9,10 +9,10 @@
 
 #define MARK 0x02424353u /* "SCB", version 2 */
 #define SIZE_LIMIT 0xffffu
-#define MOST_NUMBERS (1u << 22) /* in a window */
-#define MOST_SCRATCH (1u << 24) /* bytes */
-#define MOST_ROWS (1u << 24)    /* of time */
-#define MOST_QUANTUM 524288.0f  /* beyond it, the self-test would overflow */
+#define MOST_NUMBERS ((uint32_t)1 << 22) /* in a window */
+#define MOST_SCRATCH ((uint32_t)1 << 24) /* bytes */
+#define MOST_ROWS ((uint32_t)1 << 24)    /* of time */
+#define MOST_QUANTUM 524288.0f           /* beyond it, the self-test would overflow */
 #define TAIL (sizeof(uint32_t) + SCARE_SIGNATURE_BYTES)
 #define DEPTH 9 /* of the stack of a formula; a test computes what rules need */
 #define MOST_PARAMETERS 16
@@ -453,7 +453,8 @@ SCARE_SMALL scare_status check_whole(const scare_blob *self, const void *content
 /* Open a file that is whole. */
 SCARE_SMALL scare_status open_whole(scare_blob *self, const void *content) {
     checker check;
-    check.content = self->content = content;
+    self->content = content;
+    check.content = content;
     check.head = content;
     check.blob = self;
     check.limit[CONTENT] = check.head->bytes;

@@ -25,7 +25,7 @@ SCARE_SMALL uint32_t to_half(float x, float *sent) {
     steps = size / unit; /* exact: a power of two */
     whole = (uint32_t)steps;
     steps -= (float)whole;
-    whole += (uint32_t)(steps > 0.5f || (steps == 0.5f && (whole & 1u)));
+    whole += steps > 0.5f || (steps == 0.5f && (whole & 1u)) ? 1u : 0u;
     *sent = x < 0.0f ? -(float)whole * unit : (float)whole * unit;
     /* 1,024 more steps are one more in the exponent: the carry of a sum does what is to be done at 2,048, too. */
     return (x < 0.0f ? 0x8000u : 0u) + exponent * 1024u + whole;
@@ -46,7 +46,7 @@ SCARE_SMALL uint32_t to_distance(float distance) {
         return NO_DISTANCE;
     }
     whole = distance > 128.0f * unit ? (uint32_t)(distance / unit) : 128u;
-    whole += (uint32_t)((float)whole * unit < distance);
+    whole += (float)whole * unit < distance ? 1u : 0u;
     return exponent * 128u + whole - 128u;
 }
 
@@ -79,7 +79,8 @@ void scare_lorawan_pack(const scare_answer *answer, uint8_t payload[SCARE_LORAWA
 }
 
 scare_status scare_lorawan_read(const uint8_t *payload, size_t bytes, scare_lorawan_command *command) {
-    command->every_seconds = command->reset = 0u;
+    command->every_seconds = 0u;
+    command->reset = 0u;
     if (!payload || bytes != SCARE_LORAWAN_DOWNLINK) {
         return SCARE_DAMAGED;
     }

@@ -19,7 +19,7 @@ typedef struct {
     uint32_t last_low, last_high; /* time of the last reading used */
     uint32_t age, unbroken, next_bit, left, settled;
     float slow;
-} blob_head;
+} state_head;
 
 /* How a channel is rounded to bytes. */
 typedef struct {
@@ -105,7 +105,7 @@ SCARE_SMALL float number_at(const scare *self, uint32_t channel, uint32_t row, u
 SCARE_SMALL size_t blob_bytes(const scare *self, uint32_t is) {
     const scare_model *model = self->model;
     uint32_t rounded = rounded_rows(model, is);
-    size_t bytes = sizeof(blob_head) + real_bytes(model) + past_bytes(model) + center_bytes(model) + sizeof(uint32_t);
+    size_t bytes = sizeof(state_head) + real_bytes(model) + past_bytes(model) + center_bytes(model) + sizeof(uint32_t);
     SCARE_ROLLED
     for (uint32_t c = 0u; (is & FILLED) && c < model->channels; c++) {
         bytes += (model->window - rounded) * (is_short(self, c, is) ? sizeof(int16_t) : sizeof(float));
@@ -213,7 +213,7 @@ SCARE_SMALL const unsigned char *restore_window(scare *self, uint32_t is, const 
 }
 
 /* Take over a blob that is valid. */
-SCARE_SMALL void restore(scare *self, const blob_head *head, const unsigned char *at) {
+SCARE_SMALL void restore(scare *self, const state_head *head, const unsigned char *at) {
     const scare_model *model = self->model;
     (void)copy(self->real, at, real_bytes(model));
     at += real_bytes(model);
@@ -247,7 +247,7 @@ SCARE_SMALL void restore(scare *self, const blob_head *head, const unsigned char
 }
 
 SCARE_COMPACT scare_status scare_store(const scare *self, uint64_t clock_ms, void *blob, size_t bytes) {
-    blob_head head;
+    state_head head;
     unsigned char *at;
     uint64_t last_ms;
     uint32_t crc;
@@ -293,7 +293,7 @@ SCARE_COMPACT scare_status scare_store(const scare *self, uint64_t clock_ms, voi
 
 SCARE_COMPACT scare_status scare_restore(scare *self, uint64_t clock_ms, const void *blob, size_t bytes) {
     const unsigned char *content = blob;
-    blob_head head;
+    state_head head;
     uint32_t crc;
     if (!self || !self->model || !blob) {
         return SCARE_ARGUMENT;

@@ -457,8 +457,9 @@ void scare_softmax_attention_q(int32_t *out, const int32_t *queries, const int32
     int32_t shift = (int32_t)(query_spare + key_spare) - bits;
     int32_t down = scare_least(scare_most(shift, 0), 31), up = scare_least(scare_most(-shift, 0), 20);
     uint32_t couples = (width + 1u) / 2u, row_couples = (rows + 1u) / 2u;
-    const int32_t *query = out + rows * heads * value_width;
-    int32_t *paired_keys = pair_numbers(queries, rows * heads, width, query_spare, score_bits, (int32_t *)query);
+    int32_t *paired_queries = out + rows * heads * value_width;
+    const int32_t *query = paired_queries;
+    int32_t *paired_keys = pair_numbers(queries, rows * heads, width, query_spare, score_bits, paired_queries);
     int32_t *columns = pair_numbers(keys, rows * heads, width, key_spare, score_bits, paired_keys);
     pair_columns(values, rows, heads * value_width, spare, value_bits, columns);
     SCARE_ROLLED

@@ -4,7 +4,7 @@
 
 void scare_lstm_f32(float *out, const float *x, const float *table, uint32_t rows, uint32_t channels, uint32_t size) {
     float *memory = out + size, *state = memory + size;
-    for (uint32_t j = 0; j < size; j++) out[j] = memory[j] = 0.0f;
+    for (uint32_t j = 0; j < 2u * size; j++) out[j] = 0.0f; /* the memory, too */
     for (uint32_t t = 0; t < rows; t++, x += channels) {
         const float *next = table;
         for (uint32_t j = 0; j < size; j++) {

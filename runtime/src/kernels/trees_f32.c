@@ -17,7 +17,7 @@ SCARE_INLINE void sum_trees(float *out, const float *x, const void *features, co
         SCARE_ROLLED
         do {
             uint32_t feature = wide ? wide_feature[node] : narrow_feature[node];
-            node = 2u * node + (uint32_t)(x[feature] > table[node]);
+            node = 2u * node + (x[feature] > table[node] ? 1u : 0u);
         } while (--level > 0u);
         sum += table[node];
         *codes++ = (uint8_t)node;

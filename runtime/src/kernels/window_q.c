@@ -215,7 +215,8 @@ void scare_hat_basis_q(int32_t *out, const int16_t *window, const uint16_t *segm
         hat_sums sum = {0, 0, 0};
         SCARE_ROLLED
         for (uint32_t left = knots - 1u; left > 0u; left--, segment += 4) {
-            sum.all = sum.farther = 0;
+            sum.all = 0;
+            sum.farther = 0;
             if (segment[1]) sum.farther = scare_add_pairs(sum.last, scare_next_word(&table), 0);
             if (segment[0] >= 4u) sum = add_fours(&samples, segment[0] / 4u, &table, sum);
             SCARE_ROLLED
