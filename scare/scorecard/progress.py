@@ -116,6 +116,12 @@ def assess_progress(
     hours = [device for device in map(Hours.of, readings) if len(device.times) >= FEW_HOURS]
     if not hours:
         raise DataError(f"no device has {FEW_HOURS} hours with all channels and a reference yet")
+    references = np.concatenate([device.reference for device in hours])
+    if np.ptp(references) == 0:
+        raise DataError(
+            f"the reference {reference.name} has been constant ({references[0]:g}) so far: nothing can be learned from"
+            " it; check the instrument, and that it is the right column"
+        )
     first, last = min(device.times[0] for device in hours), max(device.times[-1] for device in hours)
     days, total = (last - first + HOUR) / DAY, sum(len(device.times) for device in hours)
     capture = total / sum((device.times[-1] - device.times[0]) / HOUR + 1 for device in hours)
@@ -197,7 +203,7 @@ def fit_family(values: np.ndarray, reference: np.ndarray, family: Callable[[np.n
 
 @dataclass(frozen=True)
 class _Run:
-    """Forward validation of one device and family: squares of errors and counts by origin, and estimates [n]."""
+    """Forward validation of one device and family: its learning curve, and estimates of all hours [n]."""
 
     hours: Hours
     errors: LearningCurve

@@ -110,6 +110,13 @@ def test_the_class_is_that_of_estimates_that_had_not_seen_their_day() -> None:
     assert "never came near the limit" in " ".join(found.missing)
 
 
+def test_a_reference_that_is_stuck_is_refused() -> None:
+    box = make(15)
+    stuck = Readings("a", box.frame.with_columns(reference=pl.lit(5.0)), CHANNELS, box.reference)
+    with pytest.raises(DataError, match=r"Ref\.NO2 has been constant \(5\) so far"):
+        assess_progress([stuck])
+
+
 def test_what_is_no_co_location_is_refused() -> None:
     with pytest.raises(DataError, match="no reference is among the columns"):
         assess_progress([replace(make(9), reference=None)])
