@@ -205,6 +205,7 @@ def _fit_boosted(
     flat = data.features.reshape(len(data.targets), -1)
     weights, bias = np.zeros(flat.shape[1]), 0.0
     if with_ridge:
+        # Hat 0 is the newest reading.
         ridge = choose_ridge(design_matrix(examples, basis), design_matrix(held_out, basis), newest=0)
         weights, bias = ridge.fit(data)
     trees = HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=RATE, early_stopping=False, random_state=SEED)

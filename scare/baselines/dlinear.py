@@ -74,7 +74,10 @@ class DLinearNetwork(Network):
     undecayed = frozenset({"seasonal_bias", "trend_bias"})
 
     def joined(self, seasonal: Weights, trend: Weights) -> Weights:
-        """Return the weights [window, channels] of both maps in one: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x."""
+        """Return the weights [window, channels] of one map that does what both do.
+
+        With seasonal weights s, trend weights t and moving average A: s·(x − Ax) + t·Ax = (s + Aᵀ(t − s))·x.
+        """
         average = moving_average(self.window, self.kernel).astype(trend.dtype)
         return seasonal + average.T @ (trend - seasonal)
 

@@ -358,7 +358,10 @@ def newest_output(value: Array, write: Array, read: Array, step: Array, decay: A
 
 
 def draw_step_bias(heads: int, key: Array) -> Array:
-    """Draw Δ log-uniform in [1e-3, 1e-1] and return softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)): [heads]."""
+    """Draw each head's initial step Δ, log-uniform in [1e-3, 1e-1], and return the bias that softplus turns into it.
+
+    The bias is softplus⁻¹(Δ) = Δ + log(1 − exp(−Δ)), [heads].
+    """
     share = jax.random.uniform(key, (heads,))
     step = jnp.maximum(SHORTEST * (LONGEST / SHORTEST) ** share, FLOOR)
     return step + jnp.log(-jnp.expm1(-step))

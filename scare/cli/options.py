@@ -211,7 +211,7 @@ def columns(time: str, channels: str, reference: str, device_column: str, refere
 def table_options(
     dates: Dates, timezone: str, encoding: str, skip_rows: int | None, sheet: str, missing: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Return the options that were given of how to read a table, as keys of [data] or of `TableOptions`."""
+    """Return those options about how to read a table that were given, as keys of [data] or of `TableOptions`."""
     values = {
         "dates": dates,
         "timezone": timezone,

@@ -181,7 +181,7 @@ def _predict_file(
     steps = {span.device: step for span in spans if not span.refusal(step)}
     if age := describe_age(model.facts, min(span.first for span in spans), max(span.last for span in spans)):
         note(f"Warning: {age}")
-    new: list[str] = []
+    new: list[str] = []  # devices that were not in training
 
     def announce(device: str, times: np.ndarray, values: np.ndarray) -> None:
         lines = describe_new_device(model, device, times, values)

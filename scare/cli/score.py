@@ -304,8 +304,9 @@ def report(
 
     scored_run, deployment = read_run(run), read_deployment(facts) if facts else None
     if targets or reference_uncertainty:
-        known = reference_uncertainty or _graded_with(scored_run.card.assessments)
-        summary = summarize(scored_run, choose_sets(targets), known)
+        # Unless another one is given, the uncertainty that the run was graded with stays.
+        uncertainty = reference_uncertainty or _graded_with(scored_run.card.assessments)
+        summary = summarize(scored_run, choose_sets(targets), uncertainty)
         scored_run = replace(scored_run, card=replace(scored_run.card, **summary))
     path = out or run / "report.html"
     with progress("drawing", "device") as (bar, task):

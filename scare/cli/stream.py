@@ -64,7 +64,7 @@ def stream(
     lock = _lock(state) if state else None
     if state and state.exists():
         note(f"Went on with the windows of {lines.restore(state):,} devices in {state}.")
-    for pipe in (sys.stdin, sys.stdout):
+    for pipe in (sys.stdin, sys.stdout):  # bytes that are not UTF-8 come out as they came in
         pipe.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]
     rejected, next_save = 0, monotonic() + SAVE_SECONDS
     for batch in _batches():

@@ -157,7 +157,8 @@ def _print_outcome(search: Any, tables: Mapping[str, Any], as_json: bool) -> Non
 def _show(outcome: Mapping[str, Any], settings: Any) -> None:
     """Print the front, the preset and what does not fit, as tables."""
     preset = outcome["preset"]  # trial 0
-    off_front = [preset] if preset and all(member["trial"] for member in outcome["front"]) else []
+    is_on_front = any(member["trial"] == 0 for member in outcome["front"])
+    off_front = [preset] if preset and not is_on_front else []
     shown = [*outcome["front"], *off_front]
     cost = _cost_headings(shown)
     folds = plural(settings.folds, "fold")

@@ -50,7 +50,10 @@ KEY = (TASK, DEVICE, TIME)
 
 @dataclass(frozen=True)
 class MethodCost:
-    """What a method costs on one task: bytes of its numbers, instructions of one value; or why it has no value."""
+    """What a method costs on one task, or why it has no value there.
+
+    `bytes` are those of the numbers that it learned (weights, thresholds), `instructions` those of one value.
+    """
 
     bytes: float | None = None
     instructions: float | None = None

@@ -84,7 +84,7 @@ class OpenSet:
     download: str = ""
 
     def record(self, path: str) -> RecordFile:
-        """Return one of the files, as it is checked (by its sha256; its size, 0, is not known) and downloaded."""
+        """Return the record by which one of the files is downloaded and checked: its sha256, and no size (0)."""
         return RecordFile(Path(path).name, 0, f"sha256:{self.files[path]}", f"{self.download}{path}")
 
 

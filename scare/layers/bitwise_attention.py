@@ -30,7 +30,7 @@ MEMORY = 0.99  # weight of the old bandwidth in its running mean
 
 
 class RbfHash(eqx.Module):
-    """The RBF hash h of the module's docstring, from vectors [..., width] to codes of ±1 [..., bits]."""
+    """The RBF hash, from vectors [..., width] to codes of ±1 [..., bits]; the module's docstring has its formula."""
 
     projection: Array  # A [supports, bits]
     supports: Buffer  # S [supports, width], unit vectors unless raw
@@ -40,7 +40,7 @@ class RbfHash(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "RbfHash":
-        """Draw A ~ N(0, 1) and random supports, which the first batch replaces."""
+        """Draw the projection A from N(0, 1), and random supports, which the first batch replaces."""
         first, second = jax.random.split(key)
         random_supports = unit(jax.random.normal(second, (supports, width)))
         projection = jax.random.normal(first, (supports, bits))

@@ -62,11 +62,11 @@ class HashAttention(eqx.Module):
         projection = jax.random.normal(keys[4], (supports, bits))
         return HashAttention(
             *linear,
-            Buffer(projection),
-            Buffer(random_supports),
-            Buffer(jnp.zeros(supports)),
-            Buffer(jnp.ones(())),
-            form,
+            projection=Buffer(projection),
+            supports=Buffer(random_supports),
+            centre=Buffer(jnp.zeros(supports)),
+            bandwidth=Buffer(jnp.ones(())),
+            form=form,
         )
 
     @property
@@ -211,7 +211,7 @@ def _fit_bit(kernel: Array, residual: Array, column: Array, bits: int) -> Array:
         return -jnp.einsum("bi,bij,bj->", code, residual, code) / (code.size * bits)
 
     def smooth_loss(column: Array) -> Array:
-        return loss(jnp.tanh(kernel @ column / 2))
+        return loss(jnp.tanh(kernel @ column / 2))  # as the published code has it: 2 sigmoid(x) − 1 = tanh(x / 2)
 
     def hard_loss(column: Array) -> Array:
         return loss(jnp.where(kernel @ column >= 0, 1.0, -1.0))

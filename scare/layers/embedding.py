@@ -63,8 +63,8 @@ class DualEmbedding(eqx.Module):
         """Return `__call__` as steps of a plan; `source` are the features themselves, so `scale` [rows] is all ones."""
         if self.overall is None:
             return [dense_step(source, output, self.local, self.local_bias)]
-        rows = np.ones(len(scale), np.asarray(self.local).dtype)
-        return self.token_steps(source, source, output, rows, np.zeros((1, 1), rows.dtype), scale)
+        shares = np.ones(len(scale), np.asarray(self.local).dtype)  # a token is its own reading, once
+        return self.token_steps(source, source, output, shares, np.zeros((1, 1), shares.dtype), scale)
 
     def token_steps(
         self, sums: str, source: str, output: str, share: np.ndarray, bias: np.ndarray, scale: np.ndarray

@@ -130,8 +130,8 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
     if len(products) and channels > 1:
         chosen_products["each other"] = products
     crossed = {
-        f"{name} and products with {partner}": np.concatenate([inputs, pairs])
-        for partner, pairs in chosen_products.items()
+        f"{name} and products with {partner}": np.concatenate([inputs, product_columns])
+        for partner, product_columns in chosen_products.items()
         for name, inputs in linear.items()
     }
 

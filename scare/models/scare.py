@@ -170,7 +170,10 @@ class Scare:
         )
 
     def _lens_matrix(self, window: int, key: Array) -> Array:
-        """Draw W [rows, lenses]: Glorot as in the paper's framework; with hats, logarithmic bins plus some noise."""
+        """Draw the lens matrix W [rows, lenses].
+
+        Without hats it is Glorot's, as in the paper's framework; with hats it is logarithmic bins plus some noise.
+        """
         rows, count = self.rows(window), lenses(window)
         if not self.front.hats:
             return jax.nn.initializers.glorot_uniform()(key, (rows, count))
@@ -249,7 +252,7 @@ class Scare:
             keys_and_values = Operations(tokens * channels * inner) if reads_rows else project(inner) + project(inner)
             attend = Operations(
                 multiply_adds=2 * pairs * inner,  # scores, and sums of values weighted by them
-                additions=2 * pairs * choice.heads,
+                additions=2 * pairs * choice.heads,  # softmax: the largest score is subtracted, weights are summed
                 exponentials=pairs * choice.heads,
                 divisions=tokens * choice.heads,
             )

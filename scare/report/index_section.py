@@ -84,7 +84,7 @@ def _sums(scored: Sequence[DeviceSeries], column: str) -> SumsByStep:
     """Sum the values in `column` of each device by hours, apart for each time step."""
     by_step: dict[float, list[DeviceSeries]] = {}
     for series in scored:
-        by_step.setdefault(series.step_seconds or HOUR, []).append(series)
+        by_step.setdefault(series.step_seconds or HOUR, []).append(series)  # a single row has no step
     sums: SumsByStep = {step: {} for step in by_step}
     for step, devices in by_step.items():
         add_hours(sums[step], _rows(devices, column))

@@ -166,8 +166,9 @@ def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
 def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
     """Return the bounds of O and of △ in the unit of the value; empty if they are unknown."""
     good, fair = threshold.get("good"), threshold.get("fair")
-    unknown = threshold.get("yardstick") and threshold["yardstick_value"] is None
-    if good is None or fair is None or unknown:
+    # With a yardstick, the baseline of the measure, bounds are shares of its value.
+    lacks_yardstick = threshold.get("yardstick") and threshold["yardstick_value"] is None
+    if good is None or fair is None or lacks_yardstick:
         return "", ""
     if unit == YES_NO:
         return "yes", ""
@@ -207,7 +208,10 @@ def coverage(run: Run) -> list[Block]:
     scored = pool([series.scored for series in run.series], "all devices together")
     overall = cover(scored.low, scored.high, scored.reference, level)
     if overall is None:
-        text = "The calibrator has no intervals, because its file is of an earlier version and has too few windows."
+        text = (
+            "The calibrator has no intervals. A published correction has none, nor has a calibrator that was fitted by"
+            " a federation whose sites add noise, or by an earlier version with too few windows."
+        )
         return [Note(text)]
     too_low = under_covers(level, overall.share)
     text = (

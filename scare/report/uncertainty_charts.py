@@ -97,7 +97,7 @@ def ticks(end: float, start: float = 0.0) -> list[float]:
     rough = (end - start) / TICKS
     power = 10.0 ** floor(log10(rough))
     step = min((power * factor for factor in (1, 2, 5, 10)), key=lambda candidate: abs(log10(candidate / rough)))
-    # Ends that are a multiple of the step but for rounding count; so do the decimals of a tick.
+    # An end that is a multiple of the step but for rounding has a tick; ticks are rounded for the same reason.
     first, last = ceil(start / step - 1e-9), floor(end / step + 1e-9)
     return [round(step * multiple, 12) for multiple in range(first, last + 1)]
 

@@ -75,7 +75,7 @@ class Card:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on the scored rows; None if the reference is constant there."""
+        """The verdict on the scored rows; None if the reference is constant there, or the card has no accuracy."""
         details = {entry.measure: entry.detail for entry in self.entries}
         if "r2" not in details.get("rmse", {}):
             return None
@@ -159,7 +159,8 @@ def read_demands(text: str, table: RequirementTable) -> list[Demand]:
         except ValueError:
             bound = math.nan
         if name in table.requirements or not math.isfinite(bound):
-            kinds = ["a number"] * (name not in table.requirements) + ["O or △"] * is_graded
+            kinds = [] if name in table.requirements else ["a number"]
+            kinds += ["O or △"] if is_graded else []
             raise UsageError(f"--require: {name} takes {', '.join(kinds)}, not '{wanted}'")
         demands.append(Demand(name, bound))
     return demands

@@ -54,6 +54,7 @@ class Target:
             return None
         classes: dict[str, dict[str, Bounds]] = {}
         for name, bounds in self.classes.items():
+            # Units of concentration differ by a factor, never by an offset.
             gains = {measure: converted.gain if measure in IN_UNIT else 1.0 for measure in bounds}
             classes[name] = {
                 measure: (gains[measure] * low, gains[measure] * high) for measure, (low, high) in bounds.items()

@@ -62,7 +62,7 @@ def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
 
 
 def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
-    """Compute tau² / (tau² + noise): tau² is the variance of offsets between devices, noise that of a settled mean.
+    """Compute between / (between + noise): the variance of offsets between devices, and the noise of a settled mean.
 
     It is the share that minimises the expected squared error of a device's offset (random effects, James–Stein).
     """
@@ -83,7 +83,7 @@ def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
         others = np.delete(offsets, np.argmax(np.abs(offsets - np.median(offsets))))
         between = float(others.var(ddof=1)) * (1 + 1.5 / count)
     prior = PRIOR_WEIGHT * PRIOR_SPREAD**2 * variance
-    between = ((count - 1) * between + prior) / (count - 1 + PRIOR_WEIGHT)
+    between = ((count - 1) * between + prior) / (count - 1 + PRIOR_WEIGHT)  # mean of what was found and the prior
     # Means over `settle` successive readings, of each device; the incomplete rest is dropped.
     block_means = [values[: len(values) // settle * settle].reshape(-1, settle).mean(axis=1) for values, _ in pairs]
     mean_variances = [float(means.var()) for means in block_means if len(means) > 1]

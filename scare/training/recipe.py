@@ -47,7 +47,10 @@ from scare.words import suggestion
 
 
 class Budget(Protocol):
-    """Limits on what a calibrator costs on a board, by the names of `COST_UNITS`; `board.measure` has them."""
+    """Limits on what a calibrator costs on a board, as `board.measure.BoardBudget` has them.
+
+    Costs are by the names of `COST_UNITS`.
+    """
 
     def measure(self, calibrator: Calibrator) -> Mapping[str, int]:
         """Return the cost of a calibrator as it is exported."""
@@ -222,7 +225,7 @@ class Recipe:
             rival = recipe.settings if name == "paper" else RIVAL
             recipe = replace(recipe, model=MODELS[model].default(), settings=rival)
         if settings.get("steps") or settings.get("windows"):
-            settings.setdefault("epochs", 0)
+            settings.setdefault("epochs", 0)  # the preset's epochs would win over both
         return replace(recipe, window=window or recipe.window, settings=replace(recipe.settings, **settings))
 
 
