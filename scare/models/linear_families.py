@@ -86,9 +86,9 @@ class Design:
     @property
     def size(self) -> int:
         """Number of columns."""
-        few = self.data.features[:1]
-        extra_columns = self.extra(few).shape[1] if self.extra else 0
-        return int(np.prod(few.shape[1:])) + extra_columns
+        first_example = self.data.features[:1]
+        extra_columns = self.extra(first_example).shape[1] if self.extra else 0
+        return int(np.prod(first_example.shape[1:])) + extra_columns
 
     @property
     def newest_columns(self) -> np.ndarray:

@@ -205,7 +205,8 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
     head = ("box", "state", "units", "expected error", "days", "evidence")
     table = ReportTable("All boxes, worst first", head, [_row(box) for box in watched.boxes], "words")
     sentences = [*watched.notes, *([watched.schedule] if watched.schedule else [])]
-    blocks: list[Block] = [table, *(Note(f"{one[0].upper()}{one[1:]}.") for one in sentences), Note(ABOUT_UNITS)]
+    notes = [Note(f"{sentence[0].upper()}{sentence[1:]}.") for sentence in sentences]
+    blocks: list[Block] = [table, *notes, Note(ABOUT_UNITS)]
     return render(
         "watch.html.j2",
         title=f"Fleet watch: {heading}",

@@ -356,6 +356,6 @@ class _Measurer:
 def _curve(grid: np.ndarray, relative: np.ndarray, random: np.ndarray, bias: np.ndarray) -> Curve:
     """Make the curve of a sample from its points [k], or the interval of the curve from resamples [draws, k]."""
     if relative.ndim == 1:
-        return Curve(*(tuple(numbers.tolist()) for numbers in (grid, relative, random, bias)))
+        return Curve(*(tuple(points.tolist()) for points in (grid, relative, random, bias)))
     low, high = np.nanpercentile(relative, LEVEL, axis=0).tolist()
     return Curve((), (), (), (), tuple(low), tuple(high))
