@@ -184,7 +184,7 @@ class BatchNorm(eqx.Module):
         return BatchNorm(jnp.ones(width), jnp.zeros(width), Buffer(jnp.zeros(width)), Buffer(jnp.ones(width)))
 
     def __call__(self, tokens: Array) -> Array:
-        """Apply to tokens [batch, tokens, width] with the running statistics."""
+        """Normalise tokens [batch, tokens, width] with the running statistics: same shape."""
         return (tokens - self.mean()) / jnp.sqrt(self.variance() + NORM_EPSILON) * self.gain + self.bias
 
     def learn(self, tokens: Array) -> "tuple[Array, BatchNorm]":

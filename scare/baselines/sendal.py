@@ -72,7 +72,7 @@ class Sendal:
 
     @staticmethod
     def default() -> "Sendal":
-        """Return SenDaL with a transformer: the paper's comparison has it at O(N²), with the cost of its Exp 1."""
+        """Return SenDaL with a transformer, as SCARE's paper compares it: at O(N²), with the cost of its own Exp 1."""
         return Sendal()
 
     @property
@@ -127,7 +127,7 @@ class Sendal:
 
 
 class SimpleBranch(eqx.Module):
-    """Two layers on the newest row."""
+    """The simple branch: two layers on the newest row."""
 
     inner: Linear
     head: Linear

@@ -151,7 +151,7 @@ def is_json_progress() -> bool:
 def show_warnings() -> None:
     """Print warnings of all packages (`logging`) on stderr.
 
-    Those about a file once: it is read more than once, and each time says what is left out.
+    A warning about the data is printed once, although a file may be read more than once and warn each time.
     """
     shown: set[str] = set()
 

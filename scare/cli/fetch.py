@@ -153,7 +153,7 @@ def _day(text: str, option: str) -> date:
 
 
 def _place(near: str, within: float) -> SearchArea | None:
-    """Parse LAT,LON; `within` is the radius in km."""
+    """Parse the value of --near, LAT,LON; `within` is the radius in km."""
     if not near:
         return None
     try:

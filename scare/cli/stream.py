@@ -134,7 +134,7 @@ def _batches() -> Iterator[list[str]]:
 
 
 def _read_lines(lines_read: "Queue[str | None]", stopped: threading.Event) -> None:
-    """Put the lines of stdin into a queue, then None."""
+    """Put the lines of stdin into a queue, then None, which marks their end."""
     for line in sys.stdin:
         lines_read.put(line.rstrip("\r\n"))
         if stopped.is_set():

@@ -125,7 +125,10 @@ class EfficientBitwiseAttention(eqx.Module):
         return self.hashing.projection.shape[1]
 
     def __call__(self, tokens: Array) -> Array:
-        """Mix the values of tokens [batch, lenses, width] with weights β + h(q)·h(k), divided by their sum."""
+        """Mix the values of tokens [batch, lenses, width].
+
+        The weights are β + h(q)·h(k), divided by their sum, for the codes h of a query q and of the keys k.
+        """
         query_codes, key_codes = self.hashing(tokens @ self.query), self.hashing(tokens @ self.key)
         weights = self.bias + query_codes @ key_codes.swapaxes(1, 2)
         return weights @ (tokens @ self.value) / weights.sum(axis=-1, keepdims=True)

@@ -30,7 +30,7 @@ ITERATIONS, RATE, MOMENTUM = 100, 5e-4, 0.9  # fit of one bit: steps, learning r
 
 
 class Bias(StrEnum):
-    """What β multiplies in the numerator."""
+    """What the bias β multiplies in the numerator of the attention."""
 
     SUM = "sum"  # the sum of all values, as in the paper: β on every pair
     TOKEN = "token"  # the token's own value, as in the published code

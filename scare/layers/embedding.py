@@ -2,10 +2,10 @@
 
     x [N, C] ─(hat basis Φ)─ u [K, C] ─ dual embedding E, G ─ tokens ─ lens projector W, B ─ Z [L, D]
 
-Dual embedding: each reading for itself (local) and the window as a whole (global). Token t is
-x_t E + b_local + (b_global + Gᵀ vec x); the bracket is the same for every token. Sequence Lens Projector: Z = Wᵀ X + B,
-L = log2 N tokens that each see the whole window. Both are linear, so tokens of single readings are never needed:
-`SequenceLensProjector.fused`.
+The dual embedding embeds each reading for itself (local) and the window as a whole (global). Token t is
+x_t E + b_local + (b_global + Gᵀ vec x): vec x is the window as one vector, and the bracket is the same for every token.
+The Sequence Lens Projector Z = Wᵀ X + B makes L = ⌈log2 N⌉ tokens that each see the whole window. Both are linear, so
+tokens of single readings are never needed (`SequenceLensProjector.fused`).
 
 Hats are a triangular basis in log time (not in the paper: preset `default`, docs/decisions/default.md). W = ΦΘ makes
 the projector smooth in time with nothing of size N to train, and the window is touched only by u = Φᵀx.

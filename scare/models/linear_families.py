@@ -255,7 +255,7 @@ class RidgeChoice:
     penalty: float
 
     def fit(self, data: DesignMatrix) -> Solution:
-        """Fit to features: weights [rows·channels] and bias."""
+        """Fit the regression to these examples; returns weights [rows·channels] and bias."""
         return Moments.from_batches(batches(data), data.features[0].size).solve(self.penalty, self.inputs)
 
 

@@ -166,9 +166,9 @@ def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
 def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
     """Return the bounds of O and of △ in the unit of the value; empty if they are unknown."""
     good, fair = threshold.get("good"), threshold.get("fair")
-    # With a yardstick, the baseline of the measure, bounds are shares of its value.
-    lacks_yardstick = threshold.get("yardstick") and threshold["yardstick_value"] is None
-    if good is None or fair is None or lacks_yardstick:
+    # If the measure has a baseline, which cards call a yardstick, bounds are shares of its value.
+    lacks_baseline = threshold.get("yardstick") and threshold["yardstick_value"] is None
+    if good is None or fair is None or lacks_baseline:
         return "", ""
     if unit == YES_NO:
         return "yes", ""

@@ -182,10 +182,11 @@ def reading_changes(readings: Readings) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How good intervals of a `level` are: the `share` that contains the reference, mean `width`, Winkler score.
+    """How good intervals of a `level` are: the `share` of them that contains the reference, and their mean `width`.
 
-    The Winkler (interval) score is the width plus 2 / (1 - level) times the distance of a reference outside the
-    interval; lower is better, and it is a proper score. Width and score are in the reference's unit.
+    `winkler` is their mean Winkler (interval) score: the width plus 2 / (1 - level) times the distance of a reference
+    outside the interval. Lower is better, and the score is proper: no other interval than the true one has a lower
+    mean. Width and score are in the reference's unit.
     """
 
     level: float
