@@ -138,10 +138,10 @@ class Poller:
         """Poll all addresses every `every_seconds`, or without a pause if a round takes longer."""
         wait = 0.0
         while not self._stopping.wait(wait):
-            begun = time()
+            begun = monotonic()
             for address in self._settings.addresses:
                 self._poll(address)
-            wait = max(0.0, self._settings.every_seconds - (time() - begun))
+            wait = max(0.0, self._settings.every_seconds - (monotonic() - begun))
 
     def _poll(self, address: str) -> None:
         """Read a device and submit the reading; it is dropped if the queue is full, as the next poll brings another."""

@@ -236,6 +236,17 @@ def test_devices_that_have_to_be_asked_are_asked(tmp_path: Path) -> None:
         device.shutdown()
 
 
+def test_polling_goes_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(2_000_000_000, 0, -86_400))  # a day earlier whenever someone looks
+    monkeypatch.setattr("scare.live.http.time", lambda: float(next(clock)))
+    polled = Input("purpleair", addresses=("http://127.0.0.1:9/",), every_seconds=0.05)
+    with working(make_config(tmp_path, inputs=(polled,))) as gateway:
+        until = time() + 10
+        while gateway.monitor.counts()["received"] < 3 and time() < until:
+            sleep(0.02)
+        assert gateway.monitor.counts()["received"] >= 3
+
+
 def test_an_adapter_of_topics_cannot_be_polled(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as device:
         Thread(target=device.serve_forever, daemon=True).start()
