@@ -104,7 +104,8 @@ class FederationServer:
         tls = {"ssl_certfile": http.certificate or None, "ssl_keyfile": http.key or None}
         self._server = ThreadedServer(app, http.host, http.port, **tls)
         self.port = self._server.port
-        self.address = f"{'https' if http.certificate else 'http'}://{http.host}:{self.port}"
+        host = f"[{http.host}]" if ":" in http.host else http.host
+        self.address = f"{'https' if http.certificate else 'http'}://{host}:{self.port}"
         self.start, self.stop = self._server.start, self._server.stop
 
     def _site(self, scope: Scope) -> str:

@@ -27,13 +27,13 @@ NOISE = AgreedNoise((0.0, 0.0, 0.0), (150.0, 100.0, 80.0))
 class Running:
     """A server with its board, and what it noted."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
         self.notes: list[str] = []
         files = {}
         for name in NAMES[:2]:
             (folder / f"{name}.token").write_text(TOKENS[name])
             files[name] = str(folder / f"{name}.token")
-        agreed = agreement(noise=NOISE, http=Http(port=0))
+        agreed = agreement(noise=NOISE, http=Http(host, port=0))
         self.agreement = replace(agreed, sites=files, rules=replace(agreed.rules, patience=0.2))
         self.board = TaskBoard(self.agreement, self.notes.append)
         self.server = FederationServer(self.agreement, self.board)
@@ -61,6 +61,16 @@ def test_sites_learn_what_was_agreed_but_no_tokens(running: Running) -> None:
     agreed, name = running.connect("south").agreement()
     assert name == "south"
     assert agreed == Agreement(running.agreement.data, rules=running.agreement.rules, noise=NOISE)
+
+
+def test_a_server_states_an_ipv6_address_that_sites_can_use(tmp_path: Path) -> None:
+    try:
+        running = Running(tmp_path, "::1")
+    except UsageError:
+        pytest.skip("this computer has no IPv6")
+    _, name = running.connect("north").agreement()
+    running.server.stop()
+    assert name == "north"
 
 
 def test_an_unknown_token_and_another_version_are_refused(running: Running) -> None:
