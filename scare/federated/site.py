@@ -177,6 +177,8 @@ def scaled_columns(columns: np.ndarray, center: np.ndarray, scale: np.ndarray) -
 def merge_small_counts(counts: np.ndarray) -> list[int]:
     """Add counts below `SMALLEST_COUNT` to later ones until they reach it; what then remains, to the last that did.
 
+    If all together do not reach it, they are left out.
+
     >>> merge_small_counts(np.array([7, 2, 0, 4, 9, 1]))
     [7, 0, 0, 6, 10, 0]
     """

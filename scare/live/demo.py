@@ -62,7 +62,7 @@ def fit_line(boxes: Sequence[Readings]) -> Calibrator:
     inputs = _inputs(boxes)
     knots = np.linspace(0, np.log2(WINDOW), KNOTS)
     lower, fraction = hat_fractions(WINDOW, knots)
-    # By age, the newest reading first; a window begins with the oldest.
+    # `lower` and `fraction` begin with the newest reading, a window begins with the oldest.
     hats = {"knot": lower[::-1].astype(np.int32), "fraction": fraction[::-1].astype(np.float32)}
     front = (Step("hat_basis", (INPUT,), "u", hats, {"knots": KNOTS}), Step("flatten", ("u",), "all"))
     windows, targets = map(np.concatenate, zip(*(_examples(box, inputs) for box in boxes), strict=True))

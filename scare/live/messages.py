@@ -205,7 +205,9 @@ def read_content(adapter: Adapter, content: Any, topic: str = "") -> tuple[Any, 
 
 
 def read_topic(adapter: Adapter, topic: str) -> dict[str, str]:
-    """Return the device and field that a topic names, {} if it does not match; levels {device} are joined by slashes.
+    """Return the device and field that a topic names, {} if it does not match.
+
+    Where the adapter's topic has several levels {device}, they are joined by slashes.
 
     >>> read_topic(find_adapters({})["esphome"], "attic/sensor/pm_2_5/state")
     {'device': 'attic', 'field': 'pm_2_5'}

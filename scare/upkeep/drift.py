@@ -314,6 +314,7 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     boxes = [
         BoxReport(
             device,
+            # Without a comparison, a box can be worse than fine, but not fine.
             DriftState(latest.states[index]) if latest.states[index] or compared[index] else DriftState.UNKNOWN,
             float(latest.scores[index]),
             _find_evidence(latest, index, calibrator),
