@@ -338,7 +338,7 @@ class ParityCheck:
 
 
 class _Verifier:
-    """One arithmetic of a calibrator in all three runtimes."""
+    """Runs one arithmetic of a calibrator in all three runtimes, and compares what they give."""
 
     def __init__(self, arithmetic: Arithmetic, package: Package, board: Board) -> None:
         calibrator = package.compiled.calibrator  # its plan includes what the device adds to the output

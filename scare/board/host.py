@@ -30,13 +30,13 @@ HOST_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined", "-fPIC")
 
 
 class CRange(ctypes.LittleEndianStructure):
-    """`scare_range` of scare.h."""
+    """The struct `scare_range` of scare.h."""
 
     _fields_ = tuple((name, ctypes.c_float) for name in Range._fields)
 
 
 class CChannel(ctypes.LittleEndianStructure):
-    """`scare_channel` of scare.h."""
+    """The struct `scare_channel` of scare.h."""
 
     _fields_ = tuple(
         (name, CRange if kind is Range else ctypes.c_float) for name, kind in InputChannel.__annotations__.items()

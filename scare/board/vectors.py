@@ -31,7 +31,7 @@ BEYOND = (-1e-4, 1e-4, 5.0, 20.0, 50.0)  # distances beyond the training range, 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Scaled windows [n, window, channels], and the kind of each [n]."""
+    """Scaled windows [n, window, channels], and the kind of each, such as "golden" or "spike" [n]."""
 
     windows: np.ndarray
     kinds: np.ndarray

@@ -198,7 +198,7 @@ class MachineError(RuntimeError):
 
 
 class Record(ctypes.Structure):
-    """`record` of hooks.c."""
+    """The struct `record` of hooks.c, in which the hooks count what a call does."""
 
     _fields_ = (
         ("edges", ctypes.c_void_p),

@@ -73,7 +73,7 @@ StepSeconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
 @dataclass(frozen=True)
 class StepSchema:
-    """A kernel call; `weights` are names of arrays."""
+    """A kernel call; `weights` has for each weight the name of its array."""
 
     kernel: Name
     inputs: Annotated[tuple[Name, ...], MaxLen(8)]

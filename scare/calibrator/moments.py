@@ -16,7 +16,7 @@ Solution = tuple[np.ndarray, float]  # weights [columns], bias
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, means and covariances of columns and target."""
+    """Count of some rows, and means and covariances of their columns and their target."""
 
     count: float
     mean: np.ndarray  # [columns]

@@ -232,7 +232,9 @@ def _stacked(plan: Plan, step: Step) -> list[Step] | None:
 def _linear_source(plan: Plan, step: Step) -> str | None:
     """Name the value that a step maps linearly to a single vector, looking through `flatten`; None if it does not."""
     shape = plan.shapes[step.inputs[0]]
-    if not (step.kernel == "dense" and len(shape) == 1) and not (step.kernel == "lens" and shape[1:] == (1,)):
+    is_dense = step.kernel == "dense" and len(shape) == 1
+    is_lens = step.kernel == "lens" and shape[1:] == (1,)  # over a single channel, so that its output is a vector
+    if not (is_dense or is_lens):
         return None
     flat = _maker(plan, step.inputs[0], "flatten")
     return step.inputs[0] if flat is None else flat.inputs[0]

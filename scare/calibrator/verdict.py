@@ -45,9 +45,10 @@ class Verdict:
 def judge(
     accuracy: Mapping[str, Any], coverage: Mapping[str, Any] | None, step_seconds: float, unit: str
 ) -> Verdict | None:
-    """Judge by `rows`, `rmse`, `r2` and `line_rmse` (None: unknown), and by `level` and `share` of the intervals.
+    """Judge a calibrator by its accuracy on scored rows and by the coverage of its intervals.
 
-    None if the reference is constant.
+    `accuracy` has `rows`, `rmse`, `r2` and `line_rmse` (None: unknown); `coverage` has the stated `level` of the
+    intervals and the `share` of references that they contain. Returns None if the reference is constant.
 
     >>> poor = judge({"rows": 800, "rmse": 5.2, "r2": 0.14, "line_rmse": 5.6}, None, 3600.0, "ug/m3")
     >>> print(poor.text)  # doctest: +NORMALIZE_WHITESPACE

@@ -36,7 +36,7 @@ Part = tuple[int, int]  # bytes from the start of the file; number of elements
 
 @dataclass
 class _Writer:
-    """Writes parts one after the other, equal ones once, behind a head that is filled in at the end."""
+    """Writes the parts of a blob, such as tables, one after the other, equal ones once; its head is filled in last."""
 
     content: bytearray = field(default_factory=lambda: bytearray(HEAD_BYTES))
     known: dict[bytes, int] = field(default_factory=dict)
@@ -184,7 +184,10 @@ def sign_blob(content: bytes, key: bytes, sequence: int | None = None) -> bytes:
 
 
 def manifest(body: bytes) -> bytes:
-    """Return what is signed of head and parts: the sequence, and their SHA-512. It can be checked without the file."""
+    """Return the message that is signed: the sequence in the head, and the SHA-512 of head and parts.
+
+    It is short, so the signature can be checked without the whole file.
+    """
     return body[SEQUENCE_AT:HEAD_BYTES] + sha512(body).digest()
 
 

@@ -60,7 +60,10 @@ ARITHMETICS = {"f32": "SCARE_BLOB_FLOAT32", "q": "SCARE_BLOB_FIXED"}  # suffix o
 
 
 class Rule(NamedTuple):
-    """A compiled formula: how many numbers the pointer of index `pointer` reaches, or (None) a condition."""
+    """A compiled formula: how many numbers the parameter with the index `pointer` reaches.
+
+    If `pointer` is None, the formula is a condition, which must be true.
+    """
 
     code: list[Code]
     pointer: int | None

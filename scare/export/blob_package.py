@@ -7,6 +7,7 @@ updates a device that has the runtime.
 """
 
 import struct
+from dataclasses import replace
 
 from scare.export.blob import inputs_checksum, make_blob, sign_blob
 from scare.export.c_package import (
@@ -83,7 +84,7 @@ def make(compiled: Compiled) -> Artefact:
     }
     made = c_artefact(compiled, model, files, f"{RUNTIME}/{model.name}.c", RUNTIME, extras)
     summary = (f"{compiled.name}{SUFFIX}: {len(content):,} bytes", *made.summary)
-    return Artefact(**{**vars(made), "sizes": {**made.sizes, "blob_bytes": len(content)}, "summary": summary})
+    return replace(made, sizes={**made.sizes, "blob_bytes": len(content)}, summary=summary)
 
 
 def _print_header(model: CModel, content: bytes) -> str:

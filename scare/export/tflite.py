@@ -337,6 +337,7 @@ def _tensorflow_functions(tf: Any, layers: Mapping[int, Any]) -> dict[str, Calla
         "after_zeros": pad_front,
         "sign": lambda x, tensor: tf.clip_by_value(x * HUGE + 1.0, -1.0, 1.0),  # 1 for 0
         MEMBER: lambda x, tensor: tf.unstack(x)[tensor.settings["at"]],
+        # The axis in front of the test makes the converter write SELECT_V2: TFLite-Micro has no SELECT.
         "choose": lambda test, a, b, tensor: tf.reshape(tf.where(test[None], a, b), _as_row_shape(tensor.shape)),
         "lstm": lambda x, *others: tf.reshape(layers[id(others[-1])](x[None]), _as_row_shape(others[-1].shape)),
     }

@@ -108,7 +108,7 @@ def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count by row: length and unit vector; a dot product and an exponential for each support; the projection."""
+    """Count for each row its length and unit vector, a dot product and exponential by support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     return Operations(
         multiply_adds=tokens * (2 * width + supports * width + supports * bits),
@@ -156,6 +156,7 @@ def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
 def _quantise_hash(q: QuantisationState, step: Step) -> Step:
     """Make `hash_codes_q`: only signs matter, so the kernel and each bit's projection may be scaled to use all bits."""
     sharpness = step.settings["sharpness"]
+    # Longer ones would not fit int16, shorter ones do; 0.1 % is rounding.
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
     supports = checked_round(step.weights["supports"] / sharpness * FULL, np.int16)

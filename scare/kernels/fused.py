@@ -302,7 +302,7 @@ def _scaled_outer(outer: np.ndarray, axis: int) -> tuple[np.ndarray, int]:
 def _sum_unit(q: QuantisationState, step: Step, bits: int) -> float:
     """Return the unit of the outer layer's sums, for a row without spare bits, if `outer` is scaled by 2^`bits`.
 
-    32: `to_top` shifts rows right by 16 bits, and the hidden sums are shifted right by `HIDDEN_BITS`.
+    Before the sum, `to_top` shifts a row right by 16 bits, and its hidden sums are shifted right by 16 (`HIDDEN_BITS`).
     """
     return q.unit(step.inputs[0]) * 2.0 ** (32 - bits)
 

@@ -108,7 +108,7 @@ def _sum_units(q: QuantisationState, step: Step) -> np.ndarray:
     """Return the unit of each output's sum, before it is shifted to the unit of the output: [O]."""
     bound = q.bounds[step.output]
     units = word_unit(bound.reshape(-1, bound.shape[-1]).max(axis=0))
-    if q.is_window(step.inputs[0]):
+    if q.is_window(step.inputs[0]):  # it becomes `project_q`, which scales its weights by itself
         return units
     return np.maximum(units, finest_unit(step.weights["weight"] * q.feature_units(step.inputs[0])[:, None]))
 
@@ -132,7 +132,10 @@ def _quantise_dense(q: QuantisationState, step: Step) -> Step:
 
 
 def _c_dense_f32(placed: PlacedStep) -> CForm:
-    """Make the call `scare_dense_f32(out, x, weight, bias, rows, inputs, outputs, step)`."""
+    """Make the call `scare_dense_f32(out, x, weight, bias, rows, inputs, outputs, step)`.
+
+    `step` is the distance from the biases of a row to those of the next one.
+    """
     rows, inputs = placed.rows_and_width
     outputs = placed.out[-1]
     row_biases = "bias" in placed.step.weights and placed.step.weights["bias"].ndim > 1

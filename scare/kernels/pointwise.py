@@ -194,15 +194,15 @@ def _norm_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 
 
 def _norm_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count sum, difference to the mean, square, scaling and gain by number; a root and its inverse by row."""
+    """Count sum, difference to the mean, square, scaling and gain for each number; a root and inverse for each row."""
     return Operations(multiply_adds=3 * prod(x), additions=2 * prod(x), divisions=2 * prod(x[:-1]))
 
 
 def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Compute `layer_norm` in fixed point for words x [L, D]: [L, D].
 
-    Rows are halved, so that the sum of their squares fits 64 bits, and divided by the root of it and `epsilon`, so √D
-    is part of the gain.
+    Rows are halved, so that the sum of their squares fits 64 bits, and divided by √(sum + `epsilon`). A variance is the
+    mean of squares, so √D is part of the gain.
     """
     wide, width = x.astype(np.int64), x.shape[-1]
     share = round(2**15 / width)  # of each number in half the mean, Q16
@@ -245,7 +245,10 @@ def _c_layer_norm_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_layer_norm_q(placed: PlacedStep) -> CForm:
-    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon_low, epsilon_high)`: words of epsilon."""
+    """Make the call `scare_layer_norm_q(out, x, scales, rows, width, epsilon_low, epsilon_high)`.
+
+    The last two are the lower and the upper word of epsilon, which has 64 bits.
+    """
     weights, epsilon = placed.step.weights, placed.step.settings["epsilon"]
     (rows, width) = placed.out
     pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
