@@ -62,7 +62,7 @@ class Baseline(Protocol):
         target: Channel,
         refit: bool = True,
     ) -> Predictor:
-        """Fit to these readings."""
+        """Fit the method to these readings."""
         ...
 
 

@@ -204,7 +204,7 @@ def _predict_file(
 
 
 def _report_file(model: Calibrator, counts: "FileCounts", output: Output, new: Sequence[str], as_json: bool) -> None:
-    """Print what a file's rows got; `new` are the devices that were not in training."""
+    """Print how many of a file's rows have a value, and what is doubtful; `new` devices were not in training."""
     rows, calibrated = counts.total("rows"), counts.total("calibrated")
     newest = list(counts.newest.values())
     if as_json:

@@ -129,7 +129,7 @@ def _print_retraining(retraining: Any, out: Path, as_json: bool) -> None:
 
 
 def _print_update(result: Update, out: Path, as_json: bool) -> None:
-    """Print how many pairs there were, whether the update is used, what it learned, and the errors."""
+    """Print how many pairs of reading and reference there were, whether the update is used, and the errors."""
     learned = result.calibrator.facts[LEARNED]
     unit = result.calibrator.target.unit
     if as_json:

@@ -110,7 +110,10 @@ def verify_file(
     key: Path | None,
     as_json: bool,
 ) -> None:
-    """Prove a blob and write its certificate; exit code 5 if a result differs, or the key did not sign it."""
+    """Prove that a blob computes what its calibrator does, and write the certificate.
+
+    Exit code 5 if a result differs, or if the key did not sign the blob.
+    """
     if not path.is_file():
         raise UsageError(f"{path} does not exist")
     with replacing(out) as temporary, progress("running", "what") as (bar, task):

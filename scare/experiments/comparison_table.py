@@ -105,8 +105,8 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
 class MethodGrade:
     """The classes that a method reaches with its devices and seeds, and its expanded uncertainty, if that is bounded.
 
-    `classes` counts fits by class, best class first; `uncertainty` is the median over devices and seeds, `worst` the
-    largest, as shares.
+    `classes` counts the devices of all seeds by class, best class first; `uncertainty` is the median over them, `worst`
+    the largest, as shares.
     """
 
     method: str

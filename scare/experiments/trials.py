@@ -103,7 +103,7 @@ class Trial:
 
     @property
     def mean(self) -> Score:
-        """The mean over the folds."""
+        """The mean score over the folds."""
         rmse, top5 = np.mean(self.scores, axis=0).tolist()
         return rmse, top5
 

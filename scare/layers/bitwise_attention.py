@@ -47,7 +47,10 @@ class RbfHash(eqx.Module):
         return RbfHash(projection, Buffer(random_supports), Buffer(jnp.zeros(())), Buffer(jnp.zeros(())), raw)
 
     def _exponents(self, x: Array, supports: Array) -> Array:
-        """Return −‖x̂ − ŝ‖² / 2 for vectors x [..., width] and each support: [..., supports]; κ divides it by σ."""
+        """Return −‖x̂ − ŝ‖² / 2 for vectors x [..., width] and each support s: [..., supports].
+
+        x̂ and ŝ are unit vectors, unless the hash is raw. The kernel κ is the exponential of this over the bandwidth σ.
+        """
         if not self.raw:
             return unit(x) @ supports.T - 1.0  # of unit vectors, half the squared distance is 1 − x̂·ŝ
         squares = jnp.square(x).sum(axis=-1, keepdims=True) + jnp.square(supports).sum(axis=-1)
@@ -204,9 +207,9 @@ def draw_distinct(tokens: Array, count: int, key: Array) -> Array:
 
 
 def draw_stratified(tokens: Array, count: int, key: Array) -> Array:
-    """Draw `count` of tokens [batch, lenses, width]: token j is lens j mod lenses of a random window.
+    """Draw `count` of the tokens [batch, lenses, width]: token j is lens j mod lenses of a random window.
 
-    Support j, and with it row j of A, then always belongs to the same lens.
+    Support j, and with it row j of the projection A, then always belongs to the same lens.
     """
     windows = jax.random.randint(key, (count,), 0, len(tokens))
     return tokens[windows, jnp.arange(count) % tokens.shape[1]]

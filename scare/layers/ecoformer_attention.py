@@ -143,7 +143,10 @@ class HashAttention(eqx.Module):
         return {"bits": self.bits, "bias": self.bias}
 
     def _code_steps(self, source: str) -> list[Step]:
-        """Return the plan steps for the codes of all tokens; (κ − μ)ᵀA = κᵀA − μᵀA, so the centre becomes a bias."""
+        """Return the plan steps for the codes of all tokens.
+
+        A code is the sign of (k − μ) A = k A − μ A, for the token's kernel values k, so the centre μ becomes a bias.
+        """
         hashing = {
             "supports": self.supports.array,
             "bandwidth": self.bandwidth.array,
@@ -157,7 +160,7 @@ class HashAttention(eqx.Module):
         ]
 
     def fitted(self, tokens: Array, key: Array) -> "HashAttention":
-        """Fit supports, bandwidth, centre and A to tokens [batch, tokens, width]; returns the new attention."""
+        """Fit supports, bandwidth, centre and projection to tokens [batch, tokens, width]; return the new attention."""
         vectors = unit(tokens @ self.query_key + self.query_key_bias)
         supports = draw_distinct(vectors, len(self.supports.array), key)
         bandwidth = (2.0 - 2.0 * vectors @ supports.T).mean()  # mean squared distance of unit vectors
@@ -185,10 +188,10 @@ def _affinity(vectors: Array) -> Array:
 
 
 def _fit_projection(kernel: Array, affinity: Array, projection: Array) -> Array:
-    """Fit A [supports, bits] column by column, each to the part of the affinity that the columns before it leave.
+    """Fit a projection [supports, bits] column by column, each to the affinity that the columns before it leave.
 
-    `kernel` [batch, tokens, supports] is centred, `affinity` [batch, tokens, tokens] is multiplied by the bits,
-    `projection` is the A to start from.
+    `kernel` [batch, tokens, supports] is centred, `affinity` [batch, tokens, tokens] is multiplied by the bits, and
+    `projection` is where the fit starts.
     """
 
     def fit_next(residual: Array, column: Array) -> tuple[Array, Array]:
@@ -201,7 +204,7 @@ def _fit_projection(kernel: Array, affinity: Array, projection: Array) -> Array:
 
 
 def _fit_bit(kernel: Array, residual: Array, column: Array, bits: int) -> Array:
-    """Fit one column of A [supports] by gradient descent with Nesterov momentum, with tanh in place of the sign.
+    """Fit one column of the projection [supports] by gradient descent (Nesterov), with tanh in place of the sign.
 
     The code of this bit should reproduce `residual` [batch, tokens, tokens], the affinity that earlier bits left.
     Returns `column`, the start, unless the fitted column has a smaller loss with the sign itself.

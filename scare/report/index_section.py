@@ -110,7 +110,7 @@ def _rows(scored: Sequence[DeviceSeries], column: str) -> pl.DataFrame:
 
 
 def _hourly_index(index_of: IndexOf, sums: SumsByStep, level: float, every: int) -> pl.DataFrame:
-    """Compute the index of every so many hours of devices, from intervals of this `level`."""
+    """Compute the index of devices at one hour of `every` so many, from intervals of this `level`."""
     tables = [HourlyIndex(index_of, level or UNUSED_LEVEL, HOUR).table()]  # empty
     tables += [HourlyIndex(index_of, level or UNUSED_LEVEL, step, hours).table(every) for step, hours in sums.items()]
     return pl.concat(tables)

@@ -38,7 +38,7 @@ class Mark:
 
 
 def make_network_page(network: Mapping[str, Any]) -> str:
-    """Render a network as in `network.json`."""
+    """Render the page of a network, which is described as in `network.json`."""
     unit = display_unit(network["unit"]) if network["unit"] else ""
     blocks: list[Block] = [
         ReportTable(
@@ -77,7 +77,7 @@ def make_network_page(network: Mapping[str, Any]) -> str:
 
 
 def make_map(network: Mapping[str, Any]) -> str:
-    """Draw a network as in `network.json` as an SVG that needs nothing else."""
+    """Draw the map of a network, described as in `network.json`: an SVG that needs no other file."""
     marks, lines, height = _draw(network)
     labels = len(marks) <= MOST_LABELS
     return render("network_map.svg", marks=marks, lines=lines, width=round(WIDTH), height=round(height), labels=labels)

@@ -103,7 +103,7 @@ def ticks(end: float, start: float = 0.0) -> list[float]:
 
 
 def uncertainty_drawings(assessment: Assessment) -> list[Drawing]:
-    """Return both drawings of an assessment by expanded uncertainty; none for other sets, or without a device."""
+    """Return the curve and the target diagram of an assessment by expanded uncertainty; nothing for other sets."""
     drawn = [device for device in assessment.devices if device.curve is not None][:SHOWN]
     return [_curve_drawing(assessment, drawn), _target_diagram(assessment, drawn)] if drawn and assessment.limit else []
 

@@ -334,7 +334,7 @@ class _Measurer:
     curve_end: float  # highest reference of the curve, in the unit of the target
 
     def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
-        """Compute each measure, a number or one for each resample, and the curve; of resamples only its interval."""
+        """Compute each measure, a number or one for each resample, and the curve; of resampled curves the interval."""
         target, regression = self.grader.target, self.grader.targets.regression
         n, mean_x, mean_y, sxx, syy, sxy = sample.moments
         line = fit_line(sample, regression, self.ratio)

@@ -98,7 +98,7 @@ def total(operations: Operations) -> int:
 
 
 def memory_findings(calibrator: Calibrator) -> list[Finding]:
-    """Count the plan's bytes: the peak of values in use, all values together, weights."""
+    """Count the plan's bytes: the peak of values in use, all values together, and the weights."""
     cost = calibrator.cost()
     weights = {"weights": cost.weights}
     return [

@@ -52,7 +52,7 @@ class Hours:
 
     @staticmethod
     def of(readings: Readings) -> "Hours":
-        """Average a device's readings to hours with three quarters of their readings; coarser ones stay as they are."""
+        """Average a device's readings over hours that have three quarters of them; coarser steps stay as they are."""
         columns = np.column_stack([readings.values, readings.targets]).T
         known = np.isfinite(columns).all(axis=0)
         times, step = readings.times[known], readings.step_seconds

@@ -153,7 +153,7 @@ class RequirementTable:
 
     @staticmethod
     def load(changes: Path | None = None) -> "RequirementTable":
-        """Load the table, changed by a TOML file at `changes`: `[measures.NAME]` with `good` and `fair`; `[protocol]`.
+        """Load the table; a TOML file `changes` may replace `good` and `fair` of `[measures.NAME]`, and `[protocol]`.
 
         >>> RequirementTable.load().measures["rmse"].good
         0.55

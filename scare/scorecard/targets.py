@@ -38,7 +38,7 @@ Classes = Mapping[str, Mapping[str, Bounds]]
 
 @dataclass(frozen=True)
 class Target:
-    """The classes of one pollutant, best first: bounds by measure, in the unit for those `IN_UNIT`."""
+    """The classes of one pollutant, best first, each with bounds by measure; those of `IN_UNIT` are in `unit`."""
 
     name: str
     unit: str

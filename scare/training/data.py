@@ -36,7 +36,7 @@ CLEARLY_LOWER = 0.95  # ratio of squared errors; on a near-tie devices are scale
 
 
 def hold_out(readings: Sequence[Readings], recipe: Recipe) -> tuple[tuple[Readings, ...], tuple[Readings, ...]]:
-    """Hold out the last rows for validation, after one time for all devices, with a gap of one window before them."""
+    """Hold out the last rows for validation: all devices are cut at one time, with a gap of one window before it."""
     return cut_by_time(readings, HELD_OUT, gap_seconds=recipe.window_readings * common_step(readings))
 
 
