@@ -430,6 +430,7 @@ def choose_sensor(
         key=lambda column: SIZES.index(column.quantity) if column.quantity in SIZES else 0,
     )
     others = [column for column in channels if column.family != "weather"]
+    # Without a reference, pollutants come first; with one, every column but weather may correlate best.
     candidates = of_quantity or ([] if correlate else pollutants) or others or list(channels)
     if not correlate or len(of_quantity) == 1 or len(channels) == 1:
         return candidates[0], []

@@ -100,6 +100,8 @@ def _records_of_columns(value: dict[str, Any]) -> list[dict[str, Any]]:
     {'time': 1, 'pm25': 4}
     >>> _records_of_columns({"fields": ["a", "b"], "data": [[1, 2]]})
     [{'a': 1, 'b': 2}]
+    >>> _records_of_columns({"time": {"0": 1, "1": 2}, "pm25": {"0": 4, "1": 5}})[1]
+    {'time': 2, 'pm25': 5}
     """
     lists = {key: item for key, item in value.items() if isinstance(item, list)}
     rows = next((items for items in lists.values() if items and all(isinstance(row, list) for row in items)), [])

@@ -407,7 +407,7 @@ def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[
         return None
     index = [name for name in columns if name not in stations]
     stacked = frame.unpivot(stations, index=[LINE, *index], variable_name="station", value_name="value")
-    stacked = stacked.with_columns(pl.format("station {}", "station").alias("station"))  # 1001A is no current
+    stacked = stacked.with_columns(pl.format("station {}", "station").alias("station"))  # not 1001 amperes
     return Reshaped(stacked.sort(LINE, maintain_order=True), (f"{len(stations)} columns are read as stations.",))
 
 

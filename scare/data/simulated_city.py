@@ -6,7 +6,7 @@ gain · truth + offset, both walking randomly with age, with noise that resemble
 a `Deployment`; `write_city` writes what an operator of a network would have, and the truth beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -30,6 +30,7 @@ NOISE_UGM3, RELATIVE_NOISE, NOISE_SECONDS = 0.8, 0.08, 3 * HOUR
 CENTRE, METRES_OF_DEGREE = Place(51.21, 4.42), 111_195.0
 COLUMN = "pm25"
 BACKGROUND, TRAFFIC = "background", "traffic"  # kinds of sites
+StayInDays = tuple[str, str, float, float]  # site, device, first and last day of a stay
 
 
 class Journey(StrEnum):
@@ -80,53 +81,74 @@ def deploy(
     street_places = {street: _draw_place(rng, kinds[k % len(kinds)]) for k, street in enumerate(streets)}
     stations = [f"station-{letter}" for letter in ("abc" if journey is Journey.CITY else "a")]
     places = {name: _draw_place(rng, BACKGROUND) for name in stations} | street_places
-    stays: list[Stay] = []
+    stays = [(station, station, 0.0, days) for station in stations]
+    match journey:
+        case Journey.STATION:
+            places["depot"] = _draw_place(rng, "depot")
+            stays += _stays_from_depot(names, streets, days)
+        case Journey.TRAVELLER:
+            stays += _stays_with_traveller(names, streets, days)
+        case Journey.CITY:
+            stays += _stays_in_city(rng, names, streets, stations, days)
+    sites = Sites(
+        tuple(
+            Stay(site, device, begin + first * DAY, begin + last * DAY)
+            for site, device, first, last in stays
+            if last > first  # not so for some stays in a short network
+        )
+    )
+    return Deployment(places, sites, tuple(stations), days)
 
-    def stay(site: str, device: str, first_day: float, last_day: float) -> None:
-        if last_day > first_day:  # not so for some stays in a short network
-            stays.append(Stay(site, device, begin + first_day * DAY, begin + last_day * DAY))
 
-    for station in stations:
-        stay(station, station, 0, days)
-    if journey is Journey.STATION:
-        places["depot"] = _draw_place(rng, "depot")
-        depot_days, comparison_end = min(10.0, days / 6), min(31.0, days / 2)
-        for k, (name, street) in enumerate(zip(names, streets, strict=True)):
-            stay("depot", name, 0, depot_days)
-            if k == 0:  # one box remains beside the station
-                stay("station-a", name, depot_days, days)
-            elif k < max(2, boxes // 10):  # a tenth of the boxes stands there for some weeks
-                stay("station-a", name, depot_days, comparison_end)
-                stay(street, name, comparison_end, days)
-            else:
-                stay(street, name, depot_days, days)
-    elif journey is Journey.TRAVELLER:
-        for name, street in zip(names, streets, strict=True):
-            stay(street, name, 0, days)
-        # Of the days, 30 are for the station: three stays of ten days, as many as thirty boxes need.
-        station_days, days_per_box, day = min(10.0, days / 9), max(1.0, (days - 30) / boxes), 0.0
-        for k, street in enumerate(streets):
-            if k % 10 == 0:  # back to the station before every tenth box
-                stay("station-a", "traveller", day, day + station_days)
-                day += station_days
-            if day + days_per_box > days:
-                break
-            stay(street, "traveller", day, day + days_per_box)
-            day += days_per_box
-    else:
-        for k, (name, street) in enumerate(zip(names, streets, strict=True)):
-            move_day = rng.uniform(0.3, 0.7) * days
-            if k % 10 == 0:  # every tenth box begins beside a station
-                stay(stations[k % len(stations)], name, 0, move_day)
-                stay(street, name, move_day, days)
-            elif k % 10 < 7:  # six of ten stand for five days beside the box before
-                trip_day = rng.uniform(0, days - 7)
-                stay(street, name, 0, trip_day)
-                stay(streets[k - 1], name, trip_day, trip_day + 5)
-                stay(street, name, trip_day + 5, days)
-            else:
-                stay(street, name, 0, days)
-    return Deployment(places, Sites(tuple(stays)), tuple(stations), days)
+def _stays_from_depot(names: Sequence[str], streets: Sequence[str], days: float) -> Iterator[StayInDays]:
+    """Yield the stays of boxes that begin in the depot.
+
+    Then one stands beside the station for good and a tenth for some weeks; the others go to their streets at once.
+    """
+    depot_days, comparison_end = min(10.0, days / 6), min(31.0, days / 2)
+    for k, (name, street) in enumerate(zip(names, streets, strict=True)):
+        yield "depot", name, 0, depot_days
+        if k == 0:
+            yield "station-a", name, depot_days, days
+        elif k < max(2, len(names) // 10):
+            yield "station-a", name, depot_days, comparison_end
+            yield street, name, comparison_end, days
+        else:
+            yield street, name, depot_days, days
+
+
+def _stays_with_traveller(names: Sequence[str], streets: Sequence[str], days: float) -> Iterator[StayInDays]:
+    """Yield the stays of boxes that never move, and those of the traveller beside the station and beside each box."""
+    for name, street in zip(names, streets, strict=True):
+        yield street, name, 0, days
+    # Of the days, 30 are for the station: three stays of ten days, as many as thirty boxes need.
+    station_days, days_per_box, day = min(10.0, days / 9), max(1.0, (days - 30) / len(names)), 0.0
+    for k, street in enumerate(streets):
+        if k % 10 == 0:  # back to the station before every tenth box
+            yield "station-a", "traveller", day, day + station_days
+            day += station_days
+        if day + days_per_box > days:
+            break
+        yield street, "traveller", day, day + days_per_box
+        day += days_per_box
+
+
+def _stays_in_city(
+    rng: np.random.Generator, names: Sequence[str], streets: Sequence[str], stations: Sequence[str], days: float
+) -> Iterator[StayInDays]:
+    """Yield the stays of boxes of which a tenth begins beside a station, and six tenths make a trip to a neighbour."""
+    for k, (name, street) in enumerate(zip(names, streets, strict=True)):
+        move_day = rng.uniform(0.3, 0.7) * days
+        if k % 10 == 0:
+            yield stations[k % len(stations)], name, 0, move_day
+            yield street, name, move_day, days
+        elif k % 10 < 7:  # for five days beside the box before
+            trip_day = rng.uniform(0, days - 7)
+            yield street, name, 0, trip_day
+            yield streets[k - 1], name, trip_day, trip_day + 5
+            yield street, name, trip_day + 5, days
+        else:
+            yield street, name, 0, days
 
 
 def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None = None) -> City:

@@ -358,23 +358,30 @@ def unit_of_name(name: str) -> str:
 
 
 def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Return the decimal sign of a table's numbers; raises a DataError for a comma that may also group thousands."""
+    """Return the decimal sign of a table's numbers; raises a DataError if commas may be either sign.
+
+    A comma that may be decimal or group thousands, as in 1,234, is decided by the other numbers of the table.
+    """
     with_comma = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
     if delimiter == ",":  # in quotes: a number and a code of its quality, such as +0213,1
         with_comma = [text for text in with_comma if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
-    if with_comma and all(map(THOUSANDS.fullmatch, with_comma)):  # each comma may be decimal or group thousands
-        if any(_has_points(column) for column in zip_longest(*rows, fillvalue="")):
-            return "."
-        for column in zip_longest(*rows, fillvalue=""):
-            grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
-            if grouped and any(map(WHOLE.fullmatch, column)):
-                if delimiter == ",":  # inside quotes: a decimal comma would be written with another delimiter
-                    return "."
-                both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
-                raise DataError(
-                    f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
-                )
-    return "," if with_comma else "."
+    if not with_comma:
+        return "."
+    if not all(map(THOUSANDS.fullmatch, with_comma)):  # a comma as in 1,5 groups no thousands
+        return ","
+    columns = list(zip_longest(*rows, fillvalue=""))
+    if any(map(_has_points, columns)):
+        return "."
+    for column in columns:
+        grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
+        if grouped and any(map(WHOLE.fullmatch, column)):  # 1,234 beside 999 may well be a thousand
+            if delimiter == ",":  # inside quotes: a decimal comma would be written with another delimiter
+                return "."
+            both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
+            raise DataError(
+                f"{path}: '{grouped}' may be {both}; write numbers with a point, or without thousands marks"
+            )
+    return ","
 
 
 def _has_points(cells: Sequence[str]) -> bool:

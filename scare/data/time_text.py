@@ -145,6 +145,7 @@ def parse(texts: pl.Series, shape: TimeShape, order: Order = "dmy") -> pl.DataFr
         year, day = day, year
     has_two_digits = year.str.len_chars() == 2
     number = year.cast(pl.Int64, strict=False)
+    # Two digits are the years 1970 to 2069.
     century = pl.when(has_two_digits).then(pl.when(number < 70).then(2000).otherwise(1900)).otherwise(0)
     if "name" in shape.name or shape.name in ("month first", "clock, then year"):  # shapes with the month's name
         month = _map_distinct(parts["m"], _month_number)
