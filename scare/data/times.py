@@ -9,7 +9,7 @@ Called by `column_mapping`, `column_guess` and `alignment`.
 import logging
 import re
 from calendar import month_name
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise, product, takewhile
@@ -120,12 +120,16 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
     rows = max(map(len, texts.values()), default=0)
 
     def rank(level: int, columns: Sequence[str]) -> tuple[object, ...]:
-        """Return a sort key: False goes before True; `level` is lower for a more complete time."""
+        """Return a sort key, in which False goes before True.
+
+        `level` is 1 for a whole time, 2 for a date and a clock, 3 for the days of a spreadsheet or parts with a clock,
+        4 for a date alone and 5 for parts without a clock.
+        """
         first = columns[0]
         distinct = max(len(set(texts[name])) for name in columns)
         has_time_name = any(map(TIME_NAME.search, columns))
         states_zone = kinds[first] == "zoned" or any(map(UTC_NAME.search, columns))
-        is_late = any(map(LATE_NAME.search, columns))
+        is_late = any(map(LATE_NAME.search, columns))  # the end of an interval, or when the row was written
         hardly_changes = distinct < min(3, rows)
         return hardly_changes, level >= 3, not states_zone, not has_time_name, is_late, level, list(texts).index(first)
 
@@ -144,17 +148,30 @@ def _candidates(texts: dict[str, list[str]]) -> Iterator[tuple[tuple[object, ...
                 yield rank(4, [name]), (name,)
         elif kind_of_times == "serial" and TIME_NAME.search(name):
             yield rank(3, [name]), (name,)
-    parts = _columns_of_parts(list(texts))
+    day_columns, clock_columns = _columns_of_day_and_clock(list(texts), kinds)
+    if day_columns:
+        columns = day_columns + clock_columns
+        yield rank(3 if clock_columns else 5, columns), columns
+
+
+def _columns_of_day_and_clock(
+    names: Sequence[str], kinds: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Find the columns of year, month and day, or of year and day of the year, and those of the hour or the clock.
+
+    `kinds` has the `_kind_of_times` of each column that is not empty. Each of the two results is empty if there are no
+    such columns.
+    """
+    parts = _columns_of_parts(names)
+    clock = parts["hour"] or next((name for name in kinds if kinds[name] == "clock"), "")
     if parts["year"] and parts["month"] and parts["day"] and kinds.get(parts["year"]) == "number":
-        clock = parts["hour"] or next(iter(clocks), "")
         minute = parts["minute"] if parts["hour"] and kinds.get(parts["minute"]) == "number" else ""
-        columns = tuple(filter(None, (parts["year"], parts["month"], parts["day"], clock, minute)))
-        yield rank(3 if clock else 5, columns), columns
-    elif parts["year"] and parts["day of year"]:
+        return (parts["year"], parts["month"], parts["day"]), tuple(filter(None, (clock, minute)))
+    if parts["year"] in kinds and parts["day of year"] in kinds:
         zone_clocks = (name for name in kinds if kinds[name] == "number" and ZONE_CLOCK.fullmatch(name))
-        clock = parts["hour"] or next(iter(clocks), "") or next(zone_clocks, "")
-        columns = tuple(filter(None, (parts["year"], parts["day of year"], clock)))
-        yield rank(3 if clock else 5, columns), columns
+        clock = clock or next(zone_clocks, "")
+        return (parts["year"], parts["day of year"]), tuple(filter(None, (clock,)))
+    return (), ()
 
 
 def _columns_of_parts(names: Sequence[str]) -> dict[str, str]:
@@ -168,7 +185,7 @@ def _columns_of_parts(names: Sequence[str]) -> dict[str, str]:
         part: next((name for name in names if re.search(words, name.removeprefix(prefix).lower())), "")
         for part, words in PART_WORDS.items()
     }
-    if parts["minute"] == parts["month"]:  # both may be called mm, as in YY MM DD hh mm
+    if parts["minute"] == parts["month"]:  # both may be called mm, as in YY MM DD hh mm; MM is then the month
         parts["minute"] = "mm" if "mm" in names and parts["month"] != "mm" else ""
     return parts
 
@@ -346,14 +363,8 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
         if either:
             _warn_once(f"{table.path}: dates like '{either}' are read {name}, as '{proof}' shows")
         return DateOrder(order, f"Dates are read {name}, as '{proof}' shows.")
-    hint = " ".join([*columns, *table.remarks[-3:]]).lower()  # the header, and the last lines outside the table
-    if re.search(r"\bmm?[-/.]dd?[-/.]yy", hint):
-        return DateOrder("mdy", "Dates are read month first, as the header states.")
-    if re.search(r"\bdd?[-/.]mm?[-/.]yy", hint):
-        return DateOrder("dmy", "Dates are read day first, as the header states.")
-    if table.format and table.format.dates:
-        order = "mdy" if table.format.dates == "month-first" else "dmy"
-        return DateOrder(order, f"Dates are read {table.format.dates}.")
+    if stated := _stated_order(table, columns):
+        return stated
     if either and any(map(DAY_FIRST.search, columns)):
         why = "as is usual where the column is called so"
         return DateOrder("dmy", f"Dates like '{either}' are read day first, {why}.")
@@ -381,6 +392,19 @@ def _short_dates(table: TableFile, columns: tuple[str, ...]) -> tuple[dict[tuple
         for first, second, third, written in rows.unique(["1", "2", "3"], keep="first", maintain_order=True).rows():
             dates.setdefault((first, second, third), written)
     return dates, rows_read
+
+
+def _stated_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder | None:
+    """Return the order that a form such as MM/DD/YYYY in the header, or the table's known format, states; or None."""
+    header = " ".join([*columns, *table.remarks[-3:]]).lower()  # and the last lines outside the table
+    if re.search(r"\bmm?[-/.]dd?[-/.]yy", header):
+        return DateOrder("mdy", "Dates are read month first, as the header states.")
+    if re.search(r"\bdd?[-/.]mm?[-/.]yy", header):
+        return DateOrder("dmy", "Dates are read day first, as the header states.")
+    if table.format and table.format.dates:
+        order: Order = "mdy" if table.format.dates == "month-first" else "dmy"
+        return DateOrder(order, f"Dates are read {table.format.dates}.")
+    return None
 
 
 def _is_year_first(dates: Sequence[tuple[int, int, int]]) -> bool:

@@ -21,6 +21,7 @@ from scare.data.column_mapping import ColumnMapping, iterate_tables, read_readin
 from scare.data.readings import TIME_TYPE, Channel, Readings
 from scare.data.tables import open_table, read_table, table_writer, write_table
 from scare.data.time_zones import zone_of_remark
+from scare.data.times import find_time_columns
 from scare.errors import DataError, UsageError
 from scare.words import duration
 from tests.data.column_mappings import read_mapping
@@ -238,6 +239,11 @@ class TestTimes:
 
     def test_two_digit_years_are_of_this_century(self, tmp_path: Path) -> None:
         assert times_of(tmp_path, "01/01/26 12:00") == [NOON]
+
+    def test_an_empty_column_of_years_is_no_part_of_the_time(self, tmp_path: Path) -> None:
+        path = tmp_path / "box.csv"
+        path.write_text("time,year,doy,pm25\n" + "".join(f"2026-01-01T0{i}:00Z,,1,{i}.5\n" for i in range(4)))
+        assert find_time_columns(open_table(path)) == ("time",)
 
     @pytest.mark.parametrize(("first", "zone"), [("CET", "+01:00"), ("UTC", "UTC"), ("JST", "+09:00")])
     def test_of_several_zones_in_a_remark_the_first_counts(self, first: str, zone: str) -> None:
