@@ -81,7 +81,7 @@ def _have_excess(relations: Sequence[Relation], references: frozenset[str]) -> n
     """Return which relations have larger residuals than those of instruments in one air (bool [n]).
 
     Boxes of one type make errors together, for example in humid air, which only a reference shows. So if all relations
-    with references have larger residuals than two boxes have, that of the best is usual.
+    with references have larger residuals than two boxes beside each other have, the smallest of them count as usual.
     """
     excess = _excess(relations, references)
     has_reference = np.array([relation.encounter.other in references for relation in relations])

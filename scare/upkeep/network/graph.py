@@ -239,7 +239,8 @@ class Equations:
         for coefficients, sign, side, nodes in ((first, 1, 0, self.node), (second, -1, 1, self.other)):
             of_gain = coefficients[self.cut, 1]
             right[self.cut] -= sign * of_gain * logs[self.cut, side]
-            known[self.cut] += of_gain**2 * log_variances[nodes[self.cut]]
+            # A reference, which is no node, has a gain of 1 for certain.
+            known[self.cut] += of_gain**2 * np.where(nodes[self.cut] >= 0, log_variances[nodes[self.cut]], 0.0)
             coefficients[self.cut, 1] = 0.0
         return replace(self, first=first, second=second, right=right, known=known)
 

@@ -11,6 +11,7 @@ from scare.data.sites import Place, Sites
 from scare.upkeep.network.distant import Field, Station, compare_distant
 from scare.upkeep.network.encounters import EncounterRules
 from scare.upkeep.network.fleet import SolvedNetwork, solve_network
+from scare.upkeep.network.graph import Graph, System
 from scare.upkeep.network.relations import DISTANT
 from tests.upkeep.network.cities import at_place, draw_city, hours_of, network_hours, score, stay
 
@@ -87,6 +88,18 @@ def test_without_encounters_and_kinds_gains_stay_unknown(city: City) -> None:
     deviation = np.array([np.sqrt(solution.line(box).covariance[1, 1]) for box in solution.boxes])
     assert np.sqrt(np.mean(((gains - true_gains) / deviation) ** 2)) < 1.3
     assert score(city, solve_distant(city, NO_ENCOUNTERS, kind="")).inside.mean() >= 0.85
+
+
+def test_the_gain_of_a_station_held_out_is_not_uncertain(city: City) -> None:
+    hours, deployment = hours_of(city), city.deployment
+    relations, _ = compare_distant(hours, deployment.sites, deployment.places, RULES)
+    system = System(Graph(hours, relations))
+    of_stations = system.rows.cut & (system.rows.other < 0)
+    assert of_stations.sum() >= len(deployment.references)
+    variances = np.zeros(system.graph.nodes)
+    variances[-1] = 1e6  # of a node that these equations do not have
+    known = system.rows.linearised(system.beginning, variances).known
+    assert_allclose(known[of_stations], system.rows.known[of_stations])
 
 
 def test_far_or_unlike_air_is_not_compared() -> None:
