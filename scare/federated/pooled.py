@@ -224,15 +224,15 @@ def intervals_from(replies: Mapping[str, Values], unit: float, target: Affine) -
 
     None if a histogram has too few errors.
     """
-    shares = []
+    histograms = []  # of each site: the counts, and their shares of all its errors
     for site, reply in replies.items():
         counts = np.asarray(reply.get("counts"), np.float64)
         if counts.shape != (len(BAND_EDGES) + 1, BINS + 2) or not np.isfinite(counts).all() or (counts < 0).any():
             raise DataError(f"{site}: its histogram of errors has the shape {counts.shape} or a count below 0")
         if counts.sum() < MIN_ERRORS:
             return None
-        shares.append((counts, counts / counts.sum()))
-    all_counts, all_shares = (np.sum(parts, axis=0) for parts in zip(*shares, strict=True))  # [bands, BINS + 2]
+        histograms.append((counts, counts / counts.sum()))
+    all_counts, all_shares = (np.sum(parts, axis=0) for parts in zip(*histograms, strict=True))  # [bands, BINS + 2]
     whole = all_shares.sum(axis=0)
     # Edges of the bins [BINS + 3]. The first and the last bin, beyond the range, end nowhere: they count as its ends.
     edges = unit * np.concatenate([bin_edges()[:1], bin_edges(), bin_edges()[-1:]])
