@@ -68,8 +68,8 @@ class Tesla:
     def parameters(self, window: int, channels: int) -> int:
         """Return the number of trained parameters."""
         bins, width, inner = len(logarithmic_bins(window)), self.width, self.heads * self.key_width
-        embedding = (channels + 1) * width + (window * channels + 1) * width
-        binner = window + bins * width
+        embedding = (channels + 1) * width + (window * channels + 1) * width  # local, global
+        binner = window + bins * width  # a weight per reading, a bias per bin
         attention = 3 * (width * inner + inner) + inner * width + width  # query, key and value; output
         norm = 2 * width
         head = (bins + 1) + (width + 1)
@@ -91,7 +91,7 @@ class Tesla:
             multiply_adds=front + project + 2 * pairs * inner + norm + head,
             additions=2 * pairs * self.heads + bins * width + 2 * bins * width,  # softmax, residual sum, norm
             exponentials=pairs * self.heads,
-            divisions=bins * self.heads + 2 * bins,
+            divisions=bins * self.heads + 2 * bins,  # softmax, norm
         )
 
 

@@ -183,6 +183,7 @@ def join_tables(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Metho
             lowest[task] = min(row["rmse"], lowest.get(task, np.inf))
     joined = []
     for label, task_rows in methods.items():
+        # An error cannot be divided by that of a method without any: such a task leaves every method without a ratio.
         ratios = [row["rmse"] / lowest[task] for task, row in task_rows.items() if lowest[task] > 0]
         is_on_all_tasks = len(ratios) == len(tables)
         geometric_mean = float(np.exp(np.log(ratios).mean())) if is_on_all_tasks else np.nan

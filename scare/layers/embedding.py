@@ -72,18 +72,18 @@ class DualEmbedding(eqx.Module):
         """Return the plan steps that embed L tokens, sums · local + share ⊗ shared(source) + bias: [L, width].
 
         The value `sums` [L, channels] is each token's weighted sum of readings, `share` [L] the sum of those weights,
-        `bias` [L, width]. Row t of the value `source` is row t of the features divided by scale[t], so weights are
-        multiplied by it.
+        `bias` [L, width]. Row t of the value `source` is row t of the features divided by scale[t], so the weights that
+        read it are multiplied by scale[t].
         """
         local, local_bias = np.asarray(self.local), np.asarray(self.local_bias)
         if self.overall is None or self.overall_bias is None:
             return [Step("dense", (sums,), output, {"weight": local, "bias": bias + np.outer(share, local_bias)})]
         overall = np.asarray(self.overall) * np.repeat(scale, len(local))[:, None].astype(local.dtype)
-        rows = {"weight": local} | ({"bias": bias} if bias.any() else {})
+        row_weights = {"weight": local} | ({"bias": bias} if bias.any() else {})
         return [
             Step("flatten", (source,), "flat"),
             Step("dense", ("flat",), "shared", {"weight": overall, "bias": local_bias + np.asarray(self.overall_bias)}),
-            Step("dense", (sums,), "rows", rows),
+            Step("dense", (sums,), "rows", row_weights),
             Step("add_outer", ("rows", "shared"), output, {"share": share}),
         ]
 

@@ -192,8 +192,9 @@ class Scare:
     def parameters(self, window: int, channels: int) -> int:
         """Return the number of trained parameters."""
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
-        embedding = channels * width + width + (rows * channels * width + width if self.front.overall else 0)
-        projector = rows * tokens + tokens * width if self.front.patching else 0
+        embedding = (channels + 1) * width  # local
+        embedding += (rows * channels + 1) * width if self.front.overall else 0  # global
+        projector = rows * tokens + tokens * width if self.front.patching else 0  # W and B
         inner = KEY_WIDTH * self.attention.heads
         attention = {
             # Projections of query, key and value, and the hash's.
@@ -205,7 +206,7 @@ class Scare:
         }[self.attention.mix]
         norms = 2 * (2 * width) if self.block.norm else 0  # two, each with a gain and a bias
         block = (width + 1) * hidden + (hidden + 1) * width + norms
-        head = tokens * width + 1 if self.head.flat else (tokens + 1) + (width + 1)
+        head = tokens * width + 1 if self.head.flat else (tokens + 1) + (width + 1)  # over lenses, then over features
         skip = rows * channels if self.head.skip else 0
         curve = count_products(channels) if self.head.curve else 0
         return embedding + projector + attention + block + head + skip + curve
