@@ -596,7 +596,8 @@ class _Verifier:
             output = run(self.reference_plan, precise, choice).astype(np.float32)[0]
             scaled = channel.scale(newest)
             clamped = np.clip(scaled, *np.array(channel.clamp, np.float32))
-            output = np.maximum(output, np.float32(training.lowest)) if clamped >= training.rising else output
+            if clamped >= training.rising:  # training saw no lower result from these readings up
+                output = np.maximum(output, np.float32(training.lowest))
             output = output + (scaled - clamped) * np.float32(training.slope)
             value = output * np.float32(descriptor.target_scale) + np.float32(descriptor.target_center)
         return max(value, np.float32(descriptor.floor)) if np.isfinite(value) else np.float32(np.nan)

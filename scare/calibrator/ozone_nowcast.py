@@ -37,11 +37,14 @@ def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
     distances = np.abs(last_eight[:, 1:] - last_eight[:, :1])  # of low and of high from the value [8, 2]
     distances = distances[np.isfinite(distances).all(axis=1)]
     below, above = distances.mean(axis=0) if len(distances) else (np.nan, np.nan)
-    return np.array([value, max(0.0, value - np.hypot(below, z * error)), value + np.hypot(above, z * error)])
+    return np.array([value, np.maximum(0.0, value - np.hypot(below, z * error)), value + np.hypot(above, z * error)])
 
 
 def _predict(hours: np.ndarray) -> tuple[float, float]:
-    """Predict the current eight-hour mean from hourly values [hours], and its standard error (0 for the surrogate)."""
+    """Predict the mean of eight hours around the current one, and its standard error, from hourly values [hours].
+
+    Where two weeks are not known, EPA's surrogate predicts: a line, whose error is unknown and counts as 0.
+    """
     known = np.isfinite(hours)
     slope, intercept = SURROGATE
     surrogate = slope * float(hours[-1]) + intercept, 0.0

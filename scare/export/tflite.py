@@ -365,7 +365,7 @@ def _matmul(tf: Any, x: tf.Tensor, matrix: tf.Tensor, spans: Spans | None) -> tf
     if spans is None:
         return tf.matmul(x, matrix)
     layers = [x * layer for layer in spans.layers]
-    if spans.shared:
+    if spans.shared:  # the weights of two layers sum to 1 for each row, so only the first is stored
         layers.append(x - layers[0])
     zero = tf.zeros((x.shape[0], 1))
     sums = tf.concat([*(tf.cumsum(layer, 1, reverse=True) for layer in layers), zero], axis=1)

@@ -52,7 +52,7 @@ def extents(where: str = "", over: str = "", words: str = "", **pointers: str) -
 
 
 def near(parameter: str) -> str:
-    """Return the condition of a parameter that is a distance between two units, in bits."""
+    """Return the condition, as text for `where`, that a shift between two units is at most `FARTHEST` bits."""
     return f"{-FARTHEST} <= {parameter} <= {FARTHEST}"
 
 

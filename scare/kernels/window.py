@@ -384,10 +384,11 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 
 
 def _blocked_int8(weights: np.ndarray) -> np.ndarray:
-    """Lay out int8 weights [C, R, T] in blocks like `_blocked`, four rows at a time.
+    """Lay out int8 weights [channels, projections, rows] in blocks of four projections, four rows at a time.
 
-    Of a block, two projections at a time are int16, 256 · second + first, so that one product serves both. In a block
-    of one, rows are in the order in which C unpacks four int8.
+    As in `_blocked`, three projections left over become a block of four, one or two are blocks of one. Of a block, two
+    projections at a time are int16, 256 · second + first, so that one product serves both. In a block of one, rows are
+    in the order in which C unpacks four int8.
     """
     if weights.shape[1] % 4 == 3:
         weights = pad_axis(weights, 1, 4)

@@ -27,7 +27,7 @@ from scare.live.messages import format_time, topic_level
 from scare.live.pipeline import Result
 from scare.upkeep.drift import DriftState
 from scare.upkeep.live_drift import NOT_YET
-from scare.words import duration
+from scare.words import duration, plural
 
 LOG = logging.getLogger(__name__)
 SILENT, DRIFT = "silent", "drift"
@@ -226,7 +226,9 @@ def summarise(alerts: Sequence[Alert]) -> list[Alert]:
     summaries = []
     for (about, state), alike in kinds.items():
         names = ", ".join(alert.device for alert in alike[:3])
-        sentence = f"{len(alike):,} devices ({about}, {state}): {names}" + (" and others." if len(alike) > 3 else ".")
+        sentence = f"{plural(len(alike), 'device')} ({about}, {state}): {names}" + (
+            " and others." if len(alike) > 3 else "."
+        )
         summaries.append(Alert(about, state, "", "", alike[-1].time, sentence))
     return summaries
 

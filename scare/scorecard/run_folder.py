@@ -167,7 +167,10 @@ def summarize(run: Run, targets: Sequence[TargetSet] = (), reference_uncertainty
 
 
 def _device_summary(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
-    """Compute accuracy and limits of agreement over scored rows, and the raw reading's accuracy if `comparable`."""
+    """Summarise a device: accuracy over scored rows, uptime, and the share of hours with data; or why none is scored.
+
+    The raw reading's accuracy is stated if it is `comparable`, in the reference's unit.
+    """
     scored = series.scored
     if not len(scored):
         return {"device": series.device, "rows_scored": 0, "why_not_scored": series.why_not_scored}
@@ -180,5 +183,5 @@ def _device_summary(series: DeviceSeries, comparable: bool) -> dict[str, Any]:
         "raw_accuracy": asdict(measure(raw.raw, raw.reference, raw.changes)) if len(raw) else None,
         "agreement": asdict(limits_of_agreement(scored.calibrated - scored.reference)),
         "uptime": uptime(series),
-        "data_capture": Averaging(1, COMPLETE, through_hours=True).capture(series),
+        "data_capture": Averaging(1, COMPLETE, through_hours=False).capture(series),
     }

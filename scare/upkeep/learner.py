@@ -97,7 +97,10 @@ class PairOutcome(IntEnum):
 
 @dataclass
 class LearnerState:
-    """All that is remembered of the pairs, and the coefficients; arrays are float32, or 32-bit words in fixed point."""
+    """The coefficients of a correction, and sums over the pairs of result and reference that it was learned from.
+
+    No pair is stored. Arrays are float32, or 32-bit words in fixed point.
+    """
 
     moments: np.ndarray  # weighted means of products of features, upper triangle by rows [n(n+1)/2]
     products: np.ndarray  # weighted means of products of features and residuals [n]

@@ -63,6 +63,13 @@ def test_the_interval_of_the_hours_is_in_it() -> None:
     assert np.sqrt((value - low) ** 2 - 4.0**2) == pytest.approx(np.sqrt((high - value) ** 2 - 6.0**2))
 
 
+def test_without_intervals_of_the_last_hours_it_has_none() -> None:
+    hours = three(ozone(1))
+    hours[-8:, 1:] = np.nan
+    value, low, high = ozone_nowcast(hours, NOW)
+    assert (np.isfinite(value), np.isnan(low), np.isnan(high)) == (True, True, True)
+
+
 def test_a_missing_hour_takes_the_nowcast_of_the_hour_before_and_three_give_none() -> None:
     values = ozone(2, HOURS)
     missing = three(values)

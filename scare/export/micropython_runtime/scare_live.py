@@ -141,7 +141,7 @@ class Stream:
             return nan
 
     def run(self, rows: "array[float]") -> float:
-        """Run the branch in use; a decision is kept for its period."""
+        """Run the simple or the deep branch; what `decide` chooses holds for that branch's period, in runs."""
         if self._left == 0:
             self._deep = self.decide(rows) > 0.5
             self._left = self.deep_period if self._deep else self.simple_period

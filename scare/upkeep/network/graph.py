@@ -500,13 +500,17 @@ class System:
         return self.elimination.factor(blocks)
 
     def solve(self, factor: np.ndarray, rows: Equations, variances: np.ndarray) -> np.ndarray:
-        """Return level and log gain of each node [nodes, 2]."""
+        """Solve the normal equations with their `factor` for level and log gain of each node [nodes, 2].
+
+        An equation is first · x[node] − second · x[other] = right, and has a variance [equations].
+        """
         linked = self.linked
         right = np.zeros((self.graph.nodes, 2))
         scaled = (rows.right / variances)[:, None]
         np.add.at(right, rows.node, scaled * rows.first)
         np.subtract.at(right, rows.other[linked], scaled[linked] * rows.second[linked])
         hubs = list(self.graph.hub.values())
+        # The mean of each type of boxes, its hub, is near the usual level and gain.
         right[hubs] += self.usual / self.hub_variances
         return self.elimination.solve(factor, right)
 
