@@ -180,7 +180,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
         is_shared = 0 < first <= window and knot[first - 1] <= lower  # the last pair reaches into this segment
         if is_shared:
             share = farther[first - 1] if knot[first - 1] == lower else 0
-            shares += [0, share - (1 << bits[lower + 1])]
+            shares += [0, share - (1 << bits[lower + 1])]  # 2^bits: a whole share
         stop = max(done, ceil(int(ends[lower]) / 2))
         for row in range(first, 2 * stop):
             shares.append(farther[row] if row < window and knot[row] == lower else 0)
