@@ -159,7 +159,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
 
 
 def left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: Sequence[str]) -> float:
-    """Return the mean over `sites` of the squared error of the regression of all others."""
+    """Return the mean squared error at sites left out: at each of `sites`, that of the regression of all others."""
     errors = [
         moments[site].mean_squared_error(
             structure.solve(Moments.pooled([part for name, part in moments.items() if name != site]))

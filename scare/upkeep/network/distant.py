@@ -251,7 +251,7 @@ def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
 
 
 def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np.ndarray:
-    """Return whether the hours of the rules are on at a place, by its solar time (bool [hours])."""
+    """Return which hours of the network are quiet at a place: those of the rules, by its solar time (bool [hours])."""
     first, end = rules.distant_hours
     # The sun takes an hour for 15 degrees of longitude.
     hour_of_day = (hours.first + np.arange(hours.values.shape[1]) + place.longitude / 15) % 24

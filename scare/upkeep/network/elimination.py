@@ -159,7 +159,10 @@ class Elimination:
 
 
 def _minimum_degree(nodes: int, pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """Return, in the order of elimination, each node with the later nodes that it is connected with by then."""
+    """Return, in the order of elimination, each node with the later nodes that it is connected with by then.
+
+    The next node is always one with the fewest connections.
+    """
     connected: list[set[int]] = [set() for _ in range(nodes)]
     for node, other in pairs:
         if node != other:

@@ -148,7 +148,10 @@ class Solution:
         return float(self.spread**2 / (self.spread**2 + noise))
 
     def estimate(self, box: str, time: float | None = None) -> Line:
-        """Return the line that estimates the truth best: that of `line`, closer to the usual value."""
+        """Return the line that estimates the truth best: that of `line`, flatter by the `reliability` of a reading.
+
+        So all estimates are closer to the mean of the references.
+        """
         line, share = self.line(box, time), self.reliability
         level = share * line.level + (1 - share) * (self.center - self.pivot)
         return Line(line.time, self.pivot, level, share * line.gain, share**2 * line.covariance)

@@ -186,7 +186,10 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
 
 
 def residual_sizes(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Return the mean level and the size of absolute residuals, below and above the median level."""
+    """Return the mean level and the size of absolute residuals, below and above the median level.
+
+    The size is a standard deviation, judged by the residual that nine of ten stay below.
+    """
     is_above = levels > np.median(levels)
     return tuple(
         (float(levels[half].mean()), float(np.quantile(residuals[half], NOISE_QUANTILE)) / NORMAL_QUANTILE)
