@@ -47,7 +47,7 @@ class SensorThingsSink:
             self._headers["authorization"] = f"Basic {password}"
         self._connection: HTTPConnection | None = None
         self._datastreams: dict[tuple[str, str], str] = {}  # path by device and model
-        self._features: dict[str, str] = {}  # id of the FeatureOfInterest by device and site
+        self._features: dict[str, str] = {}  # id of the FeatureOfInterest by site, or by device without one
         self._lock, self._stopping = Lock(), Event()
         self.problem = ""  # why the server takes nothing now
 
