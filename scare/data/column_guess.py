@@ -156,6 +156,7 @@ class Inspection:
         """
         truth, notes = self._choose_reference(quantity, reference)
         channels = tuple(column for column in self.columns if truth is None or column.name != truth.name)
+        # If all columns are called like a reference's, any of them may be the sensor's.
         channels = tuple(column for column in channels if not column.is_reference) or channels
         if self.table.format:  # the columns that a known format names come first, in its order
             order = [*self.table.format.columns, *(column.name for column in channels)]

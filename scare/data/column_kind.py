@@ -415,6 +415,7 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
     """
 
     def with_own_limits(channel: Channel, column: str) -> Channel:
+        """Set the limits of a channel by the values in its `column` of the frames (REFERENCE for a reference)."""
         if (channel.low, channel.high) != (-inf, inf):
             return channel
         values = np.concatenate([box.frame[column].drop_nulls().to_numpy() for box in readings])

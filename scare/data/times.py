@@ -283,8 +283,8 @@ def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
     sample, shape = next(((text, shape) for text in texts if (shape := shape_of(text))), ("", None))
     if shape is None:
         place = table.place(head[LINE][0], " ".join(columns))
-        known = "2026-01-31T12:00:00Z or 31/01/2026 12:00"
-        raise DataError(f"{place}: '{texts[0]}' is not a time; write it like {known}")
+        examples = "2026-01-31T12:00:00Z or 31/01/2026 12:00"
+        raise DataError(f"{place}: '{texts[0]}' is not a time; write it like {examples}")
     order: Order = "dmy"
     doubt, note = "", ""
     if shape.name == "year last":
