@@ -1,4 +1,4 @@
-"""The board's page is made from what was measured, and the pages on export and boards are true."""
+"""The board's page is made from what was measured, and the pages on export, blobs and boards are true."""
 
 import re
 import shlex
@@ -20,7 +20,8 @@ from scare.export.c_package import statuses
 from scare.export.lowering import compile_calibrator
 
 ROOT = Path(__file__).parents[1]
-EXPORT, BOARD = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("export.md", "board.md"))
+PAGES = ("export.md", "board.md", "blob.md")
+EXPORT, BOARD, BLOB = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -115,11 +116,13 @@ def test_the_page_has_a_column_for_each_compiler_and_says_which_aims_are_reached
 
 
 @pytest.mark.slow
-def test_the_command_lines_of_both_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_lines_of_the_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = [line[2:] for page in (EXPORT, BOARD) for block in blocks(page, "console") for line in block.splitlines()]
+    lines = [
+        line[2:] for page in (EXPORT, BOARD, BLOB) for block in blocks(page, "console") for line in block.splitlines()
+    ]
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("scare ")]
-    assert len(commands) == 15
+    assert len(commands) == 19
     for command in commands:
         assert run(command) == 0, command
 
@@ -136,6 +139,18 @@ def test_the_example_in_c_compiles_with_the_exported_folder(tmp_path: Path) -> N
     compile_c([folder / "example.c"], tmp_path / "example.o", ("-c", *STRICT), [folder, folder / "src"])
     named = set(re.findall(r"^\| `(\S+)` \| ", EXPORT.split("## Statuses")[0], re.MULTILINE))
     assert {name.rstrip("/") for name in named} == {path.name for path in folder.iterdir()} - {"example.c"}
+
+
+def test_the_example_with_two_slots_compiles_with_the_exported_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "firmware"
+    assert run(["export", "blob", "barkjohn-2021", "--out", str(folder)]) == 0
+    (example,) = blocks(BLOB, "c")
+    (folder / "example.c").write_text(
+        "#include <stddef.h>\n#include <stdint.h>\nuint32_t load_word(void);\nvoid save_word(uint32_t word);\n"
+        + example,
+        encoding="utf-8",
+    )
+    compile_c([folder / "example.c"], tmp_path / "example.o", ("-c", *STRICT), [folder / "src"])
 
 
 def test_the_statuses_and_boards_are_those_of_the_code() -> None:
