@@ -23,7 +23,7 @@ def make_federation_chart(errors: Mapping[str, Mapping[str, float | None]], unit
     """
     known = [error[name] or 0.0 for error in errors.values() for name in ("others", "own", "all")]
     scale = LONGEST / max([*known, 1e-12])
-    bars, y = [], 10
+    bars, y = [], 10  # y: px from the top
     for site, error in errors.items():
         for name, (words, colour) in BARS.items():
             value = error[name]

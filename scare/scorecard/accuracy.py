@@ -332,6 +332,7 @@ def rows_made_from(device: str, times: np.ndarray, origin: Mapping[str, Any]) ->
     """
     rows = np.zeros(len(times), bool)
     sources = [(origin[f"{part}_devices"], origin[f"{part}_period"]) for part in ("training", "validation")]
+    # A file calls the co-location sessions that updates learned from by an earlier name.
     sources += [(origin["visit_devices"], period) for period in origin.get("visit_periods", ())]
     for devices, period in sources:
         if device in devices and len(period) == 2:
