@@ -24,14 +24,16 @@ DEVICES, SNAPSHOTS = 100_000, 3
 SECTION = Template("""## Many devices
 
 $devices devices with full windows of SCARE's default network. A restart lasts from the start of the process to
-`online`, behind Mosquitto, on one core: from the snapshot alone, and with one reading of each device in the journal,
-which is calibrated and published again. Memory is the most that the process ever had (`VmHWM`). While readings come in
-batches of $batch, $snapshots snapshots of $state_mb MB are written; a stall is the longest time between two batches.
+`online`, behind Mosquitto, on one core: from the snapshot alone, and with one reading of each device in the journal.
+From then on readings are taken; they wait until those of the journal are calibrated and published again. Memory is the
+most that the process had by then (`VmHWM`). While readings come in batches of $batch, $snapshots snapshots of
+$state_mb MB are written; a stall is the longest time between two batches.
 
 | | on the clock | of the processor | memory |
 |---|---|---|---|
 | restart from the snapshot | $clean_s s | $clean_cpu s | $clean_mb MB |
-| restart with $devices readings in the journal | $full_s s | $full_cpu s | $full_mb MB |
+| restart with $devices readings in the journal | $full_s s | $full_cpu s | |
+| until these are published again | $again_s s | $again_cpu s | $full_mb MB |
 | longest time between two batches | $stall_ms ms | $stall_cpu ms | |
 | without a snapshot | $usual_ms ms | $usual_cpu ms | |
 
@@ -59,7 +61,7 @@ def measure() -> dict[str, Any]:
         ("MB of memory", max(found["clean"]["mb"], found["full"]["mb"]), "<=", 700),
         ("ms of a stall, processor time", found["stall"]["cpu_ms"], "<=", 200),
         ("seconds of a restart from the snapshot, processor time", found["clean"]["cpu_s"], "<=", 5),
-        ("seconds of a restart with a full journal, processor time", found["full"]["cpu_s"], "<=", 5),
+        ("seconds until readings are taken with a full journal, processor time", found["full"]["cpu_s"], "<=", 5),
     ]
     return {**found, "bars": bars}
 
@@ -82,13 +84,19 @@ def leave_fleet(folder: Path) -> None:
 
 
 def measure_start(folder: Path, port: int) -> dict[str, float]:
-    """Start the process and wait until it takes readings: seconds, processor seconds, and the most memory."""
+    """Start the process: seconds and processor seconds until it takes readings, and until its journal is replayed.
+
+    `mb` is the most memory by then. A new journal begins when the old ones are replayed.
+    """
     listener, begun = Listener(port, "scare/status"), time.monotonic()
+    journals = set((folder / "live").glob("journal-*"))
     with gateway(folder, port) as process:
         wait_for(lambda: listener.last("scare/status") == "online", 300, every=0.05)
+        found = {"s": time.monotonic() - begun, "cpu_s": processor_seconds(process.pid)}
+        wait_for(lambda: set((folder / "live").glob("journal-*")) - journals, 300, every=0.05)
+        found |= {"again_s": time.monotonic() - begun, "again_cpu_s": processor_seconds(process.pid)}
         status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-        most = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-        found = {"s": time.monotonic() - begun, "cpu_s": processor_seconds(process.pid), "mb": most / 1024}
+        found["mb"] = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
     listener.close()
     return found
 
@@ -131,6 +139,7 @@ def section(found: dict[str, Any]) -> str:
         for case in ("clean", "full")
         for key, name, digits in (("s", "s", 1), ("cpu", "cpu_s", 1), ("mb", "mb", 0))
     }
+    cells |= {f"again_{key}": f"{found['full'][name]:,.1f}" for key, name in (("s", "again_s"), ("cpu", "again_cpu_s"))}
     cells |= {
         f"{case}_{key}": f"{found[case][name]:,.0f}"
         for case in ("stall", "usual")

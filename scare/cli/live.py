@@ -222,12 +222,12 @@ def _serve(gateway: "Gateway", as_json: bool, begin: Callable[[], Any] = lambda:
     try:
         gateway.start()
         address = gateway.server.address if gateway.server else ""
-        replayed = gateway.monitor.counts()["replayed"]
+        restoring = gateway.pipeline.restoring if gateway.pipeline else 0
         if as_json:
-            emit({"page": address, "models": list(gateway.models.calibrators), "replayed": replayed})
+            emit({"page": address, "models": list(gateway.models.calibrators), "replayed": restoring})
         if address:
             note(f"The page is at {address}")
-        note(f"Restored {replayed:,} readings. Press Ctrl-C to stop.")
+        note(f"Restoring {restoring:,} readings. Press Ctrl-C to stop.")
         with stop_on_signal(gateway.stop):
             begin()
             gateway.run()

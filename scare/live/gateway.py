@@ -205,13 +205,13 @@ class Gateway:
         return worker
 
     def start(self) -> None:
-        """Restore the state of the last process, then accept readings."""
+        """Load the state of the last process, then accept readings; `run` first replays the journal."""
         if self._mqtt_sink is not None:
             self._mqtt_sink.start()
         if self._co_location is not None:
             self._co_location.look()  # how wide intervals are, before readings are restored
         if self.pipeline is not None:
-            self.pipeline.restore()
+            self.pipeline.load()
             if self._alerts is not None:
                 self._alerts.expect(self.pipeline.devices)
         if self._partitions is not None:

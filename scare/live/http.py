@@ -291,7 +291,8 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
     async def show_health(request: Request) -> Response:
         problems = status.problems()
         answer: dict[str, Any] = {"status": "degraded" if problems else "ok", "problems": problems}
-        answer |= {"waiting": status.backlog(), "devices": len(status.recent)}
+        restoring = status.pipeline.restoring if status.pipeline else 0
+        answer |= {"waiting": status.backlog(), "restoring": restoring, "devices": len(status.recent)}
         return JSONResponse(answer, 503 if problems else 200)
 
     async def show_metrics(request: Request) -> Response:

@@ -64,7 +64,7 @@ class Store:
             raise InUseError(f"{folder} is in use by another scare live; give each process its own state folder")
         self._base = max(self._find("snapshot-*"), default=0)  # number of the newest snapshot, 0 without one
         self.number = max([self._base, *self._find("journal-*")])  # number of the newest journal
-        self.oldest = self._base  # number of the oldest journal that is kept
+        self.oldest = min([self._base, *self._find("journal-*")])  # number of the oldest journal that is kept
         self.damaged = 0  # lines skipped so far
         self._journal: Journal | None = None
         self._writing: tuple[int, int] | None = None  # process that writes a snapshot, and the snapshot's number

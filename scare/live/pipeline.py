@@ -61,7 +61,7 @@ COUNTS = {  # names and help texts of /metrics
     "published": "Values published.",
     "averaged": "Readings averaged because they come more often than their model's step.",
     "wrong_step": "Readings rejected because of the time between them.",
-    "replayed": "Readings restored from the journal at the start.",
+    "replayed": "Readings of the journal calibrated and published again after the start.",
     "damaged": "Damaged lines of the journal, skipped at the start.",
     "models_replaced": "Model files reloaded after a change.",
     "models_refused": "Changed model files that could not be loaded.",
@@ -388,6 +388,7 @@ class Pipeline:
         self.widths: Callable[[], Mapping[str, float]] = dict  # by device: factor of the usual width of its intervals
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
+        self._restored: deque[Reading] = deque()  # of the last process's journals, still to be replayed
         self._stop = Event()
         self._has_news = False  # readings have arrived since the newest snapshot
         self._is_published = True  # the sinks have published every result
@@ -402,6 +403,11 @@ class Pipeline:
     def backlog(self) -> int:
         """Readings in the queue."""
         return self._queue.size
+
+    @property
+    def restoring(self) -> int:
+        """Readings of the last process still to be calibrated and published again, before those in the queue."""
+        return len(self._restored)
 
     @property
     def lag(self) -> float:
@@ -423,19 +429,29 @@ class Pipeline:
         return self._queue.put(delivery, wait)
 
     def restore(self) -> None:
-        """Continue where the last process ended: load the newest snapshot, then replay and publish its journal."""
+        """Continue where the last process ended: load its state, and calibrate and publish its journal again."""
+        self.load()
+        self._replay()
+        self.snapshot()
+
+    def load(self) -> None:
+        """Load the newest snapshot and the readings since, which `run` calibrates and publishes before any other."""
         state = self._store.state()
         if state is not None:
             self._fleet.restore(state)
             for name, index in self._models.indices.items():
                 index.restore(state.devices.get(name, ()), state.arrays, f"{name}/index.")
         del state  # that of a large fleet takes much memory, which the replay needs
-        restored = self._filter_restored()
-        for start in range(0, len(restored), MAX_BATCH):
-            self._calibrate(self._to_step(self._sort(restored[start : start + MAX_BATCH])))
-        self._monitor.count("replayed", len(restored))
+        self._restored.extend(self._filter_restored())
         self._monitor.count("damaged", self._store.damaged)
-        self.snapshot()
+
+    def _replay(self) -> bool:
+        """Calibrate and publish the readings that were loaded; False if the process stops first."""
+        while self._restored and self._is_published and not self._stop.is_set():
+            readings = [self._restored.popleft() for _ in range(min(MAX_BATCH, len(self._restored)))]
+            self._calibrate(self._to_step(self._sort(readings)))
+            self._monitor.count("replayed", len(readings))
+        return self._is_published and not self._restored
 
     def _filter_restored(self) -> list[Reading]:
         """Return the readings to replay, each once, in order of arrival, without those of devices not admitted.
@@ -451,7 +467,13 @@ class Pipeline:
         ]
 
     def run(self) -> None:
-        """Process deliveries until `stop`, and finish those submitted by then."""
+        """Replay what was loaded, then process deliveries until `stop`, and finish those submitted by then.
+
+        Stopped while it replays, it acknowledges nothing and leaves the journals to the next process.
+        """
+        if not self._replay():
+            return
+        self.snapshot(aside=True)
         while not (self._stop.is_set() and not self._queue.size):
             self.process(self._queue.take(MAX_BATCH, IDLE_SECONDS))
             self.poll()

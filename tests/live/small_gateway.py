@@ -64,8 +64,13 @@ class Kept:
         return {(one.device, one.time): one for one in self.results}
 
 
-def make_pipeline(folder: Path, sink: Sink, limits: LiveLimits = LIMITS) -> tuple[Pipeline, Monitor]:
-    """A pipeline on the models and the state in a folder, which has gone on where the last one ended."""
+def make_pipeline(
+    folder: Path, sink: Sink, limits: LiveLimits = LIMITS, is_replayed: bool = True
+) -> tuple[Pipeline, Monitor]:
+    """A pipeline on the models and the state in a folder, which has gone on where the last one ended.
+
+    Unless `is_replayed`, the readings of the last one's journal are loaded and wait for `run`.
+    """
     monitor = Monitor()
     models = {"dust": Model(str(folder / "dust.scare")), "gas": Model(str(folder / "gas.scare"), ("gas-*",))}
     if not Path(models["dust"].file).exists():
@@ -74,7 +79,10 @@ def make_pipeline(folder: Path, sink: Sink, limits: LiveLimits = LIMITS) -> tupl
     store = Store(folder / "state")
     STORES.append(store)
     pipeline = Pipeline(files, store, [sink], monitor, limits)
-    pipeline.restore()
+    if is_replayed:
+        pipeline.restore()
+    else:
+        pipeline.load()
     return pipeline, monitor
 
 

@@ -24,10 +24,12 @@ import pytest
 
 from scare.calibrator.calibrator import Calibrator
 from scare.errors import UsageError
+from scare.live.arrivals import Delivery
 from scare.live.config import TOKEN, Config, Http, Input, LiveLimits
 from scare.live.gateway import Gateway
 from scare.live.messages import Reading, format_time
-from tests.live.small_gateway import START, draw_readings, expected, save_models
+from tests.live.broker import wait_for
+from tests.live.small_gateway import START, Kept, close, draw_readings, expected, make_pipeline, save_models
 from tests.live.test_messages import PURPLEAIR
 
 READINGS = draw_readings(4, 30)
@@ -345,6 +347,26 @@ def test_health_names_a_problem(gateway: Gateway) -> None:
     metrics = ask(gateway, "GET", "/metrics")[1]
     assert 'scare_problem{about="disk"} 1' in metrics
     assert 'scare_problem{about="clock"} 0' in metrics
+
+
+def test_health_is_told_while_the_journal_is_not_yet_replayed(tmp_path: Path) -> None:
+    make_pipeline(tmp_path, Kept(is_safe=False))[0].process([Delivery(READINGS[:12])])
+    close()
+    gateway = Gateway(make_config(tmp_path), Calibrator.load)
+    worker = Thread(target=gateway.run)
+    gateway.start()
+    try:
+        code, printed = ask(gateway, "GET", "/healthz")
+        assert (code, printed["status"], printed["restoring"], printed["devices"]) == (200, "ok", 12, 0)
+        worker.start()
+        wait_for(lambda: "scare_replayed_total 12" in ask(gateway, "GET", "/metrics")[1])
+        printed = ask(gateway, "GET", "/healthz")[1]
+        assert (printed["restoring"], printed["devices"]) == (0, 4)
+    finally:
+        gateway.stop()
+        if worker.is_alive():
+            worker.join(20)
+        gateway.close()
 
 
 WITHOUT_PAHO = """

@@ -264,6 +264,36 @@ def test_what_was_journaled_but_not_published_is_published_by_the_next_process(t
     assert (monitor.counts()["duplicates"], len(sink.results)) == (50, 60)
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_readings_come_in_before_those_of_the_journal_are_published_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    monkeypatch.setattr("scare.live.pipeline.MAX_BATCH", 20)
+    push(make_pipeline(tmp_path, Kept(is_safe=False))[0], READINGS[:50])
+    close()
+    sink, done = Kept(), list[int]()
+    pipeline, monitor = make_pipeline(tmp_path, sink, is_replayed=False)
+    assert (pipeline.restoring, monitor.counts()["replayed"], sink.results) == (50, 0, [])
+    assert pipeline.submit(Delivery(READINGS[50:60], lambda: (done.append(1), pipeline.stop())))
+    if is_stopped:
+        pipeline.on_readings = lambda readings: pipeline.stop()
+    pipeline.run()
+    if is_stopped:  # the journal stays as it was, and the new readings are delivered again
+        assert (pipeline.restoring, len(sink.results), done) == (30, 20, [])
+        close()
+        again, _ = make_pipeline(tmp_path, sink := Kept())
+        done += [1] * push(again, READINGS[50:60], 10)
+    assert done == [1] * (10 if is_stopped else 1)
+    keys = [(one.device, one.time) for one in READINGS[:60]]
+    published = [(one.device, one.time) for one in sink.results]
+    assert (set(published[:50]), set(published[50:]), len(published)) == (set(keys[:50]), set(keys[50:]), 60)
+    whole = Kept()
+    (tmp_path / "whole").mkdir()
+    push(make_pipeline(tmp_path / "whole", whole)[0], READINGS[:60])
+    found, wanted = sink.by_reading(), whole.by_reading()
+    assert all(same(found[key], wanted[key]) for key in keys)
+
+
 def test_a_duplicate_is_known_after_a_snapshot_and_a_restart(tmp_path: Path) -> None:
     sink = Kept()
     pipeline, _ = make_pipeline(tmp_path, sink)
@@ -553,7 +583,10 @@ def test_a_row_waits_half_a_step_and_goes_without_what_is_missing() -> None:
     assert replace(late, values={"pm25": late.values["pm25"]}) == part("a", 100.0, pm25=3.0)
 
 
-def test_readings_before_a_snapshot_are_known_after_a_restart_whatever_the_device_is_called(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_replayed", [True, False])  # by `restore`, by `run`
+def test_readings_before_a_snapshot_are_known_after_a_restart_whatever_the_device_is_called(
+    tmp_path: Path, is_replayed: bool
+) -> None:
     name = 'Box "3", Räume [a,b]\\'
     readings = [Reading(name, START + 60 * row, {"pm25": 20.0 + row, "current": 300.0}) for row in range(3)]
     pipeline, _ = make_pipeline(tmp_path, Kept())
@@ -561,7 +594,10 @@ def test_readings_before_a_snapshot_are_known_after_a_restart_whatever_the_devic
     pipeline.snapshot()
     close()
     sink = Kept()
-    again, monitor = make_pipeline(tmp_path, sink)
+    again, monitor = make_pipeline(tmp_path, sink, is_replayed=is_replayed)
+    if not is_replayed:
+        again.stop()
+        again.run()
     assert push(again, readings) == 3  # delivered again, acknowledged
     assert sink.results == []
     assert monitor.counts()["duplicates"] == 3
