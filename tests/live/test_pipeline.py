@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from time import time
+from time import sleep, time
 
 import numpy as np
 import polars as pl
@@ -386,11 +386,16 @@ def test_without_a_table_of_sites_none_is_read(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux would run it: a process that writes beside another")
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_snapshot_is_written_while_readings_go_on(tmp_path: Path, is_killed: bool) -> None:
+def test_a_snapshot_is_written_while_readings_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
     sink, state = Kept(), tmp_path / "state"
     pipeline, _ = make_pipeline(tmp_path, sink)
     push(pipeline, READINGS[:50])
-    pipeline.snapshot(aside=True)
+    with monkeypatch.context() as patch:
+        if is_killed:  # before the file is there, however late the signal comes
+            patch.setattr("scare.live.journal.write_snapshot", lambda *_: sleep(60))
+        pipeline.snapshot(aside=True)
     child, number = pipeline._store._writing
     if is_killed:
         os.kill(child, signal.SIGKILL)
