@@ -356,7 +356,8 @@ class _Verifier:
         self.board = VirtualModel(self.host.exported, board)
         c_names = {value.name: name for name, value in self.model.values.values() if value.kept}  # by name in the plan
         coded = [] if self.plan.branches else coded_steps(self.plan)
-        # By the name of their codes in C: the step's output itself, or codes that C keeps next to it.
+        # Steps that round to whole numbers, their codes (bits of a hash, paths through trees), by the name of the codes
+        # in C: the step's output itself, or codes that C keeps next to it.
         self.coded_steps = {c_names.get(step.output) or c_names[codes_name(step.output)]: step for step in coded}
         # A board rejects what an int16 window cannot hold.
         channels = calibrator.inputs.channels
@@ -380,6 +381,7 @@ class _Verifier:
         tolerance = Tolerance(self.deviation, unit=1 / self.scale, rounding=self.rounding)
         agreement = self._agree(check, vectors.windows, tolerance)
         known = vectors.windows[np.isin(vectors.kinds, (GOLDEN, VALIDATION))]
+        # How often a number is so near the border of two codes that float32 may take either.
         ties = None if self.exact else share_of_ties(self.plan, known, self.coded_steps.values())
         return ArithmeticResult(agreement, self.verify_stream(), ties, self._fixed_point_error(vectors, check))
 

@@ -290,8 +290,9 @@ def _quantiles(numbers: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> 
 def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float:
     """Find how much wider intervals must be for flagged rows to be covered as often as others.
 
-    It is the geometric mean of the factor that each part of the errors (training, validation, forward blocks) needs
-    and of `USUAL_WIDENING`; a part weighs as much as it has blocks of time.
+    Each part of the errors (training, validation, blocks after training) needs a factor. They are averaged (geometric
+    mean, a part weighs as much as it has blocks of time) with `USUAL_WIDENING`, which weighs `WIDENING_BLOCKS` blocks,
+    so that a few flagged rows do not decide.
     """
     factors, blocks = [USUAL_WIDENING], [WIDENING_BLOCKS]
     for part in parts:

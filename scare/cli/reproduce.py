@@ -119,7 +119,8 @@ def _make(reproduction: Any, experiment: Experiment, quiet: bool) -> list[Path]:
     protocol, folder = reproduction.protocol, reproduction.folder
     with progress(f"{experiment}", "job") as (bar, task):
         result = MAKERS[experiment](reproduction, _advance(bar, task))
-    notes = result.origin or reproduction.notes  # of readings and training, where the reproduction's do not apply
+    # A result that has readings or training of its own brings its own notes on them.
+    notes = result.origin or reproduction.notes
     written = write_result(result, folder, reproduction.origin | {"notes": notes})
     written += draw_result(result, folder, notes, with_paper=not protocol.simulated)
     if not quiet:

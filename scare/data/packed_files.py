@@ -40,7 +40,7 @@ HEADER_WORDS = {
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # the first bytes of an .xls file
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls", ".ods", ".parquet", ".json")  # in an archive
 # Characters that are replaced: zero bytes by nothing, no-break spaces, the minus sign, digits of other scripts.
-PLAIN = {
+TO_PLAIN = {
     **{0: None, 0xA0: " ", 0x202F: " ", 0x2212: "-"},
     **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0xFF10) for digit in range(10)},
 }
@@ -57,7 +57,7 @@ class Source:
     content: Content
     encoding: str = ""  # of a text
     member: str = ""  # the file within a zip
-    # Whether lines end as on an old Macintosh, characters are to be replaced (`PLAIN`), or whole lines are quoted
+    # Whether lines end as on an old Macintosh, characters are to be replaced (`TO_PLAIN`), or whole lines are quoted
     # (`WHOLE_LINE`), as by a program that took each for one cell.
     odd: bool = False
 
@@ -118,8 +118,8 @@ def find_source(path: Path, encoding: str = "") -> Source:
         return Source(path, "json", used_encoding, member)
     has_old_ends = "\r" in text and "\n" not in text
     are_quoted = sum(1 for line in lines if WHOLE_LINE.fullmatch(line)) > len(lines) / 2
-    has_other_characters = any(chr(code) in text for code in PLAIN)
-    return Source(path, "text", used_encoding, member, odd=has_old_ends or are_quoted or has_other_characters)
+    has_replaced_characters = any(chr(code) in text for code in TO_PLAIN)
+    return Source(path, "text", used_encoding, member, odd=has_old_ends or are_quoted or has_replaced_characters)
 
 
 def _plain(line: str) -> str:
@@ -131,7 +131,7 @@ def _plain(line: str) -> str:
     if match := WHOLE_LINE.fullmatch(line.rstrip("\r\n")):
         end_of_line = line[match.end() :]
         line = match[1].replace('""', '"') + end_of_line
-    return line.translate(PLAIN)
+    return line.translate(TO_PLAIN)
 
 
 def _member(path: Path) -> str:

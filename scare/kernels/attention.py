@@ -253,7 +253,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
 def _tensor_hash_codes(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Return the codes as signs ±1 instead of packed words: [L, bits]."""
     unit = x * ((x * x).sum() + settings["epsilon"]).apply("inverse_root")
-    supports = weights["supports"]
+    supports = weights["supports"]  # unit vectors times the sharpness, so that kernel = exp(sharpness · (cosine − 1))
     kernel = tensor_mix_features(unit, supports.T, np.full(len(supports), -settings["sharpness"])).apply("exp")
     return tensor_mix_features(kernel, weights["projection"], weights.get("bias")).apply("sign")
 

@@ -151,7 +151,7 @@ class KernelTable(ChainMap[str, Form]):
         raise self.missing(kernel)
 
     def missing(self, kernel: str) -> NotApplicableError:
-        """Make the error for a kernel without this form."""
+        """Make the error for a kernel that this table does not have, such as one without fixed point."""
         file = f"scare/kernels/{self.family_of(kernel)}.py"
         return NotApplicableError(f"the kernel '{kernel}' has no {self.form}: add it to {file}")
 

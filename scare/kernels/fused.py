@@ -369,7 +369,7 @@ def read_out(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
 
 
 def _read_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
-    """Return the output's shape: from x [L, D] with straight [L, D], inner [D, H] and outer [L, H] to [1]."""
+    """Return the shape of `read_out`: from x [L, D] with straight [L, D], inner [D, H] and outer [L, H] to [1]."""
     inner = weights["inner"]
     expect(len(x) == len(inner) == 2 and weights["straight"] == x and inner[0] == x[1], "read_out")
     expect(weights["outer"] == (x[0], inner[1]) and weights["inner_bias"] == inner[1:], "read_out hidden layer")

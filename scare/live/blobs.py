@@ -46,14 +46,18 @@ class Blob:
 
 
 class Blobs:
-    """The files that `models.NAME.blob` names; `route` finds the model of a device."""
+    """Model files that devices fetch over the air (`models.NAME.blob` of the config file), and who runs which.
+
+    `route` finds the model of a device.
+    """
 
     def __init__(self, models: Mapping[str, Model], route: Callable[[str], str | None]) -> None:
         self._files = {name: model.blob for name, model in models.items() if model.blob}
         self._route = route
         self._lock = Lock()
         self._versions: dict[Path, tuple[tuple[int, int], str]] = {}  # by file: its modification time and size; version
-        self._asked: dict[str, tuple[str, float]] = {}  # by device: its version (empty: unknown), and when it asked
+        # By device: the version it runs (empty: unknown), and when it last asked.
+        self._asked: dict[str, tuple[str, float]] = {}
 
     def find(self, device: str) -> Blob:
         """Read the file of a device; a DataError says why there is none."""

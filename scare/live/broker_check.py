@@ -27,7 +27,7 @@ from scare.live.messages import (
 from scare.live.mqtt import Connection
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
-MAX_TOPICS = 20  # topics without an adapter that are shown, and numbers shown for each
+MOST_SHOWN = 20  # topics without an adapter that are shown, and numbers shown for each
 MAX_NUMBERS = 100  # most numbers shown of one message
 MAX_DEVICES = 10_000
 FEW_MESSAGES = 3  # from which the time between messages is known
@@ -114,12 +114,12 @@ class TopicListener:
                 add_message(stats, message.topic, payload)
 
     def _add_unknown(self, topic: str, payload: bytes) -> None:
-        """Keep the numbers of a message that no adapter reads, for the first `MAX_TOPICS` topics."""
+        """Keep numbers of a message that no adapter reads: `MOST_SHOWN` topics, and as many numbers of each."""
         if topic.startswith(self._own_prefixes):  # published by a gateway
             return
-        if topic in self.unknown or len(self.unknown) < MAX_TOPICS:
+        if topic in self.unknown or len(self.unknown) < MOST_SHOWN:
             self.unknown[topic] += 1
-            self.numbers[topic] = dict(list(numbers_in(payload).items())[:MAX_TOPICS])
+            self.numbers[topic] = dict(list(numbers_in(payload).items())[:MOST_SHOWN])
 
 
 def add_message(stats: InputStats, topic: str, payload: bytes) -> None:

@@ -215,8 +215,8 @@ class SensorThings:
 class AlertSettings:
     """When a device counts as silent, and where alerts go: an address to POST them to, and MQTT (`publish`).
 
-    `body` are the keys of the JSON that is posted, with {device}, {about}, {state}, {model}, {time} and {sentence}
-    replaced; without it all of them are posted.
+    `webhook_file` has the address. `body` gives the text for each key of the JSON that is posted, in which {device},
+    {about}, {state}, {model}, {time} and {sentence} are filled in; without it these six are the keys.
     """
 
     silent_steps: Positive = 10.0

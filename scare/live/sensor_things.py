@@ -192,7 +192,10 @@ class SensorThingsSink:
         return f"/{match[1]}"
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, str, dict[str, Any]]:
-        """Send a request and return status, Location and content; it may be sent again after an `OSError`."""
+        """Send a request and return status, Location and content.
+
+        An `OSError` means that the caller may send it again later.
+        """
         if self._connection is None:
             kind = HTTPSConnection if self._root.scheme == "https" else HTTPConnection
             self._connection = kind(self._root.hostname or "", self._root.port, timeout=TIMEOUT_SECONDS)

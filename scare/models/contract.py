@@ -70,7 +70,7 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def start_plan(self) -> Plan:
-        """Return a plan of the linear start alone, without the network."""
+        """Return a plan of the linear model alone that the network starts at and adds to."""
         raise NotImplementedError
 
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:

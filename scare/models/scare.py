@@ -212,7 +212,11 @@ class Scare:
         return embedding + projector + attention + block + head + skip + curve
 
     def operations(self, window: int, channels: int) -> Operations:
-        """Return the operations of one inference of the folded plan."""
+        """Return the operations of one inference of the folded plan.
+
+        A lens is a weighted sum of all rows, one for each token. Rows are the readings of the window or, with hats,
+        which interpolate linearly, its knots.
+        """
         rows, tokens, width, hidden = self.rows(window), self.tokens(window), self.front.width, self.block.hidden
         total = Operations(multiply_adds=tokens * channels * width)  # the local embedding, after the lenses
         if self.front.hats:  # each reading is divided between two knots, and added to both

@@ -159,7 +159,10 @@ def _curve_drawing(assessment: Assessment, devices: Sequence[TargetResult]) -> D
 
 
 def _target_diagram(assessment: Assessment, devices: Sequence[TargetResult]) -> Drawing:
-    """Draw the relative bias against the relative random part, with a circle for each class and a dot at the limit."""
+    """Draw the relative bias against the relative random part: a circle for each class, a line for each device.
+
+    A dot on the line is at the limit value.
+    """
     bounds, top = _classes_in_sight(assessment, devices)
     scale = (HEIGHT - MARGIN) / 2 / top
     drawing = Drawing(

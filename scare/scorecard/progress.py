@@ -338,7 +338,7 @@ def _conditions(
 
 
 def _merge(ranges: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, float, float], ...]:
-    """Join ranges (from, to, share) that touch."""
+    """Join ranges (from, to, share of the deployment's hours) that touch, and add their shares."""
     merged: list[tuple[float, float, float]] = []
     for low, high, share in ranges:
         if merged and merged[-1][1] == low:

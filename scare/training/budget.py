@@ -40,8 +40,8 @@ class Weighed:
 def choose_by_cost(candidates: Sequence[Weighed], recipe: Recipe) -> int:
     """Return the index of the candidate to ship.
 
-    It is the first that fits. If the rule `smallest_within` is set, it is the smallest of those that fit whose error is
-    at most this share above their lowest.
+    Candidates come in order of preference, and the first that fits is shipped. If the rule `smallest_within` is set, it
+    is the smallest of those that fit whose error is at most this share above their lowest.
     """
     fitting = {number: candidate for number, candidate in enumerate(candidates) if not candidate.over}
     if not fitting:

@@ -163,7 +163,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """One box: what to do, its score in alarm units, the evidence, days with data, and the score by day.
+    """One box: what to do, its score in the units of `THRESHOLDS`, the evidence, days with data, and the score by day.
 
     `expected_error` is how many times as wide the intervals of its last days are as those of its first days, NaN if it
     is not known. Above 1, its last days had air in which any box has larger errors.

@@ -127,10 +127,10 @@ class DriftMonitor(DeviceArrays):
     def _assess(self, devices: slice) -> None:
         """Set the drift states of the devices in this slice.
 
-        A device without enough days, or without others, to measure a change stays `NOT_YET`, unless its present level
-        alone is a problem.
+        A device without enough days, or without other devices, to measure a change stays `NOT_YET`, unless its present
+        level alone is a problem.
         """
-        can_compare = self["since"][devices] >= RECENT_DAYS
+        can_compare = self["since"][devices] >= RECENT_DAYS  # days since the usual ones
         usual = np.where(can_compare[:, None], self["usual"][devices], 0.0).astype(np.float64)
         recent = self["recent"][devices].sum(axis=1, dtype=np.float64)
         periods = Periods(usual, recent, self["usual_days"][devices], np.where(can_compare, RECENT_DAYS, 0))

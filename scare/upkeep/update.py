@@ -140,7 +140,7 @@ def update(calibrator: Calibrator, readings: Sequence[Readings]) -> Update:
     for index, (features, residual) in enumerate(zip(pairs.features, pairs.residuals, strict=True)):
         corrections[index] = features @ learner.coefficients
         learner.learn(features, residual)
-    return _finish(_hold_level(calibrator, learner, pairs, corrections), learner, readings, pairs, before)
+    return _finish(_adapt_intervals(calibrator, learner, pairs, corrections), learner, readings, pairs, before)
 
 
 def adopt(calibrator: Calibrator, readings: Readings) -> Update:
@@ -166,7 +166,7 @@ def adopt(calibrator: Calibrator, readings: Readings) -> Update:
     if pairs.squared_error(corrections) * denominator > pairs.squared_error(former_corrections) * numerator:
         learner.restore(stored)  # not clearly better: drop what was learned
         corrections = former_corrections
-    return _finish(_hold_level(adopted, learner, pairs, corrections), learner, [readings], pairs, before)
+    return _finish(_adapt_intervals(adopted, learner, pairs, corrections), learner, [readings], pairs, before)
 
 
 def revert(calibrator: Calibrator) -> Calibrator:
@@ -351,7 +351,7 @@ def _shipped_intervals(calibrator: Calibrator) -> Intervals | None:
     return convert(stored, Intervals, SHIPPED_INTERVALS, DataError) if stored else calibrator.intervals
 
 
-def _hold_level(calibrator: Calibrator, learner: Learner, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
+def _adapt_intervals(calibrator: Calibrator, learner: Learner, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
     """Make the intervals wider or narrower, so that they hold their level on pairs with these corrections [n].
 
     Intervals derived from kept windows stay as they are: a file does not store them, and they are derived again when

@@ -206,6 +206,7 @@ def _compare(
         return None
     tells_gain = is_like and correlation >= rules.gain_correlation
     slope = float(np.std(air.percentiles(ALL)) / max(np.std(np.quantile(x, ALL)), 1e-12))
+    # Plumes and the kind of site spread the high percentiles, so the low ones tell the level.
     shares = ALL if tells_gain else LOW
     box_level, other_level = float(np.quantile(x, shares).mean()), float(air.percentiles(shares).mean())
     residuals = y - other_level - slope * (x - box_level)
