@@ -25,7 +25,9 @@ void scare_newest_q(int32_t *out, const int16_t *window, uint32_t stride, uint32
 
 SCARE_INLINE void layer_norm(int32_t *out, const int32_t *x, const int32_t *scales, uint32_t rows, uint32_t width,
                              uint64_t epsilon) {
-    int32_t centred[SCARE_WIDEST_Q], pairs[SCARE_WIDEST_Q / 2u], share = (int32_t)((65536u / width + 1u) / 2u);
+    int32_t centred[SCARE_WIDEST_Q];
+    int32_t *pairs = centred; /* a pair takes the place of a number that has been read */
+    int32_t share = (int32_t)((65536u / width + 1u) / 2u);
     SCARE_ROLLED
     for (const int32_t *end = x + rows * width; x != end; x += width, out += width) {
         int32_t half_mean = (int32_t)(width >> 1); /* each product loses half a step in the mean */
