@@ -7,10 +7,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from benchmarks.formats import print_cell, support
 from scare.board.verify_export import RUNNERS, Runner, verify_export
 from scare.calibrator.calibrator import Calibrator
+from scare.cli import app
 from scare.cli import export as command
 from scare.cli.app import run
 from scare.errors import ExitCode
@@ -51,6 +53,7 @@ def _listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     make_calibrator(newest_plan(6)).save("line.scare")
     monkeypatch.setattr(command.app, "registered_commands", [*command.app.registered_commands])
+    monkeypatch.setattr(app, "build_command", get_command)  # anew for each line
     monkeypatch.setitem(RUNNERS, "calibrator", (Runner("NumPy", load_and_compute),))
     for target in (BUNDLE, replace(BUNDLE, name="elsewhere", runner="")):
         monkeypatch.setitem(TARGETS, target.name, target)

@@ -282,7 +282,7 @@ def test_stored_features_are_those_computed_on_the_fly(examples: Examples, monke
 def test_features_are_the_same_in_any_number_of_parts(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     basis, everything = HatBasis(WINDOW).matrix, np.arange(len(examples))
     whole = features(examples, everything, basis)
-    monkeypatch.setattr(examples_module, "ROWS", 7)
+    monkeypatch.setattr(examples_module, "BATCH", 7)
     np.testing.assert_allclose(features(examples, everything, basis), whole, rtol=1e-6, atol=1e-7)
 
 
