@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.reproduce import tables
 from benchmarks.reproduce.figures import format_table
 from benchmarks.reproduce.protocol import paper_values
+from benchmarks.reproduce.senseurcity import Pollutant
 from benchmarks.reproduce.tables import HARDWARE, SPREAD, ResultTable
-from scare.data.senseurcity import Pollutant
 from scare.experiments.study_task import upgrade_row
 from scare.files import replacing
 from scare.scorecard.requirements import RequirementTable

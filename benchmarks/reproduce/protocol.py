@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
-from scare.data.senseurcity import City, Pollutant, SensorOrder, WindowRule
+from benchmarks.reproduce.senseurcity import City, Pollutant, SensorOrder, WindowRule
 from scare.errors import UsageError
 from scare.experiments.study import BY_PAPER, EXPERIMENTS, NETWORKS, THREE, Job, Study, choose
 from scare.schema import Amount, Count, Positive, convert, load_toml, merge

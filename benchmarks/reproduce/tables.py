@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.reproduce.hardware import board_note, card_columns, find_cards
 from benchmarks.reproduce.protocol import Protocol, describe_best_rate, paper_values
 from benchmarks.reproduce.run import Reproduction, TaskKey, checklist_methods
+from benchmarks.reproduce.senseurcity import Pollutant
 from scare.board.boards import board
 from scare.board.measure import measure
-from scare.data.senseurcity import Pollutant
 from scare.errors import NotApplicableError, UsageError
 from scare.experiments.comparison_table import Row
 from scare.experiments.study import Progress, SharedRows

@@ -12,10 +12,7 @@ from typing import Any
 import polars as pl
 
 from benchmarks.reproduce.protocol import Protocol, ReadingsKind
-from scare.data.colocation import DataSet, read_data_set
-from scare.data.flags import drop_unusable_references, flag
-from scare.data.readings import REFERENCE, TIME, Readings
-from scare.data.senseurcity import (
+from benchmarks.reproduce.senseurcity import (
     City,
     Pollutant,
     WindowRule,
@@ -24,6 +21,9 @@ from scare.data.senseurcity import (
     read_senseurcity,
     split_readings,
 )
+from scare.data.colocation import DataSet, read_data_set
+from scare.data.flags import drop_unusable_references, flag
+from scare.data.readings import REFERENCE, TIME, Readings
 from scare.data.simulate import Simulation, simulate
 from scare.data.split import Split, split_by_device
 from scare.errors import UsageError

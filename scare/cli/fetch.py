@@ -32,8 +32,9 @@ from scare.data.fetch import (
     write_sidecar,
 )
 from scare.data.readings import TIME
-from scare.data.senseurcity import RECORD
 from scare.errors import UsageError
+
+SENSEURCITY = "7669644"  # record of the paper's data on Zenodo
 
 app = typer.Typer(help="Fetch public archives of sensors and reference stations.", no_args_is_help=True)
 data_app = typer.Typer(help="Download public co-location data.", no_args_is_help=True)
@@ -220,7 +221,7 @@ def senseurcity(
             bar.update(task, completed=done, total=total, file=f"{name} {done >> 20:,} of {total >> 20:,} MB")
 
         try:
-            files = download_record(RECORD, out, server, report)
+            files = download_record(SENSEURCITY, out, server, report)
         except KeyboardInterrupt:
             note(f"Downloaded files stay in {out}. Run the same command to resume.")
             raise

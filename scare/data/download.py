@@ -1,6 +1,6 @@
 """Download files, such as those of a Zenodo record: resumed where it stopped, verified by checksum.
 
-A file grows as `<name>.part` and takes its name only when it is complete. Called by `senseurcity` and `fetch`.
+A file grows as `<name>.part` and takes its name only when it is complete. Called by `scare data` and `fetch`.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Readings: one device's time-ordered table of named channels, on which everything else is built.
 
-Made from tables (`column_mapping`), by `senseurcity` or by `simulate`; cut into windows by `windowing`.
+Made from tables (`column_mapping`) or by `simulate`; cut into windows by `windowing`.
 """
 
 from dataclasses import dataclass, replace

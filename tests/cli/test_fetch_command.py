@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 
 from scare.cli import fetch
-from scare.data.senseurcity import RECORD
 from tests.cli.output import RunCli
 from tests.cli.small_web import serving, write, write_airnow, write_aqs, write_openaq, write_sensor_community
 
@@ -208,7 +207,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "links": {"self": f"{address}/city.zip"},
         }
         (folder / "city.zip").write_bytes(CONTENT)
-        (folder / RECORD).write_text(json.dumps({"files": [entry]}))
+        (folder / fetch.SENSEURCITY).write_text(json.dumps({"files": [entry]}))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield address
         server.shutdown()

@@ -36,11 +36,11 @@ from benchmarks.reproduce.run import (
     methods_to_fit,
     missing_fits,
 )
+from benchmarks.reproduce.senseurcity import City, Pollutant
 from benchmarks.reproduce.tables import accuracy_findings, make_adaptability, make_main, spread_over_places
 from benchmarks.reproduce.tasks import STAND_IN, open_source
 from scare.baselines import MODELS
 from scare.data.readings import Channel
-from scare.data.senseurcity import City, Pollutant
 from scare.errors import NotApplicableError, UsageError
 from scare.executor import InProcess
 from scare.experiments.comparison_table import Row

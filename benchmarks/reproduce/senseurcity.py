@@ -26,7 +26,6 @@ from scare.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-RECORD = "7669644"
 UNIT = "ug/m3"
 DATE, LOCATION, REFERENCE_SITE = "date", "Location.ID", "_REF_"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scare.data.senseurcity import (
+from benchmarks.reproduce.senseurcity import (
     SENSORS,
     City,
     Pollutant,
