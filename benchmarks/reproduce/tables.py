@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.reproduce.adaptability import ErrorChanges, error_near, lasting_changes, sudden_changes
 from benchmarks.reproduce.hardware import board_note, card_columns, find_cards
 from benchmarks.reproduce.protocol import Protocol, describe_best_rate, paper_values
 from benchmarks.reproduce.run import Reproduction, TaskKey, checklist_methods
@@ -31,7 +32,7 @@ from scare.export.lowering import Arithmetic, compile_calibrator
 from scare.export.package import export_calibrator
 from scare.export.tflite import make_flatbuffer
 from scare.extras import require
-from scare.scorecard.accuracy import ErrorChanges, error_near, fastest, lasting_changes, rmse, sudden_changes
+from scare.scorecard.accuracy import fastest, rmse
 from scare.scorecard.card import Card
 from scare.scorecard.requirements import Finding, RequirementTable
 from scare.scorecard.scoring import board_trials

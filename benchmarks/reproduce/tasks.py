@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from benchmarks.reproduce.data_set import DataSet, read_data_set
 from benchmarks.reproduce.protocol import Protocol, ReadingsKind
 from benchmarks.reproduce.senseurcity import (
     City,
@@ -21,7 +22,6 @@ from benchmarks.reproduce.senseurcity import (
     read_senseurcity,
     split_readings,
 )
-from scare.data.colocation import DataSet, read_data_set
 from scare.data.flags import drop_unusable_references, flag
 from scare.data.readings import REFERENCE, TIME, Readings
 from scare.data.simulate import Simulation, simulate

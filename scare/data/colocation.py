@@ -1,22 +1,7 @@
-"""Co-locations as TOML describes them: read tables, join a reference, flag rows, split.
+"""Co-locations: read tables, join a reference, flag rows, split.
 
 A `--config` file describes one co-location; `notify` is called with what a person should know: guesses, clock offsets,
-flagged rows. A `DataSet` describes several pollutants and which devices to test on:
-
-    about = "what it is, for every page made from it"
-    files = "*.csv.gz"                     # under the folder of the files, each one device unless a column names it
-    without = ["box-7"]                    # devices that are not used at all
-    [data]                                 # columns that all pollutants share, as in a `--config` file
-    time = "date"
-    [pollutants.PM10]
-    channels = ["5310CAT"]
-    reference = "OPCN3PM10"
-    [places."box 1"]                       # a place in a table: its test and validation devices
-    validation = "box-2"
-    test = "box-1"
-    train = ["box-3", "box-4"]             # if left out: all others
-
-Called by whatever fits or scores.
+flagged rows. Called by whatever fits or scores.
 """
 
 import json
@@ -33,7 +18,7 @@ import polars as pl
 from scare.data.alignment import average, check_step
 from scare.data.column_guess import Inspection, inspect_table
 from scare.data.column_kind import with_limits
-from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings, tidy_columns
+from scare.data.column_mapping import ColumnMapping, DataSection, read_labels, read_readings
 from scare.data.flags import count_flags, drop_unusable_references, flag
 from scare.data.quantities import parse_quantity
 from scare.data.readings import Channel, Readings
@@ -43,8 +28,7 @@ from scare.data.tables import open_table
 from scare.data.time_zones import NO_ZONE
 from scare.data.times import find_time_format
 from scare.errors import DataError, UsageError
-from scare.schema import convert, load_toml
-from scare.words import plural, spell_counts, suggestion
+from scare.words import plural, spell_counts
 
 COLUMNS = tuple(field.name for field in fields(ColumnMapping))
 
@@ -262,55 +246,3 @@ def parse_time(text: str, key: str) -> datetime:
     except ValueError as error:
         raise UsageError(f"{key}: '{text}' is not an ISO 8601 time such as 2020-01-24T12:00") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The devices for validation and test of one place; training has all others unless `train` names them."""
-
-    validation: str
-    test: str
-    train: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """A data set that a TOML file describes: columns by pollutant, test and validation devices by place."""
-
-    about: str
-    files: str
-    pollutants: Mapping[str, ColumnMapping]
-    places: Mapping[str, Roles]
-    without: tuple[str, ...] = ()
-
-    def read(self, folder: Path, pollutant: str) -> list[Readings]:
-        """Read all devices in `folder` except those in `without`."""
-        files = sorted(folder.glob(self.files))
-        if not files:
-            raise DataError(f"no file {self.files} in {folder}; name the folder of the data set with --files")
-        readings = [box for file in files for box in read_readings(file, self.pollutants[pollutant])]
-        return [box for box in readings if box.device not in self.without]
-
-    def split(self, readings: Sequence[Readings], place: str) -> Split:
-        """Split the readings into training, validation and test of a place."""
-        roles = self.places[place]
-        wanted = (*roles.train, roles.validation, roles.test)
-        known = [box.device for box in readings]
-        for name in wanted:
-            if name not in known:
-                raise UsageError(f"{place}: no device '{name}'{suggestion(name, known)}")
-        chosen = [box for box in readings if not roles.train or box.device in wanted]
-        return split_by_device(chosen, roles.validation, roles.test)
-
-
-def read_data_set(path: Path) -> DataSet:
-    """Read the TOML description of a data set; each pollutant's table inherits the columns of [data]."""
-    tables = load_toml(path)
-    shared = tables.pop("data", {})
-    pollutants = tables.get("pollutants")
-    if isinstance(shared, Mapping) and isinstance(pollutants, Mapping):  # `convert` reports anything else
-        tables["pollutants"] = {
-            name: tidy_columns({**shared, **table}) if isinstance(table, Mapping) else table
-            for name, table in pollutants.items()
-        }
-    return convert(tables, DataSet, path)
