@@ -186,8 +186,8 @@ class CausalConvolution(eqx.Module):
     def __call__(self, rows: Array, weight: Array) -> Array:
         """Convolve rows · weight, for rows [batch, rows, r] and weight [r, features], padded with zeros at the start.
 
-        Both products are done as one: each row and its k − 1 predecessors times taps ⊗ weight. For small r this is less
-        work than a convolution, and its gradient takes a fifth of the time.
+        Weight and the k taps are multiplied first, so that a row and its k − 1 predecessors, k·r numbers, take a single
+        product. For small r this is less work than a convolution, and its gradient takes a fifth of the time.
         """
         padded = jnp.pad(rows, ((0, 0), (len(self.taps) - 1, 0), (0, 0)))
         recent = [padded[:, start : start + rows.shape[1]] for start in range(len(self.taps))]  # oldest first
@@ -214,7 +214,11 @@ class CausalConvolution(eqx.Module):
 
 
 class StateSpaceMixer(eqx.Module):
-    """Mixer of a Mamba-2 block, from tokens, given as rows · basis, to the newest row's output [batch, width]."""
+    """Mixer of a Mamba-2 block: from the tokens of a window to the newest row's output [batch, width].
+
+    Tokens are given as a product, rows · basis, because rows have fewer numbers than tokens. The comments beside the
+    parameters have the letters of the module's formulas.
+    """
 
     gate: Array  # z [width, inner]
     value: Array  # x [width, inner]
@@ -232,7 +236,10 @@ class StateSpaceMixer(eqx.Module):
 
     @staticmethod
     def create(width: int, inner: int, heads: int, state: int, taps: int, key: Array) -> "StateSpaceMixer":
-        """Draw Δ log-uniform in [1e-3, 1e-1], A uniform in [−16, −1], the rest uniform within ±1/√inputs; D = 1."""
+        """Draw the step Δ log-uniform in [1e-3, 1e-1], the decay A uniform in [−16, −1]; the direct weight D is 1.
+
+        All other weights are uniform within ±1/√inputs.
+        """
         keys = jax.random.split(key, 11)
         gate, value, write, read, step = (
             draw_within(k, (width, outputs), width)

@@ -281,10 +281,10 @@ class SendalNetwork(Network):
 def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margin: float) -> np.ndarray:
     """Label each example, in time order, with how much the deep branch pays there, 0 to 1: [n] from three arrays [n].
 
-    It pays where its error is smaller by more than the margin. The label counts within a box around the example: 1 if
-    the deep branch pays at most examples of the box, plus the number of changes between paying and not paying. It is
-    scaled to [0, 1], and small values are magnified. The box is the 50 examples before, the example and the 49 after
-    it, as in the published code. Boxes run across devices.
+    It pays where its error is smaller by more than the margin. A label looks at a box of examples: the 50 before, the
+    example and the 49 after it, as in the published code. It is 1 if the deep branch pays at more than half of them,
+    plus how often paying and not paying alternate among them. It is then scaled to [0, 1], and small values are
+    magnified. A box may reach into the rows of another device.
 
     Differs from the published code: beyond the ends the first and the last label are repeated (there zeros), the range
     of the labels is that of training alone, and constant labels are not scaled (they would always mean the simple

@@ -99,7 +99,8 @@ class LogarithmicBinner(eqx.Module):
     """Sums tokens [batch, rows, width] into bin tokens [batch, bins, width], each with a learned weight per reading.
 
     Bins double in length from the newest reading back (`logarithmic_bins`). It is a `SequenceLensProjector` whose
-    matrix has one weight per row, so the tokens of single readings are never needed here either.
+    matrix has one weight per row. Like that, it can sum readings before they are embedded (`fused`), so that the tokens
+    of single readings are never computed.
     """
 
     weight: Array  # [rows], shared by the features

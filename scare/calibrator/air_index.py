@@ -102,7 +102,7 @@ def find_index(name: str, target: Channel) -> "IndexOf":
 
 @dataclass(frozen=True)
 class IndexOf:
-    """An index for one pollutant; values are multiplied by `gain` to the breakpoints' unit."""
+    """An index for one pollutant; multiplying a calibrated value by `gain` gives it in the breakpoints' unit."""
 
     index: AirIndex
     points: Breakpoints
@@ -157,7 +157,8 @@ class IndexOf:
     def average(self, hours: np.ndarray, level: float = UNUSED_LEVEL) -> np.ndarray:
         """Average hourly means of value, low and high [hours, 3], the newest last, NaN for an hour without data: [3].
 
-        It is NaN if too few hours have data. The weights of hours depend on the values alone.
+        It is NaN if too few hours have data. The weights of hours depend on the values alone. `level` is the share of
+        cases in which an hour's interval contains the truth. Only the NowCast of ozone needs it, to widen the interval.
 
         >>> pm25 = find_index("us-aqi", Channel("PM2.5", "ug/m3"))
         >>> pm25.average(np.array([[10.0, 8.0, 14.0]] * 11 + [[20.0, 16.0, 28.0]])).round(3)

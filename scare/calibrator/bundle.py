@@ -540,10 +540,10 @@ def _restore_inputs(schema: InputsSchema, arrays: Arrays, plan: Plan) -> Inputs:
 
 
 def _restore_sample(name: str, arrays: Arrays, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scaled windows [n, window, channels] of a sample and, in the target's unit, the number of each [n].
+    """Return the scaled windows [n, window, channels] of a sample, and the value of each in the target's unit [n].
 
-    That is the plan's output for a golden window, the reference for one of validation. Raises ValueError if they do not
-    fit the plan.
+    The value is the plan's output for a golden window, the reference for one of validation. Raises ValueError if they
+    do not fit the plan.
     """
     windows, numbers = arrays[f"{name}.windows"], arrays[f"{name}.numbers"]
     if windows.shape != (*numbers.shape, plan.window, plan.channels) or numbers.ndim != 1:

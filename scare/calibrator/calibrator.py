@@ -46,7 +46,10 @@ ROW = " row"  # name of a temporary column; no column of a table begins with a s
 
 @dataclass(frozen=True, repr=False)
 class Sample:
-    """Scaled windows as the plan sees them [n, window, channels], each with a number in the target's unit [n]."""
+    """Scaled windows as the plan sees them [n, window, channels], each with a number in the target's unit [n].
+
+    The number is the plan's output for a golden window, the reference for one of validation.
+    """
 
     windows: np.ndarray
     numbers: np.ndarray
@@ -251,7 +254,10 @@ class Calibrator:
         choice: Choice | BatchChoice | None = None,
         effect: Effect = NO_EFFECT,
     ) -> np.ndarray:
-        """Like `compute`, for windows already clamped; `first` is the unclamped newest value of channel 0 [n]."""
+        """Like `compute`, for scaled windows already clamped to the training range [n, window, channels].
+
+        `first` is the newest value of channel 0 before clamping [n], from which the output is extrapolated.
+        """
         offset, slope = effect
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes NaN below
             outputs = run(self.plan, clamped, choice).astype(np.float64) + offset + slope * clamped[:, -1, 0]

@@ -131,9 +131,10 @@ class Correction:
 def make_plan(
     roles: Sequence[str], formulas: Sequence[Terms], passages: Sequence[Passage] = (), growth: Growth | None = None
 ) -> Plan:
-    """Return formulas as float32 kernel calls on the newest row: a number for each role, in physical units.
+    """Return a plan of float32 kernel calls on the newest row, which has the value of each role in physical units.
 
-    A growth formula reads `pm` and `humidity`, in this order.
+    With several `formulas`, one for each band of pm, `passages` are the transitions between the bands. With `growth`
+    there are no formulas, and the roles are `pm` and `humidity`, in this order.
     """
     if growth is not None:
         steps = _growth_steps(growth)

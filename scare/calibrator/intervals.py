@@ -169,7 +169,10 @@ class CalibrationErrors:
 
     @cached_property
     def mirrored(self) -> np.ndarray:
-        """The residuals if the mean error of each run of blocks had the opposite sign [n]."""
+        """The residuals [n] with the mean of each run of blocks reversed in sign.
+
+        A reversed mean is as likely: an error that lasts for days may have the opposite sign on the days to come.
+        """
         count = self.blocks.max() + 1
         blocks_per_run = -(-count // MAX_RUNS)  # rounded up
         runs = self.blocks // blocks_per_run

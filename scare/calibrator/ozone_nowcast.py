@@ -43,7 +43,8 @@ def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
 def _predict(hours: np.ndarray) -> tuple[float, float]:
     """Predict the mean of eight hours around the current one, and its standard error, from hourly values [hours].
 
-    Where two weeks are not known, EPA's surrogate predicts: a line, whose error is unknown and counts as 0.
+    It needs two weeks of hours. Where these are not known, EPA's surrogate predicts: a line, whose error is unknown and
+    counts as 0.
     """
     known = np.isfinite(hours)
     slope, intercept = SURROGATE

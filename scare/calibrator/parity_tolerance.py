@@ -59,7 +59,11 @@ class Tolerance:
 
 
 def magnitudes(results: np.ndarray, from_center: np.ndarray, deviation: float) -> np.ndarray:
-    """Return the divisors of the differences [n]: the largest of |result|, |from_center| and the standard deviation."""
+    """Return what to divide the differences of two runtimes by: the largest of three sizes, for each result [n].
+
+    They are the result, its distance to the center of the target's scaling (`from_center`) and the target's standard
+    deviation.
+    """
     return np.maximum(np.abs(results), np.abs(from_center)).clip(min=deviation)
 
 
@@ -83,7 +87,8 @@ def deviation(calibrator: Calibrator) -> float:
 def rounding(calibrator: Calibrator) -> float:
     """Return the largest error of float32 against float64 in NumPy on the model's own windows, in scaled units.
 
-    Windows whose codes differ are left out: they take another path through the model. So is a plan with branches.
+    Left out are windows whose hash codes or tree paths differ between the two, as they take another way through the
+    model. For the same reason it is 0 for a plan with branches.
     """
     plan, windows = calibrator.plan, np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     if not len(windows) or plan.branches is not None:
@@ -101,7 +106,7 @@ def coded_steps(plan: Plan) -> list[Step]:
 
 
 def outputs_and_codes(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> tuple[np.ndarray, np.ndarray]:
-    """Compute a plan's outputs [n] and the codes of these steps side by side [n, tokens].
+    """Compute a plan's outputs [n], and the hash codes or tree paths of these steps, side by side [n, tokens].
 
     The steps are found by the names of their outputs, because they may be of the same plan in another number type.
     """
@@ -119,7 +124,10 @@ def hash_steps(plan: Plan) -> list[Step]:
 
 
 def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> Iterator[np.ndarray]:
-    """Yield, for each step with codes, how far each of their bits is from a tie [n, tokens, bits]."""
+    """Yield, for each step with codes, how far each of their bits is from a tie [n, tokens, bits].
+
+    A tie is where the bit changes: at a hash activation of 0, or at a tree's threshold.
+    """
     steps = list(steps)
     if not steps:
         return
@@ -129,9 +137,10 @@ def distances_to_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) ->
 
 
 def nearest_to_tie(plan: Plan, windows: np.ndarray) -> np.ndarray:
-    """Return how far each window's choice of a branch is from its threshold, or its closest code from a tie [n].
+    """Return how far each window's closest yes-or-no decision is from its limit, where rounding may change it [n].
 
-    Infinite for a plan with neither.
+    That is the choice of a branch or, without branches, a bit of a hash code or the side of a tree's threshold.
+    Infinite for a plan without decisions.
     """
     if plan.branches is not None:
         return np.abs(run(plan.branches[0], windows) - THRESHOLD)

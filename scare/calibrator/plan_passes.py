@@ -241,7 +241,10 @@ def _linear_source(plan: Plan, step: Step) -> str | None:
 
 
 def _tokens(plan: Plan, step: Step) -> list[Step] | None:
-    """Join (seen V + b) + s ⊗ (shared M) into one step, `token_rows`: the two summands are never stored."""
+    """Join (seen V + b) + s ⊗ (shared M) into one step, `token_rows`: the two summands are never stored.
+
+    `seen` has a row for each token, and `shared` is one vector, of which token t gets the share s[t].
+    """
     if step.kernel != "add_outer" or (rows := _maker(plan, step.inputs[0], "dense")) is None:
         return None
     shape = plan.shapes[step.output]
@@ -268,7 +271,10 @@ def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _read_out(plan: Plan, step: Step) -> list[Step] | None:
-    """Join vec(x) u + vec(active(x V + b)) w + c into one step, `read_out`: the wide layer is never stored."""
+    """Join vec(x) u + vec(active(x V + b)) w + c into one step, `read_out`: the wide layer is never stored.
+
+    `vec` is a step `flatten`, and `active` one of the activations.
+    """
     if step.kernel != "add" or plan.shapes[step.output] != (1,):
         return None
     straight, deep = (_maker(plan, name, "dense") for name in step.inputs)
@@ -296,10 +302,10 @@ FUSE_RULES: tuple[Rewrite, ...] = (_tokens, _feed_forward, _read_out, _stacked)
 
 
 def _in_best_order(plan: Plan) -> Plan:
-    """Order steps for the smallest peak of live numbers; ties go to the order that stores less, then to the plan's own.
+    """Order steps so that the most numbers kept in memory at once are as few as possible.
 
-    Best-first search over the sets of steps that can be done at some point. These are few, since plans are almost
-    chains; a plan with too many of them keeps its order.
+    Ties go to the order that stores less, then to the plan's own. Best-first search over the sets of steps that can be
+    done at some point. These are few, since plans are almost chains; a plan with too many of them keeps its order.
     """
     names = [step.output for step in plan.steps]
     # For each step: the indices of the steps that it reads, and the numbers that it stores (none for a view).
@@ -473,7 +479,7 @@ def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
 
 
 def as_shipped(plan: Plan) -> Plan:
-    """Remove the learned correction, if there is one."""
+    """Remove the correction learned in co-location sessions after shipping, if there is one."""
     *steps, last = (step for step in plan.steps if not step.output.startswith(PREFIX))
     if last.kernel == SELECT:  # it reads the corrected branches
         branches = tuple(name.removeprefix(PREFIX).removesuffix(".sum") for name in last.inputs)

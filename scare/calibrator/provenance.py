@@ -33,7 +33,7 @@ DIGITS = 12  # hexadecimal digits of the content hash in a product version
 
 @dataclass(frozen=True)
 class ProcessingLevel:
-    """A processing level, whether values of it are independent measurements, and why it is this one."""
+    """A processing level, whether values of it are independent measurements, and why a value has this level."""
 
     level: str
     independent: bool

@@ -103,10 +103,10 @@ def _row(study: Study, rows: SharedRows, jobs: Sequence[Job]) -> Row:
 
 @dataclass(frozen=True)
 class MethodGrade:
-    """The classes that a method reaches with its devices and seeds, and its expanded uncertainty, if that is bounded.
+    """The classes of data quality that a method reaches, and its expanded uncertainty.
 
-    `classes` counts the devices of all seeds by class, best class first; `uncertainty` is the median over them, `worst`
-    the largest, as shares.
+    Every device is graded once for each seed. `classes` says how many reach each class, best class first; `uncertainty`
+    is the median over them and `worst` the largest, as shares of the concentration, if the targets limit it.
     """
 
     method: str
@@ -141,7 +141,7 @@ def grade_methods(study: Study, targets: TargetSet, reference: str = "") -> list
 
 
 def _series(rows: SharedRows, estimates: np.ndarray) -> list[DeviceSeries]:
-    """Make a series of each device from a job's estimates of all test rows."""
+    """Cut a job's estimates of all test rows into one series for each device."""
     borders = np.cumsum([len(box) for box in rows.readings])[:-1]
     parts = zip(rows.readings, np.split(estimates, borders), np.split(rows.shared, borders), strict=True)
     return [DeviceSeries.of_estimates(*part) for part in parts]

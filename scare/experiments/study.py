@@ -264,7 +264,10 @@ def run_study(study: Study, processes: int, progress: Progress, where: str = LOC
 
 @contextmanager
 def open_workers(where: str, processes: int, out: Path) -> Iterator[Executor]:
-    """Open an executor for fits whose results are kept in `out`; one at a time on this computer needs no process."""
+    """Open the executor named `where` for fits whose results are kept in `out`.
+
+    One fit at a time on this computer needs no process of its own.
+    """
     keep_compiled()
     if where == LOCAL and processes == 1:
         yield InProcess()

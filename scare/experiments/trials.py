@@ -112,7 +112,7 @@ class Trial:
 class TrialSettings:
     """What all trials of a search share.
 
-    A candidate whose errors on the first fold are both above `hopeless` ends there.
+    A candidate whose two errors on the first fold (RMSE, top-5 % RMSE) are both above those of `hopeless` ends there.
     """
 
     folds: int

@@ -374,7 +374,7 @@ def make_outcome(search: Search) -> dict[str, Any]:
 def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[str, Any]:
     """Describe a candidate: values, cost and reasons, means over the folds, and paired differences to the preset.
 
-    The spread is the standard deviation over the folds (n - 1); one fold has none.
+    A `spread` is the standard deviation over the folds (n - 1); one fold has none.
     """
     budget = search.settings.budget
     changes = {name: value for name, value in trial.values.items() if value != search.preset[name]}

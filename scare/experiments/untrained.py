@@ -46,7 +46,10 @@ BANDWIDTH = 1.5, 2.5  # range drawn for a hash bandwidth, a scalar that starts a
 
 
 def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Network:
-    """Build a recipe's network and replace its zeros: weights by small random numbers, bandwidths by about 2."""
+    """Build a recipe's network and replace its zeros: weights by small random numbers, bandwidths by about 2.
+
+    A trained network has no such zeros, and a hash cannot be computed with a bandwidth of 0.
+    """
 
     def fill(leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):
@@ -59,7 +62,7 @@ def draw_network(recipe: Recipe, channels: int, seed: int, draw: np.random.Gener
 
 
 def draw_plan(recipe: Recipe, channels: int, seed: int, draw: np.random.Generator) -> Plan:
-    """Like `draw_network`, but return its plan, not folded yet."""
+    """Like `draw_network`, but return its plan, which `fold` has not shortened yet."""
     return draw_network(recipe, channels, seed, draw).plan()
 
 
@@ -84,9 +87,8 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
 def draw_method(name: str, window: int, channels: int = 1) -> Calibrator:
     """Make an untrained calibrator of a method, with the training range and intervals that training would add.
 
-    Their numbers are made up: the cost depends only on how many there are.
-
-    Its channels are PM in ug/m3, once a minute.
+    All numbers are made up, since the cost depends only on how many there are. The channels are PM in ug/m3, read once
+    a minute.
     """
     draw = np.random.default_rng(0)
     plan = fold(draw_plan(recipe_of(name, window, 0, {}), channels, 0, draw)).astype(np.float32)

@@ -30,7 +30,10 @@ MEMORY = 0.99  # weight of the old bandwidth in its running mean
 
 
 class RbfHash(eqx.Module):
-    """The RBF hash, from vectors [..., width] to codes of ±1 [..., bits]; the module's docstring has its formula."""
+    """The RBF hash, from vectors [..., width] to codes of ±1 [..., bits]; the module's docstring has its formula.
+
+    It divides vectors by their length first, unless it is `raw`.
+    """
 
     projection: Array  # A [supports, bits]
     supports: Buffer  # S [supports, width], unit vectors unless raw
@@ -40,7 +43,10 @@ class RbfHash(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "RbfHash":
-        """Draw the projection A from N(0, 1), and random supports, which the first batch replaces."""
+        """Draw the projection A from N(0, 1), and random supports, which the first batch replaces.
+
+        With `raw`, vectors are hashed as they are, otherwise divided by their length.
+        """
         first, second = jax.random.split(key)
         random_supports = unit(jax.random.normal(second, (supports, width)))
         projection = jax.random.normal(first, (supports, bits))
@@ -57,9 +63,9 @@ class RbfHash(eqx.Module):
         return x @ supports.T - squares / 2
 
     def activations(self, x: Array) -> Array:
-        """Return (κ(x) − μ1)ᵀ A for vectors x [..., width], with μ the mean of κ(x): [..., bits].
+        """Return the numbers whose signs are the codes of vectors x [..., width]: [..., bits].
 
-        The signs of these numbers are the codes.
+        They are (κ(x) − μ1)ᵀ A, with κ(x) the kernel values of x at the supports, and μ their mean.
         """
         kernel = jnp.exp(self._exponents(x, self.supports()) / self.bandwidth())
         return (kernel - kernel.mean(axis=-1, keepdims=True)) @ self.projection
@@ -71,7 +77,8 @@ class RbfHash(eqx.Module):
     def folded(self) -> dict[str, Any]:
         """Return the hash as the argument `hashing` of `hash_codes_step`.
 
-        Its projection subtracts the mean of κ at no cost: (κ − μ1)ᵀA = κᵀ(A − column means of A).
+        A code is the sign of (κ − μ1)ᵀA, for the kernel values κ at the supports and their mean μ. Here the column
+        means of A are subtracted from it, so that μ need not be computed: (κ − μ1)ᵀA = κᵀ(A − column means of A).
         """
         return {
             "supports": self.supports.array,
@@ -112,14 +119,17 @@ class EfficientBitwiseAttention(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, raw: bool = False) -> "EfficientBitwiseAttention":
-        """Draw Glorot projections and a random hash; `raw` as in the module's docstring."""
+        """Draw Glorot projections and a random hash.
+
+        With `raw`, vectors are hashed as they are, otherwise divided by their length.
+        """
         keys = jax.random.split(key, 4)
         query, key, value = (jax.nn.initializers.glorot_uniform()(k, (width, width)) for k in keys[:3])
         return EfficientBitwiseAttention(query, key, value, RbfHash.create(width, supports, bits, keys[3], raw))
 
     @property
     def bias(self) -> int:
-        """β = bits + 1: h(q)·h(k) is at least −bits, so every weight is positive."""
+        """β, which is added to the product of two codes of ±1; that is at least −bits, so every weight is positive."""
         return self.bits + 1
 
     @property
@@ -163,8 +173,9 @@ def hash_codes_step(source: str, output: str, hashing: Mapping[str, Any]) -> Ste
     """Make the plan step that hashes the rows of the value `source` to codes.
 
     `hashing` has the keys supports, bandwidth, projection and, depending on the hash, bias, epsilon and raw (vectors
-    are not normalised). The projection or the bias must already subtract the mean kernel value. To divide by the
-    bandwidth, the kernel multiplies by `sharpness`, its reciprocal; without `raw`, supports are divided beforehand.
+    are hashed as they are, not divided by their length). The projection or the bias must already subtract the mean
+    kernel value. To divide by the bandwidth, the kernel multiplies by `sharpness`, its reciprocal; without `raw`,
+    supports are divided by the bandwidth beforehand, too.
     """
     sharpness = 1 / float(hashing["bandwidth"])
     weights = {"projection": np.asarray(hashing["projection"])}

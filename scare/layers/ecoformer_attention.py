@@ -53,7 +53,10 @@ class HashAttention(eqx.Module):
 
     @staticmethod
     def create(width: int, supports: int, bits: int, key: Array, form: Bias = Bias.SUM) -> "HashAttention":
-        """Draw Glorot projections and a random hash, which `fitted` replaces; biases are zero."""
+        """Draw Glorot projections and a random hash, which `fitted` replaces; the projections' biases are zero.
+
+        `form` says what the bias β of the attention multiplies.
+        """
         keys = jax.random.split(key, 5)
         glorot = jax.nn.initializers.glorot_uniform()
         query_key, value, out = (glorot(k, (width, width)) for k in keys[:3])
@@ -71,7 +74,7 @@ class HashAttention(eqx.Module):
 
     @property
     def bias(self) -> int:
-        """β = bits + 1: codes agree by at least −bits, so every weight is positive."""
+        """β, which is added to the product of two codes of ±1; that is at least −bits, so every weight is positive."""
         return self.bits + 1
 
     @property
@@ -108,7 +111,11 @@ class HashAttention(eqx.Module):
         return mixed @ self.out + self.out_bias
 
     def steps(self, source: str, output: str) -> list[Step]:
-        """Return the layer as steps of a plan: pair by pair with `Bias.SUM`, else through an associative memory."""
+        """Return the layer as steps of a plan.
+
+        With `Bias.SUM`, codes are compared pair by pair, as in bitwise attention. That kernel does not know
+        `Bias.TOKEN`, which is computed through an associative memory.
+        """
         by_pairs = Step("bitwise_attention", ("codes", "codes", "value"), "mixed", settings=self._settings)
         return [
             *self._code_steps(source),

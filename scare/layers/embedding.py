@@ -60,7 +60,11 @@ class DualEmbedding(eqx.Module):
         return x @ self.local + self.shared(x)[:, None, :]
 
     def steps(self, source: str, output: str, scale: np.ndarray) -> list[Step]:
-        """Return `__call__` as steps of a plan; `source` are the features themselves, so `scale` [rows] is all ones."""
+        """Return `__call__` as steps of a plan, from the value `source` to the value `output`.
+
+        `scale` [rows] is what to multiply the rows of `source` by to get the features; here it is always 1, because
+        tokens are embedded one by one only if `source` is the window itself.
+        """
         if self.overall is None:
             return [dense_step(source, output, self.local, self.local_bias)]
         shares = np.ones(len(scale), np.asarray(self.local).dtype)  # a token is its own reading, once

@@ -78,7 +78,9 @@ def count_products(channels: int) -> int:
 
 
 def products(readings: Numbers) -> Numbers:
-    """Return the products of every two of the readings [batch, channels], clamped to the limit: [batch, pairs].
+    """Return the products of every two of the scaled readings [batch, channels], squares included: [batch, pairs].
+
+    Readings are first clamped to ± `PRODUCT_LIMIT`, which is 3.
 
     >>> products(np.array([[2.0, -5.0]]))
     array([[ 4., -6.,  9.]])
@@ -90,9 +92,10 @@ def products(readings: Numbers) -> Numbers:
 
 
 def product_steps(source: str, output: str, weight: Array, scale: float) -> list[Step]:
-    """Return the plan steps of `products(readings) @ weight`; `source` [channels] is the readings divided by `scale`.
+    """Return the plan steps of `products(readings) @ weight`.
 
-    A product of two numbers of the source is therefore scale² times too small, and the limit is divided by `scale`.
+    The value `source` [channels] has the readings divided by `scale`. The product of two of its numbers is therefore
+    scale² times too small, and the limit to which readings are clamped is divided by `scale`, too.
     """
     scaled = (np.asarray(weight) * scale**2).astype(weight.dtype)[:, None]
     return [

@@ -105,6 +105,7 @@ class SoftmaxAttention(eqx.Module):
 def mean_rows(slopes: Array, rows: Array) -> Array:
     """Return the mean of `rows` [batch, rows, C] weighted by exp(slope · row), for each slope [batch, slopes, C].
 
+    A slope is a vector with a number for each of the C channels of a row.
     Its gradient needs the weighted covariance of the rows, which the forward pass sums too, so that no weight has to be
     stored or computed twice.
     """
@@ -114,6 +115,7 @@ def mean_rows(slopes: Array, rows: Array) -> Array:
 def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
     """Return means [batch, slopes, C] and covariances [batch, slopes, C, C] of `rows` with weights exp(slope · row).
 
+    Every slope, a vector like a row, weights the rows in its own way.
     One window at a time, so that its weights stay in the CPU cache.
     """
     means, covariances = jax.lax.map(_window_moments, (slopes, rows))
@@ -121,7 +123,7 @@ def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def _window_moments(window: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the means [slopes, C] and covariances [slopes, C, C] of one window, given as (slopes, rows)."""
+    """Like `_moments`, for one window, given as (slopes, rows): means [slopes, C] and covariances [slopes, C, C]."""
     slopes, rows = window
     count, channels = rows.shape
     centre = rows.mean(axis=0)

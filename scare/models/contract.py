@@ -66,7 +66,7 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def start(self, solution: Solution) -> Self:
-        """Set the parameters so that the network computes this solution of `design`."""
+        """Set the parameters so that the network computes this linear model: weights and bias for the `design`."""
         raise NotImplementedError
 
     def start_plan(self) -> Plan:
@@ -81,7 +81,11 @@ class Network(eqx.Module):
         raise NotImplementedError
 
     def added_to(self, linear: Self, start: Self, share: float) -> Self:
-        """Return `linear` plus `share` times the difference between this network and its linear `start`."""
+        """Return a network that computes `linear` plus `share` times what training added to this one.
+
+        All three have the same parameters. `start` is this network before training, when it was a linear model;
+        `linear` is another linear model, such as one that was fitted to more rows.
+        """
         raise NotImplementedError
 
     def enter(self, phase: int, targets: np.ndarray, evaluate_all: EvaluateAll) -> tuple[Self, np.ndarray | None]:
@@ -101,7 +105,10 @@ class Network(eqx.Module):
         return self
 
     def candidates(self, features: Array, key: Array, count: int) -> list[Self]:
-        """Return the networks to score at a checkpoint, at most `count`; `features` are of some training windows."""
+        """Return the networks to score at a checkpoint, at most `count`, of which the best is kept.
+
+        They differ in what is drawn at random, such as a support set, here from the features of some training windows.
+        """
         return [self]
 
     def freeze(self, chosen: Self) -> Self:

@@ -185,7 +185,7 @@ def as_is(design: Design, with_offset: bool) -> Linear:
 
 
 def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
-    """Fit the newest readings with device effects and an offset that may change `steps` - 1 times.
+    """Fit a regression on the newest readings, with device effects and an offset that may change `steps` - 1 times.
 
     Returns the model and its residuals [n]. Effects and changes are shrunk to zero: each group has a normal prior with
     the variance that maximises the evidence (MacKay 1992). Successive errors are alike, so n rows count as
@@ -287,7 +287,10 @@ def squared_errors(batches: Iterable[tuple[np.ndarray, np.ndarray]], solutions: 
 
 
 def batches(data: DesignMatrix, extra: Extra | None = None) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Yield columns [n, rows·channels + more] and targets [n], at most `BATCH_ROWS` at a time."""
+    """Yield columns and targets [n], at most `BATCH_ROWS` at a time.
+
+    The columns [n, rows·channels + extra] are the flat features, followed by those that `extra` makes of the features.
+    """
     for start in range(0, len(data.targets), BATCH_ROWS):
         part = data.features[start : start + BATCH_ROWS]
         flat = part.reshape(len(part), -1)

@@ -125,7 +125,11 @@ class Scare:
 
     @staticmethod
     def default() -> "Scare":
-        """Return the architecture chosen on real co-locations: hats, no normalisation, flat head, skip and curve."""
+        """Return the architecture chosen on real co-locations: with the hat basis, without layer normalisation.
+
+        One dense layer over all tokens is its head. A linear map of the features (the skip) and one of the products of
+        the newest readings (the curve) are added to that.
+        """
         return Scare()
 
     @staticmethod
@@ -172,7 +176,8 @@ class Scare:
     def _lens_matrix(self, window: int, key: Array) -> Array:
         """Draw the lens matrix W [rows, lenses].
 
-        Without hats it is Glorot's, as in the paper's framework; with hats it is logarithmic bins plus some noise.
+        Rows are readings, or features of the hat basis. For readings it is drawn as Glorot does, as in the paper's
+        framework. For hats each lens begins as the mean over a logarithmic bin, plus some noise.
         """
         rows, count = self.rows(window), lenses(window)
         if not self.front.hats:
@@ -324,7 +329,10 @@ class ScareNetwork(Network):
         return self.projector.fused(features, self.embedding)
 
     def finish(self, features: Array, tokens: Array) -> Array:
-        """Compute what follows the front, [batch]: attention, feed-forward, head, skip and curve."""
+        """Compute what follows the tokens: attention, feed-forward network and head, plus skip and curve: [batch].
+
+        The skip is a linear map of the features, the curve one of the products of every two newest readings.
+        """
         softmax = self._fused_attention
         attended = self.attention(tokens) if softmax is None else softmax.fused(features, self.embedding)
         mixed = tokens + attended
@@ -349,7 +357,7 @@ class ScareNetwork(Network):
 
     @property
     def has_linear_start(self) -> bool:
-        """Whether there is a skip, which starts at a linear regression."""
+        """Whether a linear map of the features (the skip) is added to the output; it starts at a regression."""
         return self.skip is not None
 
     def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
@@ -434,7 +442,10 @@ class ScareNetwork(Network):
         return Plan(self.window, self.channels, tuple(steps))
 
     def start_plan(self) -> Plan:
-        """Return a plan of skip and curve alone, which reads only the newest readings if no others have a weight."""
+        """Return a plan of the skip (a linear map of the features) and the curve (one of products of readings) alone.
+
+        It reads only the newest readings if no others have a weight.
+        """
         assert self.skip is not None
         line = np.asarray(self.skip).reshape(-1, self.channels)
         newest = line[self._newest]
@@ -468,7 +479,10 @@ class ScareNetwork(Network):
         return [*steps, self._newest_step(scale), *self._curve_steps(scale), add_step("lined", "curved", "y")]
 
     def _line_steps(self, source: str, scale: np.ndarray, bias: dict[str, np.ndarray]) -> list[Step]:
-        """Return the plan steps of the skip, a linear map of all features, with the result "straight"."""
+        """Return the plan steps of the skip, a linear map of all features, with the result "straight".
+
+        The features are the value `source` times `scale` [rows]; `bias` is empty, or has the map's bias.
+        """
         assert self.skip is not None
         line = (np.asarray(self.skip) * np.repeat(scale, self.channels).astype(self.skip.dtype))[:, None]
         straight = Step("dense", ("features",), "straight", {"weight": line, **bias})

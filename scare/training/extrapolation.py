@@ -68,9 +68,10 @@ def is_better_free(calibrator: Calibrator, free: Calibrator, validation: Example
 
 
 def flagged_outside(inputs: Inputs, **parts: Sequence[Readings]) -> dict[str, float]:
-    """Compute the share of rows flagged OUTSIDE in each part; `at_most` is the share allowed in training.
+    """Compute the share of rows flagged OUTSIDE in each of `parts`, by name.
 
-    Devices that were not in training have the fleet's scaling.
+    The key `at_most` is added, with the share of rows allowed in training. Devices that were not in training have the
+    fleet's scaling.
     """
     flags = {
         name: [RangeMonitor(inputs).take(rows) > 0 for rows in scaled_rows(part, inputs)]

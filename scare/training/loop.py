@@ -83,7 +83,7 @@ class Trained:
 
     @property
     def has_learned(self) -> bool:
-        """Whether a checkpoint was kept; a network that is still its start has no hash to ship."""
+        """Whether a checkpoint was kept. If not, the network is still its start, whose hash has no bandwidth yet."""
         return self.network is not self.start
 
 
@@ -193,7 +193,7 @@ class Trainer:
     def _checkpoint(
         self, state: TrainingState, steps_done: int, rounds_done: int, keep: bool
     ) -> tuple[TrainingState, float]:
-        """Score the network's candidates on validation, and freeze the support set when it is time.
+        """Score the network's candidates on validation, and freeze the hash's support set when it is time.
 
         Candidates are the weights or their running mean, or both, each with one support set or several. The best is
         kept if `keep` is true and it is better than those before. Returns the state and the RMSE of the best candidate.

@@ -40,7 +40,8 @@ def own_share(readings: Sequence[Readings], settle: int) -> np.ndarray:
 def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
     """Whether a channel is a raw electrical one: by its unit, or because its values are unlike the reference's.
 
-    Readings in the reference's unit have means near it; a quantity that is often zero has no offset.
+    Readings in the reference's unit have means near the reference's. Those that are often zero have no offset, which
+    would lift their lowest values.
     """
     if channel.unit:
         return spell_unit(channel.unit) in RAW_UNITS

@@ -218,7 +218,10 @@ def _move(network: Network, replies: Mapping[str, Values], tolerated: int, share
 
 
 def _median_error(replies: Mapping[str, Values]) -> float:
-    """Return the median over sites of the mean squared error on held-out rows: one site cannot choose the round."""
+    """Return the median over sites of the mean squared error on held-out rows.
+
+    Unlike a mean, it does not let a single site decide which round is best.
+    """
     errors = [float(numbers(reply.get("validation_error"), (), site)) for site, reply in replies.items()]
     return float(np.median(errors))
 

@@ -100,10 +100,10 @@ class WindowStream:
         return segments, flags | window_flags
 
     def beyond_training(self, values: np.ndarray, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far rows that were taken lie beyond training, in ranges, and in which channel (-1: in none): [n].
+        """Return how far rows that were taken lie beyond training, and in which channel (-1: in none): two arrays [n].
 
-        `values` are [n, channels], `flags` what `take` returned. Rows without the flag OUTSIDE have 0, rows without a
-        calibrated value NaN.
+        The distance is in widths of that channel's range in training: 0 for a row without the flag OUTSIDE, NaN for one
+        without a calibrated value. `values` are [n, channels], `flags` what `take` returned.
         """
         has_value = (flags & NO_VALUE) == 0
         ranges, channels = np.where(has_value, 0.0, np.nan), np.full(len(values), -1)
@@ -129,7 +129,8 @@ class WindowStream:
     def state(self) -> dict[str, np.ndarray]:
         """Return what later rows need to know of earlier ones, as plain arrays by name.
 
-        The names are those of saved files: "past" is the state of the quality rules, "before" is the grid's tail.
+        Their names are those in saved files: "past" is the state of the quality rules, "before" the last slots of the
+        grid, which are the history of the rows to come.
         """
         grid = {name: np.array(getattr(self._past, name)) for name in GRID_STATE} if self._past else {}
         parts = {"scaling": self._scaling.state(), "past": vars(self._flagging.past), "before": grid}
@@ -154,7 +155,10 @@ class WindowStream:
         return history_starts(times, self._inputs.step_seconds, self._inputs.window, last_time)
 
     def _cut(self, times: np.ndarray, values: np.ndarray, starts: list[int]) -> tuple[list[Segment], np.ndarray]:
-        """Cut usable values into segments; returns them and the flags of windows, scaling and training range [rows]."""
+        """Cut usable values into segments, at `starts` (rows that begin a new history) and where the scaling changes.
+
+        Returns the segments, and the flags that windows, scaling and training range set, uint32 [rows].
+        """
         segments, flags = [], np.zeros(len(times), np.uint32)
         for part in _parts(starts, len(times)):
             if part.start in starts:
@@ -195,7 +199,7 @@ class WindowStream:
 
 
 class RangeMonitor:
-    """Flags rows of one device outside the training range; remembers the slow mean of their distances."""
+    """Flags rows of one device outside the training range; remembers the moving average of their distances to it."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._training_range, self._window = inputs.training_range, inputs.window
@@ -203,7 +207,10 @@ class RangeMonitor:
         self.slow = self._training_range.usual if self._training_range else 0.0
 
     def take(self, scaled: np.ndarray) -> np.ndarray:
-        """Flag scaled real rows [n, channels], oldest first, and update the slow mean: OUTSIDE or 0, uint32 [n]."""
+        """Flag scaled real rows [n, channels], oldest first, with OUTSIDE or 0: uint32 [n].
+
+        Also updates the moving average of their distances.
+        """
         if self._training_range is None:
             return np.zeros(len(scaled), np.uint32)
         rows = scaled.astype(np.float32)
@@ -244,7 +251,7 @@ class _DeviceScaling:
         return {**self._settling.state(), **({} if self.affine is None else vars(self.affine))}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Replace the state by that of another device scaling."""
+        """Continue from the `state()` of another scaling of the same device."""
         self._settling.restore(state)
         self.affine = Affine(state["center"], state["scale"]) if "center" in state else None
 

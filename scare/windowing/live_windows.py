@@ -131,7 +131,7 @@ class RingBuffer(DeviceArrays):
         self._advance(at, slot, False)
 
     def _advance(self, at: np.ndarray, slot: np.ndarray, real: bool) -> np.ndarray:
-        """Move on from `slot` [n], now filled with a real row or a repeated one.
+        """Move on from `slot` [n], which now has a row: a real one (`real`), or the row before it once more.
 
         Returns which of the newest rows, those that the gap policy checks, are real: bool [n, checked].
         """
@@ -233,7 +233,10 @@ class LiveWindows:
         return Affine(center, scale).apply(usable)
 
     def beyond_training(self, at: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far the newest rows [n, channels] lie beyond training, and in which channel: two arrays [n]."""
+        """Return how far the newest rows [n, channels] lie beyond training, and in which channel: two arrays [n].
+
+        The distance is in widths of that channel's range in training.
+        """
         assert self._inputs.training_range is not None
         scaled = Affine(self._scaling["center"][at], self._scaling["scale"][at]).apply(values).astype(np.float32)
         return self._inputs.training_range.beyond(scaled)
@@ -309,7 +312,11 @@ class LiveWindows:
         return flags
 
     def _compare_with_training(self, at: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Update settling and the slow mean with a real row of each device; returns OUTSIDE or 0, uint32 [n]."""
+        """Take a real row of each device; return OUTSIDE or 0, uint32 [n].
+
+        It counts for the scaling of a device that does not have its own yet, and for the moving average of the device's
+        distances to training.
+        """
         scaling, training_range = self._scaling, self._inputs.training_range
         is_unsettled = scaling["settling"][at] >= 0
         if np.count_nonzero(is_unsettled):
@@ -322,7 +329,7 @@ class LiveWindows:
         return OUTSIDE * training_range.outside(scaled, distances, slow)
 
     def _settle(self, at: np.ndarray, rows: np.ndarray) -> None:
-        """Count a real row of each unsettled device; one that has enough of them gets its own scaling."""
+        """Count a real row of each device whose scaling is not settled; one with enough of them gets its own."""
         scaling = self._scaling
         places = scaling["settling"][at]
         has_settled = self._settling.update(places, rows)

@@ -99,7 +99,7 @@ class Scaling:
         return Affine(center, np.broadcast_to(self.fleet.scale, center.shape))
 
     def known(self, device: str) -> Affine | None:
-        """Look up the scaling of a device; None if it has to settle first."""
+        """Look up the scaling of a device; None for a new one that gets its own after its first readings."""
         return self.devices.get(device, None if self.settle else self.fleet)
 
 
@@ -188,7 +188,7 @@ class Settling(DeviceArrays):
         self._free += places.tolist()
 
     def replace_scaling(self, scaling: Scaling) -> None:
-        """Continue with another scaling of the same method and `settle`."""
+        """Continue with another scaling, of the same method and for as many rows (`settle`)."""
         self._scaling = scaling
 
     def rows_missing(self, place: int) -> int:
@@ -196,7 +196,7 @@ class Settling(DeviceArrays):
         return self._scaling.settle - int(self["count"][place])
 
     def update(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Take one real row [n, channels] of each of n devices; returns whether each has settled now, bool [n]."""
+        """Take one real row [n, channels] of each of n devices; returns which of them now have enough, bool [n]."""
         self._add_to_totals(places, values)
         self["count"][places] += 1
         return self["count"][places] == self._scaling.settle
@@ -207,11 +207,11 @@ class Settling(DeviceArrays):
         self["count"][place] += len(values)
 
     def means(self, places: np.ndarray) -> np.ndarray:
-        """Return the means of the rows of devices that have settled [n, channels]."""
+        """Return the means over the rows of devices that have all they need [n, channels]."""
         return self["base"][places] + self["total"][places] / self._scaling.settle
 
     def affine(self, places: np.ndarray) -> Affine:
-        """Return the scalings of devices that have settled: center and scale [n, channels]."""
+        """Return the scalings of devices that have all the rows they need: center and scale [n, channels]."""
         base_difference = self["base"][places] - self._scaling.fleet.center
         return self._scaling.shifted(self["total"][places] / self._scaling.settle + base_difference)
 

@@ -76,7 +76,7 @@ class TrainingRange:
 
     @property
     def usual(self) -> float:
-        """Mean squared distance in training, close to the number of channels; the slow mean starts there."""
+        """Mean squared distance in training, close to the number of channels; moving averages start there."""
         return float(len(self.mean))
 
     def clamp(self, scaled: np.ndarray) -> np.ndarray:
@@ -108,7 +108,7 @@ class TrainingRange:
     def outside(self, rows: np.ndarray, distances: np.ndarray, slow: np.ndarray) -> np.ndarray:
         """Whether scaled rows [n, channels] lie outside the training range, bool [n].
 
-        `distances` [n] are those of `distances(rows)`, `slow` [n] their slow mean after each row.
+        `distances` [n] are those of `distances(rows)`, `slow` [n] their exponential moving average after each row.
         """
         low, high = self._range
         beyond = ((rows < low) | (rows > high)).any(axis=-1)
@@ -117,8 +117,9 @@ class TrainingRange:
     def beyond(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return how far scaled rows [n, channels] lie beyond the range, and in which channel: two arrays [n].
 
-        The distance is that of the channel farthest out, in widths of its range; it is 0 where all are within theirs,
-        as in rows whose channels do not go together. The channel is then meaningless.
+        The distance is that of the channel farthest out, in widths of its range. It is 0, and the channel has no
+        meaning, where every channel is in its range. Such a row may still be outside as a whole, by its Mahalanobis
+        distance: if each of its readings is usual, but not together with the others.
         """
         low, high = self._range
         width = np.where(high > low, high - low, np.float32(1))
@@ -141,8 +142,9 @@ class TrainingRange:
 def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRange:
     """Fit the range to scaled training rows [rows, channels] of each device, oldest first.
 
-    Before the slack, at most `FALSE_ALARMS` of these rows lie outside: half because of a distance, half because of its
-    slow mean. With one channel the distance adds nothing to the range, so its limit is the maximum.
+    At most a share `FALSE_ALARMS` of these rows lies outside: half because of a distance, half because of the moving
+    average of distances. Limits are then moved outwards by `SLACK` and `DISTANCE_SLACK`. With one channel the distance
+    adds nothing to the range, so its limit is the maximum.
     """
     rows = np.concatenate(devices)
     low, high, mean = map(_as_row, (rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0, dtype=np.float64)))
@@ -163,12 +165,19 @@ def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRa
 
 
 def update_slow_mean(slow: Number, distance: Number, window: int) -> Number:
-    """Return the slow mean after a row: an exponential moving average with the window, in rows, as time constant."""
+    """Update the slow mean of distances with that of a row.
+
+    It is an exponential moving average; its time constant is the window [rows].
+    """
     return slow + (distance - slow) / window
 
 
 def slow_means(distances: np.ndarray, before: float, window: int) -> np.ndarray:
-    """Return the slow mean of distances after each row of one device, oldest first [n]; it starts from `before`."""
+    """Return the slow mean of one device's distances after each of its rows, oldest first [n].
+
+    It is an exponential moving average with the window, in rows, as time constant; `before` is its value before the
+    first row.
+    """
     means = accumulate(distances.tolist(), lambda slow, each: update_slow_mean(slow, each, window), initial=before)
     return np.fromiter(means, np.float64, len(distances) + 1)[1:]
 

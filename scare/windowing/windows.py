@@ -63,7 +63,7 @@ class GapPolicy:
             )
 
     def rows_checked(self, window: int) -> int:
-        """Return the number of newest rows that are checked."""
+        """Return how many of a window's rows, the newest ones, are checked for holes."""
         return min(window, self.checked) if self.checked else window
 
     def rows_needed(self, window: int) -> int:
