@@ -45,7 +45,7 @@ Record = TypeVar("Record")
 
 
 def is_printable(text: str) -> bool:
-    """without control characters"""  # part of error messages, see BOUNDS
+    """Whether a text has no control characters, such as a line end."""
     return not any(category(sign) in ("Cc", "Cs") for sign in text)
 
 
@@ -55,14 +55,15 @@ Count = Annotated[int, Ge(1)]
 Finite = Annotated[float, Gt(-inf), Lt(inf)]
 Amount = Annotated[float, Ge(0), Lt(inf)]
 Positive = Annotated[float, Gt(0), Lt(inf)]
-Name = Annotated[str, MaxLen(200), Predicate(is_printable)]
+# A `Predicate` is any test; the text after it says in error messages what the test asks for.
+Name = Annotated[str, MaxLen(200), Predicate(is_printable), "without control characters"]
 TYPE_NAMES: dict[Any, str] = {
     **{int: "a whole number", float: "a number", str: "text", bool: "true or false", date: "a date"},
     **{dict: "a table of settings", list: "a list"},
 }
 BOUNDS = {  # bounds in words, formatted with the bound itself
     **{Gt: "above {0.gt:g}", Ge: "from {0.ge:g} on", Lt: "below {0.lt:g}", Le: "up to {0.le:g}"},
-    **{MinLen: "of {0.min_length} or more", MaxLen: "of up to {0.max_length}", Predicate: "{0.func.__doc__}"},
+    **{MinLen: "of {0.min_length} or more", MaxLen: "of up to {0.max_length}", str: "{0}"},
 }
 
 
@@ -189,17 +190,18 @@ def _describe_problem(errors: Sequence[Any], kind: Any) -> str:
 
 def _describe_unknown_key(kind: Any, tables: Sequence[Any], key: str, in_table: str) -> str:
     """Name what an unknown key is called now, or else the known key that is most like it."""
-    known = fields(_bare(_kind_at(kind, tables)[0]))
+    table_kind, _ = _kind_at(kind, tables)
+    known = fields(_bare(table_kind))
     if renamed := next((field.name for field in known if field.metadata.get("was") == key), ""):
-        is_table = _expected(_kind_at(kind, [*tables, renamed])[0]) == TYPE_NAMES[dict]
-        return f"[{key}] is now [{renamed}]" if is_table else f"{key}{in_table} is now {renamed}"
+        renamed_kind, _ = _kind_at(kind, [*tables, renamed])
+        return f"[{key}] is now [{renamed}]" if _is_table(renamed_kind) else f"{key}{in_table} is now {renamed}"
     if moved := _moved_key(kind, _dotted([*tables, key])):
         return f"{key}{in_table} is now {moved}"
     return f"unknown key '{key}'{in_table}{suggestion(key, [field.name for field in known])}"
 
 
 def _moved_key(kind: Any, former: str) -> str:
-    """Find the key, as TABLE.KEY, whose former name in another table was `former`; empty if there is none."""
+    """Find where a key is now that was called `former` in another table: TABLE.KEY, empty if there is none."""
     tables = get_type_hints(_bare(kind), include_extras=True) if is_dataclass(_bare(kind)) else {}
     for name, table in tables.items():
         for field in fields(_bare(table)) if is_dataclass(_bare(table)) else ():
@@ -252,8 +254,13 @@ def _expected(kind: Any) -> str:
         return " ".join([_expected(bare), " and ".join(bounds_text)]).strip()
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_expected(argument) for argument in get_args(kind) if argument is not NoneType)
-    is_table = is_dataclass(kind) or get_origin(kind) in (dict, Mapping)
-    return TYPE_NAMES.get(kind) or TYPE_NAMES[dict if is_table else list]
+    return TYPE_NAMES.get(kind) or TYPE_NAMES[dict if _is_table(kind) else list]
+
+
+def _is_table(kind: Any) -> bool:
+    """Whether a value of this type is written as a table in TOML."""
+    bare = _bare(kind)
+    return is_dataclass(bare) or get_origin(bare) in (dict, Mapping)
 
 
 def _dotted(path: Sequence[Any]) -> str:

@@ -108,7 +108,7 @@ class CExport:
 
     @property
     def symbol(self) -> str:
-        """What begins with the `scare_model` on a board: the model itself, or the blob that main.c opens."""
+        """The C variable that begins with a `scare_model`: the model itself, or the blob after main.c has opened it."""
         return "board_blob" if self.is_blob else self.name
 
     @property

@@ -128,7 +128,7 @@ class StreamResult:
 
 @dataclass(frozen=True)
 class ArithmeticResult:
-    """Result for one arithmetic: windows, stream, ties; or why the calibrator does not have it (`absent`)."""
+    """What was found for one arithmetic; or the reason why the calibrator does not have it (`absent`)."""
 
     windows: Agreement | None = None
     streaming: StreamResult | None = None
@@ -313,7 +313,7 @@ class ParityCheck:
             yield f"host and {other} differ in {len(indices):,} of {len(equal):,} windows; {self._first(indices)}"
 
     def _distances(self, tolerance: Tolerance) -> Iterator[str]:
-        """Report the rules of float32 that host and Python break: about codes, results, and finite numbers."""
+        """Report too many different codes, results that are too far apart, and numbers that only host or Python has."""
         mismatches = self.code_mismatches
         count = int(mismatches.sum())
         tokens = int(self.defined.sum()) * mismatches.shape[1]
@@ -394,7 +394,7 @@ class _Verifier:
         return FixedPointError.of(self.calibrator, results - self.compute_in_float32(vectors.windows[known]))
 
     def _agree(self, check: ParityCheck, windows: np.ndarray, tolerance: Tolerance) -> Agreement:
-        """Apply the rules to the outputs for these windows, after finding how far from a tie mismatched codes are."""
+        """Check the outputs for these windows; where codes differ, find how far the window is from a tie."""
         mismatched = [] if self.exact else np.flatnonzero(check.code_mismatches.any(axis=1)).tolist()
         flipped_bits = check.python.codes ^ check.host.codes  # [n, tokens]
         from_tie = {index: self._farthest_flip(windows[index], flipped_bits[index]) for index in mismatched}
@@ -515,7 +515,10 @@ class _Verifier:
         return flags
 
     def _live_answers(self, readings: Sequence[StreamRow]) -> tuple[StreamAnswers, np.ndarray]:
-        """Answer readings in NumPy from its own windows, without intervals; also return the centers of `_push_live`."""
+        """Answer readings in NumPy from its own windows, without intervals.
+
+        Also returns the center of channel 0 after each reading [n], as `_push_live` does.
+        """
         windows, flags, centers = self._push_live(readings, self.inputs)
         statuses = np.array(
             [self._status(Flag(flag), reading.numbers) for flag, reading in zip(flags.tolist(), readings, strict=True)]
@@ -582,7 +585,7 @@ class _Verifier:
         return np.array(values, np.float32)
 
     def _first_channel(self, center: float) -> InputChannel:
-        """Return how channel 0 is scaled, given its center after it moved (NaN: it did not move)."""
+        """Return how channel 0 is scaled with this center; NaN stands for the center in the file."""
         channel = self.model.descriptor.channels[0]
         rounded = float(np.float32(center))
         return channel if np.isnan(center) else channel._replace(center=rounded, rest=center - rounded)
@@ -590,7 +593,8 @@ class _Verifier:
     def _value(self, window: np.ndarray, choice: Choice, channel: InputChannel, newest: float) -> np.float32:
         """Calibrate a window [1, …], with the rounding of scare.c; `newest` is the newest reading of channel 0.
 
-        Lower bound, slope beyond the clamp, unit and floor follow `scare_calibrate`; NaN where it is not finite.
+        As in `scare_calibrate`, the output of the model is raised to the lower bound, continued in a straight line for
+        a reading beyond the clamp, converted to the target's unit, and raised to the floor. NaN if it is not finite.
         """
         descriptor, training = self.model.descriptor, self.model.descriptor.training
         with np.errstate(all="ignore"):

@@ -145,7 +145,10 @@ def window_bytes(facts: Any) -> int:
 
 
 def stride(facts: Any) -> int:
-    """Return the half-words from one channel of a fixed-point window to the next; 1 is `window` in an older export."""
+    """Return how many half-words a channel takes in a fixed-point window.
+
+    Older exports have a flag, 1, in the place of that number; their channels take as many as the window has rows.
+    """
     return int(facts.window if facts.stride == 1 else facts.stride)
 
 

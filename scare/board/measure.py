@@ -11,10 +11,10 @@ A single C function, without a model (exact instruction counts and stack):
     trace.instructions, trace.stack_bytes, CycleModel(machine).estimate(trace), machine.result
 
 Instructions, sizes and values are exact and the same on every computer. Cycles and what follows from them (time,
-energy, battery, duty cycle) are estimates. Both are of one value: `scare_calibrate` takes the reading, and `run`. RAM
-is what a program needs that uses the model and nothing else: the memory for `scare_init`, the `scare` itself, and the
-deepest stack. A `BoardBudget` limits the cost of the candidates of `scare train` (`training.budget`) and of
-`scare tune` (`experiments.tuning`).
+energy, battery, duty cycle) are estimates. Both are those of one calibrated value: the whole `scare_calibrate`, which
+takes the reading and runs the model. RAM is what a program needs that uses the model and nothing else: the memory for
+`scare_init`, the `scare` itself, and the deepest stack. A `BoardBudget` limits the cost of the candidates of
+`scare train` (`training.budget`) and of `scare tune` (`experiments.tuning`).
 """
 
 from collections.abc import Callable, Mapping
@@ -126,7 +126,7 @@ class Report:
 
     @property
     def reasons(self) -> list[str]:
-        """Why the model does not fit the board; empty if it does. Without a wide int, memory does not matter."""
+        """Why the model does not fit the board; empty if it does. Memory is not mentioned if int is too small."""
         short = self.shortage
         return [short["int"]] if "int" in short else [*short.values()]
 

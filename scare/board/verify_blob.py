@@ -124,7 +124,7 @@ def verify_blob(
 
 
 class _Models:
-    """A model in C or interpreted, on this computer and on a board."""
+    """One export of the model, as C or as an interpreted blob, run on this computer and on a board."""
 
     def __init__(self, compiled: Compiled, target: str, folder: Path, board: Board) -> None:
         exported = read_export(write_package(TARGETS[target], compiled, folder).folder)

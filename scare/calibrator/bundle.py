@@ -160,14 +160,14 @@ class RowsFacts:
 
 
 def is_moment(text: str) -> bool:
-    """in ISO 8601"""  # part of an error message of `schema.convert`: "… it takes text of up to 40 and in ISO 8601"
+    """Whether a text is a time in ISO 8601 with its time zone."""
     try:
         return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
         return False
 
 
-Moment = Annotated[str, MaxLen(40), Predicate(is_moment)]
+Moment = Annotated[str, MaxLen(40), Predicate(is_moment), "in ISO 8601"]
 
 
 @dataclass(frozen=True)

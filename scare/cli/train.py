@@ -323,7 +323,7 @@ class RecordedPredictor:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The calibrator's facts, which `compare` expects of a method."""
+        """What is known of the calibrator's training; `compare` reads it from every method."""
         return self.calibrator.facts
 
     def predict(self, readings: Readings) -> pl.DataFrame:

@@ -173,7 +173,7 @@ def _show(outcome: Mapping[str, Any], settings: Any) -> None:
 
 
 def _name(candidate: Mapping[str, Any], off_front: bool = False) -> str:
-    """Return the trial's number and its differences from the preset."""
+    """Return the trial's number and changes to the preset; with `off_front`, also why it is not on the front."""
     changes = [f"{name.rpartition('.')[2]} {value:g}" for name, value in candidate["changes"].items()]
     reason = "does not fit" if candidate["does_not_fit"] else "not on the front"
     return f"{candidate['trial']}: {', '.join(changes) or 'preset'}{f' ({reason})' if off_front else ''}"

@@ -2,8 +2,9 @@
 
     CModel -> make_blob -> bytes, unsigned -> sign_blob -> bytes; the target is in blob_package.py
 
-Every number is little-endian, every part on a word boundary. A pointer is a word: its offset, and in the two lowest
-bits what it begins in. The same model always gives the same bytes.
+Every number is little-endian, every part on a word boundary. A pointer is a word: an offset in bytes, whose two
+lowest bits would always be zero and say instead from where it counts (`CONTENT`, `WINDOW` or `SCRATCH`). The same model
+always gives the same bytes.
 """
 
 import struct
@@ -23,7 +24,7 @@ from scare.export.memory_layout import WORD
 from scare.kernels.c_arguments import Branch, CCall, CTable, CValue
 
 MARK = b"SCB\x02"  # "SCB", version of the format
-CONTENT, WINDOW, SCRATCH = range(3)  # what a pointer begins in
+CONTENT, WINDOW, SCRATCH = range(3)  # from where the offset of a pointer counts
 MOST_KERNELS = 32  # different ones: SCARE_BLOB_KERNELS
 MOST_TITLE = 1024  # bytes, the last of them zero
 QUANTA = 1 / 524_288, 524_288  # smallest and largest number of steps of a scaled value of 1

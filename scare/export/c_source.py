@@ -190,7 +190,7 @@ class CModel:
 
     @property
     def ram_bytes(self) -> int:
-        """Bytes of RAM that one calibration needs: memory, `scare` and stack."""
+        """Bytes of RAM that one calibration needs: the caller's memory, the struct `scare`, and the deepest stack."""
         return self.memory_bytes + self.state_bytes + self.stack_bytes
 
     @property
@@ -207,16 +207,16 @@ class CModel:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that the caller of `scare_init` provides: settling, window, one bit per checked row, scratch."""
+        """Bytes that the caller of `scare_init` provides, for settling, window, real_bytes and scratch memory."""
         return self.settling_bytes + self.window_bytes + self.real_bytes + self.scratch_bytes
 
     @property
     def real_bytes(self) -> int:
-        """Bytes of the bits that say which of the checked rows are real, rounded up to words."""
+        """Bytes of a bit for each row that the gap rule checks: real or repeated; rounded up to words."""
         return -(-self.descriptor.checked // WORD_BITS) * WORD
 
     def store_bytes(self, rounded: bool) -> int:
-        """Return the bytes of the largest blob of `scare_store`, exact or rounded, without those of SCARE_PAST."""
+        """Return the most bytes that `scare_store` writes, exact or rounded, if C is compiled without SCARE_PAST."""
         window = self.program.window
         moving = len(self.descriptor.moving) * self.settles  # channels that store readings until they have settled
         widths = [WORD] * moving + [BYTES[self.program.kind]] * (self.program.channels - moving)  # bytes of a number

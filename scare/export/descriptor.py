@@ -247,7 +247,8 @@ def range_readings(center: float, scale: float, low: float, high: float) -> tupl
 def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
     """Describe the channels whose center moves when a new device settles.
 
-    The weight of a channel's sum of differences is own_share / settle, split into two floats.
+    A center moves by own_share times the mean difference of the first `settle` readings to it. So the weight of the sum
+    of these differences is own_share / settle; it is split into two floats.
     """
     own_shares = [] if scaling.own_share is None else scaling.own_share.tolist()
     for channel, own_share in enumerate(own_shares):

@@ -171,7 +171,9 @@ def _place(order: Sequence[Block]) -> Offsets:
         alive = [other for other in placed if other.lives_with(block)]
         # The lowest offset that fits is 0, the end of another block, or where it may overlap one.
         ends = (offsets[other.name] + other.size for other in alive)
-        on_others = (offsets[other.name] + start for other in alive for start in _allowed_overlap(block, other))
+        on_others = [
+            offsets[other.name] + start for other in alive if (start := _allowed_overlap(block, other)) is not None
+        ]
         candidates = sorted({0, *ends, *(offset for offset in on_others if offset >= 0)})
         fitting = (offset for offset in candidates if all(_fits(block, offset, other, offsets) for other in alive))
         offsets[block.name] = next(fitting)  # the end of the highest block fits in any case
@@ -179,18 +181,18 @@ def _place(order: Sequence[Block]) -> Offsets:
     return offsets
 
 
-def _allowed_overlap(block: Block, other: Block) -> tuple[int, ...]:
-    """Return the offset from the start of `other` at which the block may overlap it; empty if it may not."""
+def _allowed_overlap(block: Block, other: Block) -> int | None:
+    """Return the offset from the start of `other` at which the block may overlap it; None if it may not."""
     if other.name in block.over:
-        return (block.over[other.name],)
-    return (-other.over[block.name],) if block.name in other.over else ()
+        return block.over[other.name]
+    return -other.over[block.name] if block.name in other.over else None
 
 
 def _fits(block: Block, offset: int, other: Block, offsets: Offsets) -> bool:
     """Whether the block at this offset does not overlap `other`, or overlaps it where it may."""
     start = offsets[other.name]
     is_apart = offset >= start + other.size or start >= offset + block.size
-    return is_apart or offset - start in _allowed_overlap(block, other)
+    return is_apart or offset - start == _allowed_overlap(block, other)
 
 
 def _total_bytes(blocks: Sequence[Block], offsets: Offsets) -> int:

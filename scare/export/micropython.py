@@ -201,7 +201,7 @@ def _package_json(compiled: Compiled) -> str:
 def _store_bytes(plan: Plan, descriptor: Descriptor) -> int:
     """Return how many bytes `scare_store.store` makes.
 
-    They are head, checksum, doubles, a byte for each checked row, the window, and readings of channels that move.
+    They are head, checksum, sums (doubles), a byte for each checked row, the window, and readings of moving channels.
     """
     moving = len(descriptor.moving)
     # The slow mean; of each channel the three numbers of its past; of each that moves a sum in two parts.

@@ -104,7 +104,7 @@ class Description:
 
     `scare` is the version that wrote it, `device` the device whose scaling it has (empty: the fleet), `sha256` has the
     digests of the files that are run. `intervals`, `training_range` and `floor` are for callers of a model file, which
-    does not apply them itself. `fixed_point` is missing in float32, and without windows.
+    does not apply them itself. `fixed_point` is how far fixed point is from float32, where that is known.
     """
 
     scare: str

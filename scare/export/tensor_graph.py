@@ -108,7 +108,9 @@ class Spans:
 
 
 def find_spans(matrix: np.ndarray | None) -> Spans | None:
-    """Find the spans of a matrix [rows, columns]; None if its columns are not spans, or this saves too little.
+    """Find the span of each column of a matrix: the consecutive rows in which it is not zero.
+
+    None if they do not fit into layers without overlap (see `Spans`), or if this saves too little.
 
     >>> hats = np.repeat(np.eye(40), 9, axis=0) / 2
     >>> hats[:, 1:] += hats[:, :-1]
@@ -142,7 +144,10 @@ def find_spans(matrix: np.ndarray | None) -> Spans | None:
 
 
 class _Batch:
-    """Combines chains of tensors into one with a batch axis; results are cached, so shared parts stay shared."""
+    """Combines chains of tensors that are computed alike into one with a batch axis in front.
+
+    Results are cached, so that parts which several chains share are also combined only once.
+    """
 
     def __init__(self) -> None:
         self._combined: dict[tuple[int, ...], Tensor | None] = {}  # by the ids of the tensors

@@ -411,7 +411,10 @@ class _Matrices:
 
     @property
     def largest_first(self) -> list[int]:
-        """The matrices that may be int8, largest first, without those before a sign: their outputs exceed int16."""
+        """The matrices that may be int8, largest first.
+
+        Not those whose outputs only give a sign, as in hash codes: they exceed int16.
+        """
         return sorted(self.sizes.keys() - self._before_sign, key=lambda index: (-self.sizes[index], index))
 
     def quantised(self, chosen: Sequence[int]) -> bytes:

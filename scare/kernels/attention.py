@@ -108,7 +108,7 @@ def _hash_scratch(x: Shape, weights: Shapes, settings: Settings) -> int:
 
 
 def _hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count for each row its length and unit vector, a dot product and exponential by support, and the projection."""
+    """Count for each row its length and unit vector, a dot product and exponential per support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     return Operations(
         multiply_adds=tokens * (2 * width + supports * width + supports * bits),
@@ -271,7 +271,7 @@ def raw_hash_activations(x: np.ndarray, weights: Weights, settings: Settings) ->
 
 
 def _raw_hash_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count for each row its length, a dot product, a distance and an exponential by support, and the projection."""
+    """Count for each row its length, a dot product, a distance and an exponential per support, and the projection."""
     (tokens, width), (supports, bits) = x, weights["projection"]
     pairs = tokens * supports  # each has a dot product, a product with the sharpness, and its share of every bit
     return Operations(
@@ -319,7 +319,7 @@ def bitwise_attention_q(
 def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, headroom: int) -> np.ndarray:
     """Compute sums / total of values that were shifted to `bits` bits by `to_top`, and shift back to their unit.
 
-    The shift dropped half a step of each value in the mean, so half of `total` is added. `headroom` bits of the sums
+    The shift lowered each value by half a step on average, so half of `total` is added. `headroom` bits of the sums
     are unused: shifting by them first makes the multiplication by 2^31 / total precise.
     """
     reciprocal = 0x7FFFFFFF // total  # 2^31 / total
@@ -333,9 +333,9 @@ def value_bits(keys: int, largest: int) -> int:
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """Return the bits of a word that a weighted sum of values of `value_bits` bits leaves unused.
+    """Return how far a weighted sum of values, which were shifted to `value_bits`, can be shifted left within a word.
 
-    They are at most those that the largest weight leaves of a half-word.
+    It is not further than a weight can be within a half-word, because C shifts the weights, which are half-words.
     """
     unused = 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
     return min(unused, 15 - int(largest).bit_length())

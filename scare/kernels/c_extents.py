@@ -52,7 +52,10 @@ def extents(where: str = "", over: str = "", words: str = "", **pointers: str) -
 
 
 def near(parameter: str) -> str:
-    """Return the condition, as text for `where`, that a shift between two units is at most `FARTHEST` bits."""
+    """Return the condition that a parameter, a shift between two units, is at most `FARTHEST` bits either way.
+
+    It is text for the argument `where` of `extents`.
+    """
     return f"{-FARTHEST} <= {parameter} <= {FARTHEST}"
 
 
@@ -60,7 +63,8 @@ class Op(IntEnum):
     """Operations on a stack of whole numbers, as the interpreter has them in `scare_blob_kernels.h`.
 
     A byte below 0x10 pushes the parameter of that index. BYTE, HALF and WORD push the number in the 1, 2 or 4 bytes
-    after them. TOTAL, LARGEST and LAST are followed by three bytes: the table's index, the first number and the step.
+    after them. TOTAL, LARGEST and LAST push, of a slice of a table, the sum, the largest number or the largest sum of a
+    pair. Three bytes follow them: the table's index, and the first number and the step of the slice.
     """
 
     BYTE = 0x10
@@ -108,7 +112,9 @@ Code = tuple[int, ...]  # an operation or the index of a parameter, and its oper
 
 
 def compile_formula(formula: str, parameters: Sequence[str]) -> list[Code]:
-    """Compile a formula for a stack; a parameter is its index in `parameters`.
+    """Compile a formula to operations (`Op`) on a stack; a parameter is its index in `parameters`.
+
+    Rounding up, as in this example, is compiled to (inputs + 1) // 2 * 2.
 
     >>> encode(compile_formula("rows + up(inputs, 2)", ["out", "rows", "inputs"])).hex(" ")
     '01 02 10 01 20 10 02 23 10 02 22 20'
@@ -180,7 +186,7 @@ def encode(code: Sequence[Code]) -> bytes:
 
 
 def evaluate(code: Sequence[Code], numbers: Sequence[int], tables: Mapping[int, np.ndarray]) -> int | None:
-    """Compute a compiled formula for the parameters; None if a power of two is not 0 to 31, or a table is missing.
+    """Compute a compiled formula for the parameters; None if an exponent of two is not 0 to 31, or a table is missing.
 
     >>> evaluate(compile_formula("total(t[1::2]) * n", ["t", "n"]), [0, 3], {0: np.array([9, 1, 9, 2])})
     9
@@ -208,7 +214,7 @@ def evaluate(code: Sequence[Code], numbers: Sequence[int], tables: Mapping[int, 
 
 
 def _of_table(op: Op, numbers: np.ndarray) -> int:
-    """Compute TOTAL, LARGEST or LAST of the numbers of a slice."""
+    """Compute what TOTAL, LARGEST or LAST push for these numbers of a slice."""
     if op is Op.TOTAL:
         return int(numbers.sum())
     if op is Op.LAST:  # the largest sum of a pair, such as the end of a segment given by start and length

@@ -180,7 +180,10 @@ class QuantisationRule:
 
 
 def _view(q: QuantisationState, step: Step, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Read the bounds or units (`arrays`) of a step's input in the shape of its output, from `start` on."""
+    """Read the bounds or units (`arrays`) of a step's input in the shape of its output.
+
+    The step is a view, which begins at number `start` of its input.
+    """
     shape, start = q.shapes[step.output], step.settings.get("start", 0)
     return arrays[step.inputs[0]].reshape(-1)[start : start + prod(shape)].reshape(shape)
 
@@ -234,14 +237,14 @@ def checked_round(numbers: np.ndarray, kind: type[np.signedinteger]) -> np.ndarr
 
 
 def to_q16(weight: np.ndarray) -> np.ndarray:
-    """Quantise to Q16, for products that drop their low 16 bits (`multiply_half`)."""
+    """Quantise a weight to 16 fractional bits (Q16): `multiply_half` drops as many bits of its products."""
     return checked_round(weight * 65536, np.int16)
 
 
 def floor_loss(weight: np.ndarray) -> np.ndarray:
-    """Return the mean loss of sums with int16 weights [I, O], whose products drop their low 16 bits: [O].
+    """Return by how much rounding down lowers sums with int16 weights [I, O], on average: [O].
 
-    Each product with a weight other than zero loses half a step.
+    `multiply_half` drops the low 16 bits of each product, which is half a step on average unless the weight is zero.
     """
     return np.count_nonzero(weight, axis=0) / 2
 

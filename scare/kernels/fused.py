@@ -154,8 +154,8 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
 
-    The table `rest` has the share and the bias of each row. Of eight outputs, the usual number, C computes all of a row
-    at once.
+    The table `rest` has the share and the bias of each row. C computes four outputs of a row at a time, or all eight at
+    once if there are eight, which is the usual number.
     """
     weights = placed.step.weights
     name = placed.step.output
@@ -300,9 +300,9 @@ def _scaled_outer(outer: np.ndarray, axis: int) -> tuple[np.ndarray, int]:
 
 
 def _sum_unit(q: QuantisationState, step: Step, bits: int) -> float:
-    """Return the unit of the outer layer's sums, for a row without spare bits, if `outer` is scaled by 2^`bits`.
+    """Return the unit of the outer layer's sums, for a row without spare bits, if `outer` is multiplied by 2^`bits`.
 
-    Before the sum, `to_top` shifts a row right by 16 bits, and its hidden sums are shifted right by 16 (`HIDDEN_BITS`).
+    Such a row is shifted right by 32 bits on its way: by 16 in `to_top`, and its hidden sums by `HIDDEN_BITS`.
     """
     return q.unit(step.inputs[0]) * 2.0 ** (32 - bits)
 
@@ -423,7 +423,7 @@ def _read_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_read(q: QuantisationState, step: Step) -> Step:
-    """Make `read_out_q`: the hidden layer as in `feed_forward_q`, all other weights in the unit of the result."""
+    """Make `read_out_q`: its hidden layer is that of `feed_forward_q`, other weights give the unit of the result."""
     unit, out = q.unit(step.inputs[0]), q.unit(step.output)
     hidden, scales, most = _quantise_hidden(q, step)
     outer, bits = _scaled_outer(step.weights["outer"] / scales, axis=1)

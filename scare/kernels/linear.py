@@ -93,7 +93,10 @@ def _dense_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _dense_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Choose one unit for outputs that are read together: for all of them, unless every reader takes a part."""
+    """Choose one unit for outputs that are read together, as a kernel needs.
+
+    These are all outputs, unless every reader is a `part` step: then they are those of each part.
+    """
     units, readers = _sum_units(q, step), q.readers(step.output)
     if any(reader.kernel != "part" for reader in readers):
         return units.max()

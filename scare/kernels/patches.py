@@ -147,7 +147,7 @@ def _c_restore_f32(placed: PlacedStep) -> CForm:
 
 
 def _tensor_restore(y: Tensor, moments: Tensor, weights: Weights, settings: Settings) -> Tensor:
-    """Slice the mean and the deviation of the first channel, rows 0 and 1 of `moments` [2, C]."""
+    """Tensor form of `restore`; rows 0 and 1 of `moments` [2, C] are means and deviations."""
     mean, deviation = (moments.rows(row, row + 1).rows(0, 1, axis=1).reshape(1) for row in (0, 1))
     return y * deviation + mean
 

@@ -86,9 +86,9 @@ def _add_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _add_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Add in the coarser of the two units, to which the other number is shifted right.
+    """Return the coarser of the two units; the number in the finer one is shifted right to it.
 
-    Each number is at most `LARGEST` (2²⁹), so the sum of three fits a word of 32 bits, but that of four may not.
+    A number is at most `LARGEST` (2²⁹), so chained additions may sum three of them in a word of 32 bits, but not four.
     """
     unit = max(q.unit(name) for name in step.inputs)
     if q.bounds[step.output].max() / unit >= 2.0**31 - MOST_OFFSET:
@@ -219,7 +219,7 @@ def _norm_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_norm(q: QuantisationState, step: Step) -> Step:
-    """Make `layer_norm_q`, with ε in the unit of the sum of squares of halved rows."""
+    """Make `layer_norm_q`, whose `epsilon` is added to the sum of the squares of a row's halved words."""
     unit, width, source = q.unit(step.output), q.shapes[step.output][-1], step.inputs[0]
     if q.bounds[source].max() / q.unit(source) > 2 * LARGEST:
         raise NotApplicableError("float32 only: a norm of a sum of more than two values has no fixed-point form")

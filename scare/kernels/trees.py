@@ -57,7 +57,7 @@ def _reached(leaf: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def tree_codes(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
-    """Return the leaf that each tree reaches, then 1 if the first G numbers are within [low, high], else 0: [T + 1].
+    """Return the leaf that each of T trees reaches, then 1 if the guard finds its G numbers in range, else 0: [T + 1].
 
     Nodes count from 1, the root; node n has children 2n and 2n + 1. So leaf j is node 2^d + j, and the bits of this
     number after the leading 1 are the results of the d comparisons, the root's first.

@@ -95,7 +95,7 @@ def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Compute `hat_basis` in fixed point for the int16 window x [T, C]: words [knots, C].
 
-    `shares` [T, 2] are each row's weights in its two hats, a whole one of which is 2^`bits` [knots].
+    `shares` [T, 2] are each row's weights in its two hats; a share of 1 is stored as 2^`bits`, by hat [knots].
     """
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for hat in (0, 1):  # the lower and the upper one
@@ -128,10 +128,10 @@ def _hats_unit(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _share_units(step: Step) -> np.ndarray:
-    """Return the unit of the shares under each hat, a power of two, never smaller than that of a newer hat: [knots].
+    """Return the unit of each hat's shares, its weights of rows, as a power of two: [knots].
 
-    C shifts from a hat's unit to that of the next older one, to the right only. Sums may reach twice `LARGEST`, because
-    nothing adds two of them; a whole share is an int16.
+    C shifts sums from a hat's unit to that of the next older hat, and only to the right, so units never fall with age.
+    Sums may reach twice `LARGEST`, because nothing adds two of them. `WHOLE_SHARE` keeps a share of 1 within int16.
     """
     units = np.maximum(word_unit(_hat_sums(step) * FULL / 2), WHOLE_SHARE)
     return np.maximum.accumulate(units)
@@ -166,9 +166,11 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_hat_basis_q(out, window, segments, shares, stride, channels, knots)`.
 
-    C reads a segment between two knots, oldest first, by pairs of rows. It sums all rows, and all times their shares
-    of the farther knot; what the nearer knot gets is the difference. A pair that reaches into newer segments is summed
-    whole in its first one; in the others, where it is only multiplied, its newer row has a whole share less.
+    C goes through the segments between two knots, oldest first, by pairs of rows. In each it makes two sums: of the
+    rows, and of the rows times their shares of the farther knot. The farther knot gets the second sum, the nearer one
+    the first minus the second. If a pair reaches into a newer segment, the older one sums its newer row, too: this
+    gives the knot between them a whole share of it. The newer segment then reads the pair again, does not sum it, and
+    multiplies the row by its share less a whole one, which makes both knots right.
     """
     (window, channels), knots, weights = placed.shapes[0], placed.out[0], placed.step.weights
     knot, bits = (weights[name].astype(np.int64) for name in ("knot", "bits"))
@@ -259,7 +261,7 @@ def _row_units(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_lens(q: QuantisationState, step: Step) -> Step:
-    """Make `project_q` for a lens over the window, `lens_q` for one over computed values such as hats."""
+    """Make the fixed-point step: `project_q` if the lens reads the window, `lens_q` if it reads computed values."""
     weight = step.weights["weight"]
     if "bias" in step.weights:
         raise NotApplicableError("float32 only: a lens with a bias has no fixed-point form")
@@ -386,9 +388,9 @@ def _blocked(weights: np.ndarray) -> np.ndarray:
 def _blocked_int8(weights: np.ndarray) -> np.ndarray:
     """Lay out int8 weights [channels, projections, rows] in blocks of four projections, four rows at a time.
 
-    As in `_blocked`, three projections left over become a block of four, one or two are blocks of one. Of a block, two
-    projections at a time are int16, 256 · second + first, so that one product serves both. In a block of one, rows are
-    in the order in which C unpacks four int8.
+    As in `_blocked`, three projections left over become a block of four, one or two are blocks of one. In a block of
+    four, the weights of two projections share an int16, 256 · second + first, so that one multiplication serves both.
+    In a block of one, rows are in the order in which C unpacks four int8.
     """
     if weights.shape[1] % 4 == 3:
         weights = pad_axis(weights, 1, 4)

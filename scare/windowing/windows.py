@@ -255,11 +255,11 @@ def _moving_sum(flags: np.ndarray, width: int) -> np.ndarray:
 
 
 def is_window(text: str) -> bool:
-    """such as 1h, 90min or auto"""  # part of an error message, see `schema`
+    """Whether a text is a duration or `auto`."""
     return text == AUTO or parse_duration(text) is not None
 
 
-WindowLength = Annotated[int, Ge(FEWEST_READINGS)] | Annotated[str, Predicate(is_window)]
+WindowLength = Annotated[int, Ge(FEWEST_READINGS)] | Annotated[str, Predicate(is_window), "such as 1h, 90min or auto"]
 
 
 def parse_window(text: str) -> int | str:

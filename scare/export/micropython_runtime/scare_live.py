@@ -121,9 +121,9 @@ class Stream:
         return (max(value, self.floor), OK) if isfinite(value) else (nan, NOT_FINITE)
 
     def outside(self, reading: "list[float]") -> "tuple[float, int]":
-        """How far a reading lies beyond training, in ranges of its channel there, and which channel is farthest out.
+        """Which channel lies farthest beyond its range in training, and how far, as a multiple of that range.
 
-        0 and -1 if no channel does.
+        Returns the distance and the index of the channel; 0 and -1 if every channel is within its range.
         """
         farthest, which = 0.0, -1
         for index, (_, _, center, rest, inverse, _, _, low, high) in enumerate(self.channels):
@@ -180,7 +180,7 @@ class Stream:
         return OK
 
     def _hold(self, rows: int) -> None:
-        """Repeat the newest row for each row without a usable reading; more than `hold` of them break the history."""
+        """Repeat the newest row for `rows` without a usable reading; after more than `hold` the history begins anew."""
         if self._filled:
             self._shift(min(rows, self.window), self._rows[-len(self.channels) :])
         for _ in range(min(rows, self.checked)):
@@ -252,7 +252,7 @@ class Stream:
             stored[index] = newest[index % width]
 
     def _mark(self, real: int) -> None:
-        """Record whether the newest row is real (1) or repeated (0), in a ring of `checked` rows."""
+        """Record whether the newest row is real (1) or repeated (0); this is known of the `checked` newest rows."""
         self._real_rows += real - self._real[self._next]
         self._real[self._next] = real
         self._next = (self._next + 1) % self.checked

@@ -45,7 +45,7 @@ class SettlingStream(Stream):
             self._remember(rows, self._readings[len(self._readings) - len(self.moving) :])
 
     def _take(self, numbers: "array[float]") -> float:
-        """Like `Stream._take`; first adds the reading to the sums, which reading number `settle` turns into centers."""
+        """Like `Stream._take`; first adds the reading to the sums, which become centers at reading number `settle`."""
         if self.settled < self.settle:
             reading = array("f", [numbers[channel] for channel, _, _ in self.moving])
             for index, (channel, _, _) in enumerate(self.moving):
