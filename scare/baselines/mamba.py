@@ -163,7 +163,9 @@ class RootMeanSquareNorm(eqx.Module):
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])  # [W; b]
         q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
-        share = len(q) / q.shape[1]  # the kernel's mean is over fewer squares: channels + 1 instead of width
+        # The kernel's mean is over fewer squares, channels + 1 instead of width, so it is larger by 1 / share. The
+        # basis, and the EPSILON that the kernel adds to the mean, make up for that.
+        share = len(q) / q.shape[1]
         steps = [
             dense_step(source, f"{output}.few", r[:-1], r[-1]),
             Step("rms_norm", (f"{output}.few",), output, settings={"epsilon": EPSILON / share}),

@@ -189,6 +189,7 @@ class IndexOf:
         categories, likely = self.index.categories, list[float]()
         if isfinite(low) and isfinite(high):
             likely = self.probabilities(value, low, high, level)
+        # A pollutant may not reach the last categories of its index, and there may be no probabilities at all.
         probabilities = dict(zip(categories, likely, strict=False))
         return IndexReading(value, low, high, self.value(value), categories[self.category(value)], probabilities)
 
@@ -236,7 +237,8 @@ class HourlyIndex:
 
         Of the hours since 1970, only multiples of `every` are in it.
         """
-        names = [f"p_{name.replace(' ', '_')}" for name in self.of.index.categories[: len(self.of.points.begins)]]
+        reached = self.of.index.categories[: len(self.of.points.begins)]  # the pollutant may not reach the last ones
+        names = [f"p_{name.replace(' ', '_')}" for name in reached]
         numbers = ("concentration", LOW, HIGH)
         schema = {
             **{DEVICE: pl.String, TIME: pl.Int64},
@@ -245,14 +247,13 @@ class HourlyIndex:
             **dict.fromkeys(names, pl.Float64),
         }
         table = pl.DataFrame(list(self._rows(every)), schema, orient="row")
-        return table.with_columns((pl.col(TIME) * 1_000_000).cast(TIME_TYPE)).with_columns(
-            pl.col(*numbers, *names).fill_nan(None)
-        )
+        microseconds = pl.col(TIME) * 1_000_000
+        return table.with_columns(microseconds.cast(TIME_TYPE)).with_columns(pl.col(*numbers, *names).fill_nan(None))
 
     def _rows(self, every: int) -> Iterator[tuple[object, ...]]:
         """Yield the cells of the table's rows."""
         expected = max(1.0, HOUR / self.step_seconds)  # rows in an hour
-        names = self.of.index.categories[: len(self.of.points.begins)]
+        names = self.of.index.categories[: len(self.of.points.begins)]  # those that the pollutant reaches
         for device, hours in sorted(self.sums.items()):
             first, last = min(hours), max(hours)
             means = np.full((last - first + 1, 3), np.nan)  # of value, low and high

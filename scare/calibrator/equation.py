@@ -94,7 +94,8 @@ def equations(calibrator: "Calibrator") -> dict[str, Equation]:
         for device in known
     }
     of_devices = {device: equation for device, equation in of_devices.items() if str(equation) != str(fleet)}
-    # The fleet's equation says nothing about a new device if it is that of one device, or if a new one must settle.
+    # The fleet's equation says nothing about a new device if it is that of one device, or if a new one gets a scaling
+    # of its own after its first readings.
     if of_devices and (len(known) == 1 or scaling.settle):
         return of_devices
     return {**of_devices, NEW_DEVICE: fleet}

@@ -265,7 +265,7 @@ def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
     # Each row counts twice: with its residual, and with the mirrored one.
     values = np.concatenate([part.values for part in parts for _ in range(2)])
     residuals = np.concatenate([errors for part in parts for errors in (part.residuals, part.mirrored)])
-    weights = np.concatenate([np.full(2 * len(part), 1 / len(part)) for part in parts])
+    weights = np.concatenate([np.full(2 * len(part), 1 / len(part)) for part in parts])  # each part weighs the same
     blocks = [len(np.unique(part.blocks)) for part in parts]
     bands = int(np.clip(sum(blocks) // BLOCKS_PER_BAND, 1, BANDS))
     ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
@@ -273,11 +273,11 @@ def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
     band, bands = np.searchsorted(edges, values, side="right"), len(edges) + 1  # equal edges make fewer bands
     squares = np.bincount(band, weights * np.square(residuals), bands)  # weighted sum in each band [bands]
     total = np.bincount(band, weights, bands)
-    has_enough = np.bincount(band, minlength=bands) >= 2 * MIN_ROWS
+    has_enough = np.bincount(band, minlength=bands) >= 2 * MIN_ROWS  # twice, as each row is there twice
     mean_squares = np.where(has_enough, squares / np.maximum(total, np.finfo(float).tiny), squares.sum() / total.sum())
     rmse = np.maximum(np.sqrt(mean_squares), TINY)
     low, high = _quantiles(residuals / rmse[band], weights, np.array([(1 - level) / 2, (1 + level) / 2]))
-    factor = 1 + FEW_BLOCKS / blocks[-1]  # by the blocks of validation
+    factor = 1 + FEW_BLOCKS / blocks[-1]  # by the blocks of validation, the last part: wider if there are few
     below, above = ((max(quantile, 0.0) * factor * rmse).astype(np.float32).tolist() for quantile in (-low, high))
     return Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
 

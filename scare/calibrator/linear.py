@@ -29,7 +29,10 @@ def raw_reading(
 
 
 def to_unit(channel: Channel, target: Channel, standard_temperature: float = STANDARD_TEMPERATURE) -> Conversion | None:
-    """Return how a channel converts to the target's unit; None if both are known and do not convert."""
+    """Return how a channel converts to the target's unit: not at all if one of them is unknown.
+
+    None if both are known and do not convert.
+    """
     if not (channel.unit and target.unit):
         return Conversion(1.0)
     quantity = find_quantity(channel.name) or find_quantity(target.name)
@@ -51,7 +54,7 @@ def newest_inputs(inputs: Inputs, channels: Sequence[int]) -> Inputs:
 
     devices = {device: narrowed(affine) for device, affine in scaling.devices.items()}
     own_share = None if scaling.own_share is None else scaling.own_share[indices]
-    if own_share is None or not own_share.any():  # no channel is left for which a new device has to settle
+    if own_share is None or not own_share.any():  # no channel is left that a new device centres by its own mean
         scaling, own_share = replace(scaling, settle=0), None
     scaling = replace(scaling, fleet=narrowed(scaling.fleet), devices=devices, own_share=own_share)
     narrowed_channels = tuple(inputs.channels[index] for index in indices)

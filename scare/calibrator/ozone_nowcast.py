@@ -27,17 +27,19 @@ def ozone_nowcast(hours: np.ndarray, z: float) -> np.ndarray:
     Hours without data are NaN, and so is the result if none of the last three hours has data. `z` is the half-width of
     the interval in standard deviations.
     """
-    known = np.flatnonzero(np.isfinite(hours[-RECENT:, 0]))
-    if not len(known):
+    known = np.flatnonzero(np.isfinite(hours[:, 0]))
+    if not len(known) or known[-1] < len(hours) - RECENT:
         return np.full(3, np.nan)
-    end = len(hours) - len(hours[-RECENT:]) + int(known[-1]) + 1  # after the newest hour with data
+    end = int(known[-1]) + 1  # after the newest hour with data
     recent = hours[max(0, end - TWO_WEEKS) : end]
     value, error = _predict(recent[:, 0])
     last_eight = recent[-BEFORE - AFTER :]
     distances = np.abs(last_eight[:, 1:] - last_eight[:, :1])  # of low and of high from the value [8, 2]
     distances = distances[np.isfinite(distances).all(axis=1)]
     below, above = distances.mean(axis=0) if len(distances) else (np.nan, np.nan)
-    return np.array([value, np.maximum(0.0, value - np.hypot(below, z * error)), value + np.hypot(above, z * error)])
+    # The errors of the hours and of the prediction are taken to be independent, so their squares add up.
+    low, high = value - np.hypot(below, z * error), value + np.hypot(above, z * error)
+    return np.array([value, np.maximum(0.0, low), high])
 
 
 def _predict(hours: np.ndarray) -> tuple[float, float]:

@@ -134,7 +134,7 @@ def _dense_of_flat_sum(plan: Plan, step: Step) -> list[Step] | None:
         return None
     if (total := _maker(plan, flat.inputs[0], "add")) is None:
         return None
-    other, name = total.inputs
+    other, name = total.inputs  # models add a residual in this order: the value first, then what a layer made of it
     if (inner := _maker(plan, name, "dense")) is None:
         return None
     weight = step.weights["weight"]
@@ -187,7 +187,7 @@ def fuse(plan: Plan) -> Plan:
 def _fuse_once(plan: Plan) -> Plan | None:
     """Apply the first rule that keeps the operations; None if there is none.
 
-    The new steps replace the step and every other step with an output among theirs.
+    The new steps replace the step and every other one whose output they make, too: a rule may join several steps.
     """
     for rule, step in product(FUSE_RULES, plan.steps):
         new = rule(plan, step)
@@ -206,6 +206,11 @@ def _fuse_once(plan: Plan) -> Plan | None:
 def _bias(step: Step, *shape: int) -> np.ndarray:
     """Return a step's bias broadcast to this shape; zeros if it has none."""
     return np.broadcast_to(step.weights.get("bias", np.zeros((), step.weights["weight"].dtype)), shape)
+
+
+def _has_bias_per_row(step: Step) -> bool:
+    """Whether a dense step has another bias for each row, which the joint kernels do not take."""
+    return "bias" in step.weights and step.weights["bias"].ndim > 1
 
 
 def _stacked(plan: Plan, step: Step) -> list[Step] | None:
@@ -261,7 +266,7 @@ def _feed_forward(plan: Plan, step: Step) -> list[Step] | None:
     if step.kernel != "dense" or (active := _maker(plan, step.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
-    if inner is None or any(dense.weights.get("bias", np.empty(0)).ndim > 1 for dense in (inner, step)):
+    if inner is None or _has_bias_per_row(inner) or _has_bias_per_row(step):
         return None
     weights = {}
     for name, dense in (("inner", inner), ("outer", step)):
@@ -277,7 +282,7 @@ def _read_out(plan: Plan, step: Step) -> list[Step] | None:
     """
     if step.kernel != "add" or plan.shapes[step.output] != (1,):
         return None
-    straight, deep = (_maker(plan, name, "dense") for name in step.inputs)
+    straight, deep = (_maker(plan, name, "dense") for name in step.inputs)  # `_dense_of_flat_sum` adds in this order
     if straight is None or deep is None or "bias" in straight.weights:
         return None
     flat_input, flat_hidden = (_maker(plan, dense.inputs[0], "flatten") for dense in (straight, deep))
@@ -286,7 +291,7 @@ def _read_out(plan: Plan, step: Step) -> list[Step] | None:
     if (active := _maker(plan, flat_hidden.inputs[0], *ACTIVATIONS)) is None:
         return None
     inner = _maker(plan, active.inputs[0], "dense")
-    if inner is None or inner.inputs != flat_input.inputs or inner.weights.get("bias", np.empty(0)).ndim > 1:
+    if inner is None or inner.inputs != flat_input.inputs or _has_bias_per_row(inner):
         return None
     weights = {
         "inner": inner.weights["weight"],

@@ -84,10 +84,10 @@ def raw_level(channel: Channel) -> ProcessingLevel:
     ('1', '0')
     """
     quantity = find_quantity(channel.name)
-    is_in_its_unit = quantity is not None and quantity.unit == channel.unit != ""
+    is_in_its_unit = quantity is not None and channel.unit == quantity.unit and bool(channel.unit)
     if spell_unit(channel.unit) in CONCENTRATIONS or is_in_its_unit:
-        return ProcessingLevel("1", True, f"{channel.name} as the sensor reads")
-    return ProcessingLevel("0", True, f"the signal of {channel.name}")
+        return ProcessingLevel("1", independent=True, reason=f"{channel.name} as the sensor reads")
+    return ProcessingLevel("0", independent=True, reason=f"the signal of {channel.name}")
 
 
 def product_version(model: str | Path) -> str:

@@ -71,11 +71,11 @@ def read_predictions(path: Path) -> pl.DataFrame:
     table = open_table(path)
     table.require([*KEY, VALUE])
     number_columns = [VALUE, *([LOW, HIGH] if {LOW, HIGH} <= {*table.columns} else [])]
-    form = find_time_format(table, (TIME,))
+    time_format = find_time_format(table, (TIME,))
     tally = Tally(table)
     parts = []
     for batch in table.batches([*KEY, *number_columns]):
-        rows, times = parse_times(batch, form, table, tally)
+        rows, times = parse_times(batch, time_format, table, tally)
         values = [read_numbers(rows, name, table, tally) for name in number_columns]
         parts.append(rows.select(LINE, pl.col(TASK, DEVICE).cast(pl.String)).with_columns(times, *values))
     problems = tally.notes()  # cells that are no times or numbers
@@ -283,6 +283,7 @@ def _score_task(
     simple = {name: values[name][:, 0] for name in SIMPLE if name in values}
     if not simple.keys() - SPARED:
         raise DataError(f"{facts.task}: no simple baseline has predictions; run scare suite run for this task")
+    # The rows where every simple baseline has a value, whichever methods take part.
     scored, _ = share_rows(reference, simple, SPARED & simple.keys())
     errors = {name: rmse(column[scored] - reference[scored]) for name, column in simple.items()}
     best = min((name for name in errors if np.isfinite(errors[name])), key=lambda name: errors[name])

@@ -262,6 +262,8 @@ class RidgeChoice:
 def choose_ridge(train: DesignMatrix, validation: DesignMatrix, newest: int) -> RidgeChoice:
     """Choose ridge regression on the newest row or on all rows, and its penalty, by the error on validation.
 
+    `newest` is the index of the newest row among the rows of the features.
+
     >>> x = np.random.default_rng(0).normal(size=(500, 4, 1))
     >>> targets, times, devices = 2 * x[:, -1, 0] - x[:, 1, 0] + 3, np.arange(500.0), np.zeros(500, int)
     >>> data = DesignMatrix(x, targets, times, devices, ("",))

@@ -117,10 +117,10 @@ class Combination:
         # The network is its start plus what it learned: here is the start, `_network_plan` adds the rest.
         weighted += [(family, self.network_share / len(self.start)) for family in self.start]
         fitted = [(family.fit(design), share) for family, share in weighted if family.fit is not None and share]
-        # In the same way trees are a linear model plus their correction.
+        # In the same way the family of trees is a linear model, here, plus the trees that correct it, further below.
         trees_share = self.used.get(TREES, 0.0)
         fit_base = next((family.corrected for family in self.families if family.corrected and trees_share), None)
-        if fit_base is not None:
+        if fit_base is not None:  # there are trees, and they have a share
             base, residuals = fit_base(design)
             fitted.append((base, trees_share))
         models, model_shares = zip(*fitted, strict=True)

@@ -101,8 +101,14 @@ def _linear_error(
     parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
     if target is None or not all(map(len, parts)):
         return 0.0  # nothing to compare; `check_examples` raises the error
+    newest_row = 0  # of the features of the hat basis
     train, held_out = (
-        Design(design_matrix(part, basis, MOST_WINDOWS), inputs.scaling, 0, lambda features: products(features[:, 0]))
+        Design(
+            design_matrix(part, basis, MOST_WINDOWS),
+            inputs.scaling,
+            newest_row,
+            lambda features: products(features[:, newest_row]),
+        )
         for part in parts
     )
     fitted = fit_families(train, held_out, same_unit(inputs.channels[0], target), recipe.rules)
@@ -173,6 +179,6 @@ def make_gather(examples: Examples, network: Network) -> Gather:
     basis = network.basis
     if basis is not None and len(examples) <= storable(examples, basis):
         stored = features(examples, np.arange(len(examples)), basis)
-        return Gather(stored, None, None, None, examples.window)
+        return Gather(stored, series=None, ends=None, basis=None, window=examples.window)
     matrix = None if basis is None else jnp.asarray(basis, jnp.float32)
     return Gather(None, jnp.asarray(examples.series), jnp.asarray(examples.ends), matrix, examples.window)

@@ -369,7 +369,8 @@ def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], as_re
     expected = combination.error_on_new_devices((*train, *validation), evaluation.inputs)
     facts |= {} if expected is None else {"new_device_rmse": float(f"{expected:.4g}")}
     facts |= {"interrupted": True} if members[-1].interrupted else {}
-    facts |= {"averaged": [member.averaged for member in members]} if recipe.settings.either else {}
+    if recipe.settings.either:  # validation chose between the weights and their running mean
+        facts["averaged"] = [member.averaged for member in members]
     if combination.families:
         is_line = line_weights(calibrator.plan) is not None
         facts |= describe_selection(
@@ -395,7 +396,7 @@ def learn_intervals(
     How much wider they are for a new device is learned from validation, treating its devices as new.
     """
     parts = [_training_errors(calibrator, examples), *forward]
-    if calibrator.inputs.scaling.known(NEW_DEVICE) is None:  # a new device has to settle first
+    if calibrator.inputs.scaling.known(NEW_DEVICE) is None:  # its first rows are UNSETTLED: scaled as the fleet
         as_new = _join([_collect_errors(calibrator, box, NEW_DEVICE) for box in validation])
         parts.append(as_new.rows((as_new.flags & Flag.UNSETTLED) > 0))
     parts.append(_join([_collect_errors(calibrator, box, box.device) for box in validation]))

@@ -135,6 +135,7 @@ class Trainer:
                 raise
             interrupted = True
         assert self.best is not None  # `_run` raises an error if an RMSE is not finite
+        # If the run was interrupted before a checkpoint, the start is all there is.
         checkpoints = np.stack(self.checkpoints or [self._outputs(self.best)])
         return Trained(self.best, self.start, checkpoints, interrupted, self.best_rounds, self.averaged)
 
@@ -198,9 +199,10 @@ class Trainer:
         Candidates are the weights or their running mean, or both, each with one support set or several. The best is
         kept if `keep` is true and it is better than those before. Returns the state and the RMSE of the best candidate.
         """
+        # A key derived from the state's, which itself is left to the training steps.
         key, settings = jax.random.fold_in(state.key, 1), self.settings
         networks = [(True, averaged(state))] if settings.average else []  # pairs: is it a running mean, and the network
-        if settings.either or not settings.average:
+        if settings.either or not settings.average:  # `either`: the better one of mean and weights
             networks.append((False, state.network))
         candidates = [
             (is_mean, candidate)

@@ -134,10 +134,14 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
     """Train a network at all sites of a federation; returns its calibrator, or the regression's if that is better."""
     settings = agreed_network(agreement)
     scaling = federation.calibrator.inputs.scaling
-    center, scale = scaling.target.center.tolist(), scaling.target.scale.tolist()
-    shared = {"center": scaling.fleet.center.tolist(), "scale": scaling.fleet.scale.tolist(), "target": center + scale}
+    shared = {  # sent with every task
+        "center": scaling.fleet.center.tolist(),
+        "scale": scaling.fleet.scale.tolist(),
+        "target": [*scaling.target.center.tolist(), *scaling.target.scale.tolist()],
+    }
     inputs = window_inputs(agreement, shared)
     network = build(agreement, settings)
+    # Design: the network starts at a regression, solved from the moments of all sites.
     with TemporaryDirectory() as folder:
         content = federation.calibrator.save(Path(folder) / "sent.scare").read_bytes()
     task = {"kind": "design", "calibrator": b64encode(content).decode(), **shared}
@@ -146,9 +150,11 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
     columns = rows * network.channels + count_products(network.channels)  # of the start: features, and products
     moments = {site: moments_from_values(reply, columns, site) for site, reply in replies.items()}
     network = network.start(_solve_start(moments))
+    # Support sets are taken from features that are drawn with these moments: no site gives its own away.
     drawn = draw_rows(Moments.pooled(list(moments.values())), rows * network.channels, POOL)
     pool = jnp.asarray(drawn.reshape(POOL, rows, network.channels), jnp.float32)
     regression_error = _median_error(replies)
+    # Rounds: sites score the parameters, then train them.
     best, best_error, best_round = network, np.inf, 0
     for number in range(settings.rounds + 1):  # in the last one sites only score what they trained before
         (shipped,) = network.candidates(pool, jax.random.key(settings.seed + number), 1)  # with a new support set
@@ -164,6 +170,7 @@ def train_rounds(ask: Ask, agreement: Agreement, federation: Federation, report:
         if number < settings.rounds:
             share = (1 + cos(pi * number / settings.rounds)) / 2  # falls to 0, as a learning rate does
             network = _move(network, replies, agreement.rules.tolerated, share)
+    # Result: the better one of the best round and the federation's regression.
     errors = {"regression": sqrt(regression_error), "network": sqrt(best_error)}
     facts = {name: round(float(scaling.target.scale[0]) * error, 6) for name, error in errors.items()}
     if not best_error < regression_error:
@@ -192,7 +199,8 @@ def window_inputs(agreement: Agreement, task: Mapping[str, Any]) -> Inputs:
     channels = len(agreement.data.channels)
     center, scale = (numbers(task.get(name), (channels,), name) for name in ("center", "scale"))
     target = numbers(task.get("target"), (2,), "target")
-    scaling = Scaling("standard", Affine(center, scale), Affine(target[:1], target[1:]))
+    target_scaling = Affine(center=target[:1], scale=target[1:])
+    scaling = Scaling("standard", Affine(center, scale), target_scaling)
     window = agreed_network(agreement).window
     return Inputs(agreement.data.channels, scaling, agreement.data.step, window, RECENT, DEFAULT_SETTINGS)
 
@@ -208,7 +216,10 @@ def _solve_start(moments: Mapping[str, Moments]) -> tuple[np.ndarray, float]:
 
 
 def _move(network: Network, replies: Mapping[str, Values], tolerated: int, share: float) -> Network:
-    """Move a network's trained parameters by a share of the robust mean of what the sites changed."""
+    """Move a network's trained parameters by a share of the mean of what the sites changed.
+
+    The mean is robust: up to `tolerated` sites may send any numbers.
+    """
     trainable, fixed = split_trainable(network)
     flat, unravel = ravel_pytree(trainable)
     updates = np.stack([numbers(reply.get("update"), flat.shape, f"{site}: update") for site, reply in replies.items()])

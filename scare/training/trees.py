@@ -94,6 +94,7 @@ def outside_share(features: np.ndarray, training_features: np.ndarray, channels:
 def _pad_tree(nodes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pad a fitted tree to `DEPTH`; returns feature and threshold of each comparison, and the leaves."""
     inner = 2**DEPTH - 1
+    # A comparison with infinity always goes left.
     feature, threshold, leaf = np.zeros(inner, np.int32), np.full(inner, np.inf), np.zeros(inner + 1)
     todo = [(0, 0)]  # pairs of (position in the perfect tree, index in `nodes`)
     while todo:

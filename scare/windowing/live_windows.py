@@ -117,18 +117,20 @@ class RingBuffer(DeviceArrays):
         self["last_time"][at] = times
         self["age"][at] = 0
         since_broken = self["since_broken"][at] = self["since_broken"][at] + 1
-        checked = self._advance(at, slot, True)
+        checked = self._advance(at, slot, real=True)
+        # Of the rows that the policy checks, enough are real, and none repeats a row that is too old.
         has_window = (checked.sum(axis=1) >= self._needed) & (since_broken >= checked.shape[1])
         return HISTORY * ~has_window
 
     def _repeat(self, at: np.ndarray) -> None:
         """Fill the next slot of each device, a hole, with its newest row."""
         slot = self["next"][at]
+        # A longer age says no more: at `hold` + 1 the row is too old already.
         age = np.minimum(self["age"][at], self._policy.hold) + 1
         self["rows"][at, slot] = self["rows"][at, slot - 1]  # before slot 0 comes the last one, -1
         self["age"][at] = age
         self["since_broken"][at] = np.where(age > self._policy.hold, 0, self["since_broken"][at] + 1)
-        self._advance(at, slot, False)
+        self._advance(at, slot, real=False)
 
     def _advance(self, at: np.ndarray, slot: np.ndarray, real: bool) -> np.ndarray:
         """Move on from `slot` [n], which now has a row: a real one (`real`), or the row before it once more.
@@ -161,7 +163,7 @@ class LiveWindows:
                 "mean": np.full(channels, np.nan),  # mean of the first readings of a settled device
                 "settling": np.array(KNOWN, np.int32),  # the device's place in `Settling`, SETTLED or KNOWN
                 "restarted": np.array(False),  # is the next row the first of a new history?
-                "slow": np.array(self._usual_distance),  # slow mean of the distances to training
+                "slow": np.array(self._usual_distance),  # exponential moving average of the distances to training
             }
         )
         # `DeviceEffect` of each device: derived from the inputs, so not part of the saved state.
@@ -267,7 +269,7 @@ class LiveWindows:
                 {name.partition(".")[2]: array for name, array in state.items() if name.startswith(f"{part}.")}
             )
         self.devices = {device: index for index, device in enumerate(devices)}
-        self._effects.add(len(devices) - len(self._effects))
+        self._effects.add(len(devices) - len(self._effects))  # they are not saved, only given as many rows
         self._assign_scaling(devices, np.arange(len(devices)))
 
     @property

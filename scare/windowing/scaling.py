@@ -150,7 +150,8 @@ def add_devices(scaling: Scaling, rows: Mapping[str, np.ndarray]) -> Scaling:
     """
     if not scaling.devices:
         return scaling
-    # `fit_scaling` gave each device a scale of its own (`per_device`), or moved its centre alone.
+    # `fit_scaling` gave each device a scale of its own (`per_device`), or moved its centre alone, by `own_share`. The
+    # scale of a single device is the fleet's in both cases.
     per_device = any((affine.scale != scaling.fleet.scale).any() for affine in scaling.devices.values())
     fit = METHODS[scaling.method] if per_device or scaling.own_share is None else scaling.own
     new = {device: fit(values) for device, values in rows.items() if device not in scaling.devices}
