@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from scare.data.column_mapping import ColumnMapping, LabelColumns, device_series, iterate_tables
-from scare.data.flags import usable_values
+from scare.data.flags import drop_unusable_references, usable_values
 from scare.data.readings import DEVICE, FLAGS, REFERENCE, TIME, Channel, Readings
 from scare.data.tables import Tally, open_table, stem
 from scare.data.times import find_time_format, parse_times
@@ -37,7 +37,8 @@ def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None
     if sensor.reference:
         raise DataError(f"{sensor.device}: the readings already have a reference, {sensor.reference.name}")
     channel = only_channel(reference)
-    step_seconds = _common_step(sensor, reference)
+    is_coarser = reference.step_seconds >= COARSER * sensor.step_seconds
+    step_seconds = (reference if is_coarser else sensor).step_seconds
     tolerance = step_seconds / 2 if tolerance_seconds is None else tolerance_seconds
     rows = _to_step(sensor, step_seconds, reference.times[0])
     truth = _without_unusable(_to_step(reference, step_seconds, sensor.times[0])).frame
@@ -139,12 +140,6 @@ def only_channel(reference: Readings) -> Channel:
     return reference.channels[0]
 
 
-def _common_step(sensor: Readings, reference: Readings) -> float:
-    """Return the reference's step if it is the coarser one, otherwise the sensor's."""
-    coarser = reference.step_seconds >= COARSER * sensor.step_seconds
-    return reference.step_seconds if coarser else sensor.step_seconds
-
-
 def _to_step(readings: Readings, step_seconds: float, phase_seconds: float) -> Readings:
     """Average to `step_seconds` if that is coarser than the readings' own step.
 
@@ -159,10 +154,8 @@ def _without_unusable(readings: Readings) -> Readings:
     """Replace values out of range and sentinels with null, and flag the rows in which a channel had one."""
     values, flags = usable_values(readings.values, readings.channels)
     columns = [pl.Series(channel.name, values[:, i]) for i, channel in enumerate(readings.channels)]
-    if readings.reference:
-        targets, _ = usable_values(readings.targets[:, None], (readings.reference,))
-        columns.append(pl.Series(REFERENCE, targets[:, 0]))
-    return replace(readings, frame=readings.frame.with_columns(columns)).with_flags(flags)
+    known = drop_unusable_references(readings)
+    return replace(known, frame=known.frame.with_columns(columns)).with_flags(flags)
 
 
 def _polars_duration(seconds: float) -> str:
@@ -309,7 +302,12 @@ def iterate_at_step(
     if len(used) < len(spans):
         chunks = (chunk.filter(pl.col(DEVICE).is_in(list(steps))) for chunk in chunks)
     if not all(span.in_order for span in used):
-        _check_size(path, spans)
+        row_count = sum(span.rows for span in spans)
+        if row_count > SORTED_ROWS:
+            raise DataError(
+                f"{path}: the rows are not in order of time, and {row_count:,} are too many to sort in memory (at most"
+                f" {SORTED_ROWS:,}); split the file, or sort its rows by time first"
+            )
         chunks = iter([pl.concat(list(chunks)).sort(TIME, maintain_order=True)])
     if any(span.repeated for span in used):
         chunks = _without_repeats(chunks)
@@ -323,16 +321,6 @@ def iterate_at_step(
     yield from (chunk for chunk in chunks if chunk.height)
 
 
-def _check_size(path: Path, spans: Sequence[DeviceSpan]) -> None:
-    """Raise a DataError for a file that is too large to be sorted in memory."""
-    rows = sum(span.rows for span in spans)
-    if rows > SORTED_ROWS:
-        raise DataError(
-            f"{path}: the rows are not in order of time, and {rows:,} are too many to sort in memory (at most"
-            f" {SORTED_ROWS:,}); split the file, or sort its rows by time first"
-        )
-
-
 def _without_repeats(chunks: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Leave out rows whose time their device has had before; the rows are in order of time."""
     latest: dict[str, object] = {}
@@ -344,7 +332,6 @@ def _without_repeats(chunks: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def _averaged(chunks: Iterable[pl.DataFrame], averagers: Mapping[str, "Averager"]) -> Iterator[pl.DataFrame]:
-    """Average the rows of the devices that have an averager; those of other devices stay."""
     for chunk in chunks:
         for rows in chunk.partition_by(DEVICE, maintain_order=True):
             averager = averagers.get(rows[DEVICE][0])

@@ -202,7 +202,6 @@ class ClockCheck:
         return lines + self._explain() if self.is_off else lines
 
     def _explain(self) -> list[str]:
-        """Name possible causes of a shift, and what is in doubt."""
         lines = []
         start = f"{self.device}:"  # of each line
         if self.is_stamped_at_beginning:
@@ -277,7 +276,6 @@ class _Pair:
     lags: int  # largest shift tried, in cells
 
     def correlate(self) -> CrossCorrelation:
-        """Correlate sensor and reference at every shift."""
         values = _lagged_correlations(self.sensor, self.truth, self.lags)
         return CrossCorrelation(self.step * np.arange(-self.lags, self.lags + 1), values)
 

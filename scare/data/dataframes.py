@@ -4,8 +4,8 @@ Rows are numbered, so that what is computed by device and in the order of time c
 table. pandas is never imported here: a table of pandas is recognised by its type.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,6 @@ from scare.errors import DataError, UsageError
 ROW = " row"  # no name in a header begins with a space
 ONLY_DEVICE = "device"  # the name of the device in a table that names none
 NAME = Path("the table")  # what messages call it in the place of a file's name
-
-
-@dataclass(frozen=True)
-class TableInMemory(TableFile):
-    """A table whose rows are in a frame."""
-
-    rows: pl.DataFrame = field(default_factory=pl.DataFrame)
-
-    def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        numbered = self.rows.with_row_index(LINE, 1)
-        yield from (numbered.slice(start, rows).lazy() for start in range(0, self.rows.height, rows))
 
 
 @dataclass(frozen=True)
@@ -64,13 +53,13 @@ def read_frame(
     if not inputs:
         raise UsageError(f"the table has no column of numbers besides {', '.join(frame.columns)}; name the channels")
     temporal = cs.expand_selector(frame, cs.date() | cs.datetime())
-    source = TableInMemory(NAME, cs.expand_selector(frame, READABLE), temporal=temporal, rows=frame)
+    numbered = frame.with_row_index(ROW).with_row_index(LINE, 1)
+    source = TableFile(NAME, (*cs.expand_selector(frame, READABLE), ROW), temporal=temporal, frame=numbered)
     names = [time, *(channel.name for channel in inputs), target.name if target else "", device_column]
-    source.require([name for name in names if name])
+    source.require(filter(None, names))
     # The index of a row is read like a channel, so that it stays with the row.
     mapping = ColumnMapping((time,), (*inputs, Channel(ROW)), target, device_column)
-    numbered = replace(source, columns=(*source.columns, ROW), rows=frame.with_row_index(ROW))
-    rows = pl.concat(list(iterate_tables(numbered, mapping, device=device)))
+    rows = pl.concat(list(iterate_tables(source, mapping, device=device)))
     return [_device_rows(part, inputs, target) for part in rows.partition_by(DEVICE, maintain_order=True)]
 
 

@@ -300,11 +300,11 @@ def usable_values(
     return usable, flags
 
 
-def drop_unusable_references(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
+def drop_unusable_references(readings: Readings) -> Readings:
     """Replace reference values that are out of range or stand for "no reading" (such as -999) with null."""
     if readings.reference is None:
         return readings
-    targets, _ = usable_values(readings.targets[:, None], (readings.reference,), settings)
+    targets, _ = usable_values(readings.targets[:, None], (readings.reference,))
     return replace(readings, frame=readings.frame.with_columns(pl.Series(REFERENCE, targets[:, 0])))
 
 
@@ -346,10 +346,10 @@ def flag_rows(
     return flags | RowFlagger(channels, step_seconds, settings).push(times[:, None], usable[:, None])[:, 0]
 
 
-def flag(readings: Readings, settings: QualitySettings = DEFAULT_SETTINGS) -> Readings:
+def flag(readings: Readings) -> Readings:
     """Set the bits of every rule that applies, in addition to those already set."""
     step_seconds = readings.step_seconds if len(readings) > 1 else inf
-    return readings.with_flags(flag_rows(readings.times, readings.values, readings.channels, step_seconds, settings))
+    return readings.with_flags(flag_rows(readings.times, readings.values, readings.channels, step_seconds))
 
 
 def flag_names(flags: int) -> list[str]:

@@ -73,7 +73,6 @@ class ReadingProbe:
             self._child = None
 
     def _running_child(self) -> "subprocess.Popen[str]":
-        """Return the child, started anew if there is none or it has ended."""
         if self._child is not None and self._child.poll() is not None:
             self.end()
         if self._child is None:

@@ -58,11 +58,6 @@ class Quantity:
     pms5003: str = ""
     esphome: tuple[str, str] | None = None
 
-    @property
-    def weather(self) -> bool:
-        """Whether it is weather, which helps to calibrate a sensor but is seldom what is calibrated."""
-        return self.family == "weather"
-
     def channel(self, name: str) -> Channel:
         """Return a channel of this quantity, with its unit and plausible range."""
         return Channel(name, self.unit, self.low, self.high)
@@ -150,16 +145,6 @@ def is_called(name: str, quantity: str) -> bool:
     """
     named_quantity = quantities()[quantity]
     return find_quantity(name) is named_quantity or _matches_any(named_quantity.may, name)
-
-
-def is_weather(name: str) -> bool:
-    """Whether a name is that of a weather quantity.
-
-    >>> is_weather("Ref.RH"), is_weather("Ref.NO2"), is_weather("Ref.NO2 at T")
-    (True, False, False)
-    """
-    named_quantity = find_quantity(name)
-    return named_quantity is not None and named_quantity.weather
 
 
 def guess_unit(name: str) -> str:

@@ -147,7 +147,6 @@ def with_end_stamps(station: Readings, inspected: Inspection, data: DataSection,
 
 
 def _rename(station: Readings, name: str) -> Readings:
-    """Give the only channel of a station another name."""
     (channel,) = station.channels
     frame = station.frame.rename({channel.name: name})
     return replace(station, frame=frame, channels=(replace(channel, name=name),))

@@ -20,6 +20,7 @@ from scare.data.simulated_air import DAY, HOUR, Clock, daily_bump, decaying_sum,
 from scare.data.sites import PLACE_COLUMNS, SITE, Place, Sites, Stay
 from scare.files import replacing
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 USUAL_UGM3 = 12.0
 REGIONAL_SPREAD, REGIONAL_SECONDS = 0.5, 2 * DAY
 LOCAL_SPREAD, LOCAL_SECONDS, LOCAL_METRES = 0.2, 6 * HOUR, 4000.0
@@ -58,10 +59,9 @@ class Deployment:
 
 @dataclass(frozen=True)
 class City:
-    """A simulated city: the truth at each site, and what each instrument read, hourly from `start`."""
+    """A simulated city: the truth at each site, and what each instrument read, hourly from `START`."""
 
     deployment: Deployment
-    start: datetime
     truth: Mapping[str, np.ndarray]  # of each site [hours]
     readings: Mapping[str, np.ndarray]  # of each instrument [hours]
     air: Mapping[str, np.ndarray]  # the truth where each instrument stood [hours], NaN where it stood nowhere
@@ -69,12 +69,10 @@ class City:
     offsets: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def deploy(
-    journey: Journey, boxes: int = 30, days: float = 90.0, seed: int = 0, start: datetime | None = None
-) -> Deployment:
-    """Return who stands where in one of the journeys, for `days` (at least 14) from `start` on."""
+def deploy(journey: Journey, boxes: int = 30, days: float = 90.0, seed: int = 0) -> Deployment:
+    """Return who stands where in one of the journeys, for `days` (at least 14) from `START` on."""
     rng = np.random.default_rng([seed, 0])
-    begin = (start or datetime(2026, 1, 1, tzinfo=UTC)).timestamp()
+    begin = START.timestamp()
     names = [f"box-{k + 1:02d}" for k in range(boxes)]
     kinds = (BACKGROUND, BACKGROUND, TRAFFIC) if journey is Journey.CITY else ("",)
     streets = [f"street-{k + 1:02d}" for k in range(boxes)]  # of each box
@@ -151,10 +149,9 @@ def _stays_in_city(
             yield street, name, 0, days
 
 
-def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None = None) -> City:
+def simulate_city(deployment: Deployment, seed: int = 0) -> City:
     """Draw the air at all sites and what all instruments read in it."""
-    start = start or datetime(2026, 1, 1, tzinfo=UTC)
-    clock = Clock(round(deployment.days * 24), HOUR, start.timestamp())
+    clock = Clock(round(deployment.days * 24), HOUR, START.timestamp())
     truth = _draw_truth(np.random.default_rng([seed, 1]), clock, deployment.places)
     hours = clock.start_seconds + HOUR * np.arange(clock.rows)
     air: dict[str, np.ndarray] = {}
@@ -173,7 +170,7 @@ def simulate_city(deployment: Deployment, seed: int = 0, start: datetime | None 
         offsets[name] = rng.normal(0, OFFSET_SPREAD_UGM3) + np.cumsum(OFFSET_AGEING_UGM3 * steps[1])
         noise = (NOISE_UGM3 + RELATIVE_NOISE * truth_there) * ornstein_uhlenbeck(rng, clock, NOISE_SECONDS, 1.0)
         readings[name] = np.round(gains[name] * (truth_there + noise) + offsets[name], 2)
-    return City(deployment, start, truth, readings, air, gains, offsets)
+    return City(deployment, truth, readings, air, gains, offsets)
 
 
 def write_city(city: City, folder: Path) -> list[Path]:
@@ -238,7 +235,7 @@ def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Pla
 def _long_table(city: City, names: Sequence[str], values: Mapping[str, np.ndarray]) -> pl.DataFrame:
     """Make a table of time, device and value from the hourly `values` of these devices, without NaN."""
     hours = len(next(iter(city.truth.values())))
-    times = pl.Series(TIME, [city.start + timedelta(hours=k) for k in range(hours)], TIME_TYPE)
+    times = pl.Series(TIME, [START + timedelta(hours=k) for k in range(hours)], TIME_TYPE)
     parts = [
         pl.DataFrame({TIME: times, DEVICE: [name] * hours, COLUMN: np.round(values[name], 2)}).filter(
             pl.col(COLUMN).is_finite()

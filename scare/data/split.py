@@ -319,7 +319,6 @@ def _rows_between(readings: Sequence[Readings], start: float, end: float, gap_se
 
 
 def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tuple[str, ...]]:
-    """Return the devices that have a complete row, and a message about each that has none."""
     alive, left_out = drop_dead_devices({"": readings})
     return alive[""], left_out
 

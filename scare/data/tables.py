@@ -199,14 +199,12 @@ class TableFile:
             yield from self._parquet_blocks(rows)
 
     def _parquet_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """Yield the rows of a Parquet file; decimals become floats and categories text."""
         plain = [cs.decimal().cast(pl.Float64), (cs.categorical() | cs.enum()).cast(pl.String)]
         table = pl.scan_parquet(self.path, glob=False, row_index_name=LINE, row_index_offset=1).with_columns(*plain)
         for start in range(0, table.select(pl.len()).collect().item(), rows):
             yield table.slice(start, rows)
 
     def _csv_blocks(self, rows: int) -> Iterator[pl.LazyFrame]:
-        """Yield the rows of a text file, `rows` lines at a time."""
         assert self.source is not None
         first = self.first
         with closing(self.source.lines()) as handle:
@@ -319,7 +317,6 @@ def open_table(
 
 
 def _open_parquet(path: Path, options: TableOptions, probed: bool) -> TableFile:
-    """Find the columns of a Parquet file."""
     if not probed:
         check_readable(path)
     schema = pl.scan_parquet(path, glob=False).collect_schema()
@@ -336,7 +333,6 @@ def _open_parquet(path: Path, options: TableOptions, probed: bool) -> TableFile:
 
 
 def _open_text(source: Source, options: TableOptions) -> TableFile:
-    """Find the table in a text file."""
     head = join_broken(source.text(HEAD_LINES))
     if not any(line.strip() for line in head):
         raise DataError(f"{source.path}: the file is empty")

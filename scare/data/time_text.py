@@ -174,7 +174,6 @@ def _map_distinct(texts: pl.Series, function: Callable[[str], int | None]) -> pl
 
 
 def _month_number(text: str) -> int | None:
-    """Return the number of a month by its name in any of the languages."""
     text = text.lower()
     return next((number for name, number in MONTHS.items() if text.startswith(name)), None)
 

@@ -32,7 +32,12 @@ SAMPLE = 40  # cells of them
 SHORT_DATE = re.compile(r"^\s*'?(?:[^\W\d_]{2,10}\.?,? )?(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d\d)\b")
 PLAIN_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%d.%m.%Y")
 PLAIN_CLOCKS = ("%H:%M:%S%.f", "%H:%M")
-PLAIN_FORMATS = [*map("".join, product(PLAIN_DATES, "T ", PLAIN_CLOCKS, ("", "%#z", " %#z"))), *PLAIN_DATES]
+DAY_FIRST_FORMATS = [*map("".join, product(PLAIN_DATES, "T ", PLAIN_CLOCKS, ("", "%#z", " %#z"))), *PLAIN_DATES]
+PLAIN_FORMATS: dict[Order, list[str]] = {  # formats that Polars itself can parse
+    "dmy": DAY_FIRST_FORMATS,
+    "mdy": [form.replace("%d/%m", "%m/%d") for form in DAY_FIRST_FORMATS],
+    "ymd": [],
+}
 ROUNDED = re.compile(r"\d(?:\.\d{0,8})?e\+?\d+", re.IGNORECASE)  # Unix seconds with less than ten digits
 # Columns named in a language whose countries write the day first.
 DAY_FIRST = re.compile(
@@ -290,7 +295,7 @@ def find_time_format(table: TableFile, columns: tuple[str, ...]) -> TimeFormat:
     if shape.name == "year last":
         order, note, doubt = _date_order(table, columns)
     notes = (*filter(None, [note]), *(() if shape.has_zone else (zone_note,)))
-    plain = next((form for form in _plain_formats(order) if _from_plain(form, pl.Series([sample])).count()), "")
+    plain = next((form for form in PLAIN_FORMATS[order] if _from_plain(form, pl.Series([sample])).count()), "")
     read = partial(_from_text, plain, shape, order, zone)
     return TimeFormat(columns, sample, read, doubt, notes)
 
@@ -314,13 +319,6 @@ def _number_format(columns: tuple[str, ...], head: pl.Series, zone: str, zone_no
         )
         return TimeFormat(columns, text, partial(_from_serial, zone), notes=notes)
     return None
-
-
-def _plain_formats(order: Order) -> list[str]:
-    """List the formats that Polars itself can parse, with day and month in this order."""
-    if order == "ymd":
-        return []
-    return [form.replace("%d/%m", "%m/%d") for form in PLAIN_FORMATS] if order == "mdy" else PLAIN_FORMATS
 
 
 class DateOrder(NamedTuple):
@@ -411,18 +409,17 @@ def _is_year_first(dates: Sequence[tuple[int, int, int]]) -> bool:
     """Whether dates with years of two digits are much closer together if the year is the first number."""
     if len(dates) < 3 or max(year for _, _, year in dates) > 31 or min(year for year, _, _ in dates) <= 12:
         return False
-    day_first = [365 * year + 30 * month + day for day, month, year in dates]
-    year_first = [365 * year + 30 * month + day for year, month, day in dates]
-    return 3 * _total_change(year_first) < _total_change(day_first)
+    return 3 * _days_between(dates, "ymd") < _days_between(dates, "dmy")
 
 
-def _total_change(days: Sequence[int]) -> int:
-    """Return the sum of the distances between successive days."""
+def _days_between(dates: Sequence[tuple[int, int, int]], order: Order) -> int:
+    """Return the sum of the days between successive dates, read in this order; exact days do not matter here."""
+    lengths = {"y": 365, "m": 30, "d": 1}
+    days = [sum(lengths[part] * number for part, number in zip(order, date, strict=True)) for date in dates]
     return sum(abs(following - day) for day, following in pairwise(days))
 
 
 def _both_readings(text: str) -> str:
-    """Explain why a date is ambiguous, with both ways to read it."""
     match = SHORT_DATE.match(text)
     assert match is not None
     first, second = int(match[1]), int(match[2])
@@ -452,9 +449,7 @@ def _order_by_steps(dates: Sequence[tuple[int, int, int]], rows: int) -> Order |
     """
     if len(dates) < 2 or (len(dates) == 2 and rows < MANY_ROWS):
         return None
-    # Sums of the days between successive dates, read day first and month first; exact days do not matter here.
-    day_first = _total_change([365 * year + 30 * month + day for day, month, year in dates])
-    month_first = _total_change([365 * year + 30 * month + day for month, day, year in dates])
+    day_first, month_first = _days_between(dates, "dmy"), _days_between(dates, "mdy")
     if 3 * min(day_first, month_first) > max(day_first, month_first):
         return None
     return "dmy" if day_first < month_first else "mdy"

@@ -148,7 +148,7 @@ class SessionHandlers:
                 "targets_of_agencies": {  # without those whose numbers a person has to type in first
                     name: target_set.title for name, target_set in target_sets().items() if not target_set.type_in
                 },
-                "quantities": [quantity.name for quantity in quantities().values() if not quantity.weather],
+                "quantities": [quantity.name for quantity in quantities().values() if quantity.family != "weather"],
                 "zones": ["UTC", *sorted(zone for zone in available_timezones() if zone.startswith(CONTINENTS))],
                 "encodings": ENCODINGS,
                 "suffixes": SUFFIXES,

@@ -11,7 +11,6 @@ from scare.data.quantities import (
     find_unit,
     guess_unit,
     is_called,
-    is_weather,
     quantities,
     quantity,
     spell_unit,
@@ -48,9 +47,9 @@ def test_a_stated_unit_comes_before_a_usual_one() -> None:
 
 
 def test_weather_is_told_from_what_is_calibrated() -> None:
-    assert [name for name in ("NO2", "T", "rh", "press_hPa", "wind", "PM2.5 RH") if is_weather(name)] == [
-        *("T", "rh", "press_hPa", "wind")
-    ]
+    found = {name: find_quantity(name) for name in ("NO2", "T", "rh", "press_hPa", "wind", "PM2.5 RH", "Ref.NO2 at T")}
+    weather = [name for name, quantity in found.items() if quantity and quantity.family == "weather"]
+    assert weather == ["T", "rh", "press_hPa", "wind"]
 
 
 def test_a_gas_goes_between_a_mixing_ratio_and_mass_by_its_molar_mass_and_the_standard_temperature() -> None:

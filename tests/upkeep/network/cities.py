@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scare.data.simulated_city import City, Deployment, Journey, deploy, simulate_city
+from scare.data.simulated_city import START, City, Deployment, Journey, deploy, simulate_city
 from scare.data.sites import Place, Sites, Stay
 from scare.upkeep.network.fleet import SolvedNetwork, solve_network
 from scare.upkeep.network.hours import DAY, HOUR, NetworkHours
@@ -16,7 +16,7 @@ MARCH = 1_772_323_200.0  # 1 March 2026
 def hours_of(city: City) -> NetworkHours:
     names = tuple(sorted(city.readings))
     values = np.array([city.readings[name] for name in names], np.float32)
-    return NetworkHours(names, int(city.start.timestamp() // HOUR), values, frozenset(city.deployment.references))
+    return NetworkHours(names, int(START.timestamp() // HOUR), values, frozenset(city.deployment.references))
 
 
 def solve_city(city: City, deployment: Deployment | None = None) -> SolvedNetwork:

@@ -13,7 +13,7 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.intervals import Intervals
 from scare.calibrator.plan_passes import LEARNED
 from scare.data.readings import CALIBRATED, HIGH, LOW, TIME, Channel, Readings
-from scare.data.simulated_city import Journey
+from scare.data.simulated_city import START, Journey
 from scare.export.package import export_calibrator
 from scare.upkeep.network.calibrators import as_it_reads, for_box
 from scare.upkeep.network.fleet import SolvedNetwork
@@ -29,7 +29,7 @@ AS_IT_READS = as_it_reads(Channel("pm25", "ug/m3"), Channel("calibrated", "ug/m3
 
 def readings_of(box: str) -> Readings:
     values = CITY.readings[box]
-    times = pl.Series(TIME, (CITY.start.timestamp() + 3600 * np.arange(len(values))) * 1e6).cast(pl.Int64)
+    times = pl.Series(TIME, (START.timestamp() + 3600 * np.arange(len(values))) * 1e6).cast(pl.Int64)
     frame = pl.DataFrame({TIME: times.cast(pl.Datetime("us", "UTC")), "pm25": values}).with_columns(
         pl.col("pm25").fill_nan(None)
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scare.data.simulated_city import METRES_OF_DEGREE, City, Journey, deploy, simulate_city
+from scare.data.simulated_city import METRES_OF_DEGREE, START, City, Journey, deploy, simulate_city
 from scare.data.sites import Sites, Stay
 from scare.upkeep.network.hours import DAY
 from tests.upkeep.network.cities import draw_city, solve_city
@@ -42,7 +42,7 @@ def test_a_box_that_was_carried_away(seed: int) -> None:
     city = simulate_city(replace(deployment, places={**deployment.places, "street-02": far}), seed)
     left = city.deployment.sites.of_device("box-02")[1].last
     stays = [one for one in city.deployment.sites.stays if one.device != "box-02"]
-    begin = city.start.timestamp()
+    begin = START.timestamp()
     wrong = [Stay("station-a", "box-02", begin + 10 * DAY, begin + 120 * DAY)]
     network = solve_city(relabelled(city, *stays, *wrong))
     found = [doubt for doubt in network.doubts if doubt.boxes == ("box-02",)]

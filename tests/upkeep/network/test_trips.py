@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from scare.data.simulated_city import City, Journey, deploy, simulate_city
+from scare.data.simulated_city import START, City, Journey, deploy, simulate_city
 from scare.data.sites import Sites, Stay
 from scare.upkeep.network.hours import DAY, NetworkHours
 from scare.upkeep.network.trips import Planner, Trip, plan_trips
@@ -25,7 +25,7 @@ def until(city: City, days: float) -> City:
 def after_trip(trip: Trip, seed: int, journey: Journey) -> City:
     """The same city, in which the box was carried as proposed, for the days after those that are known."""
     deployment = deploy(journey, 20, KNOWN + LENGTH, seed)
-    begin = simulate_city(replace(deployment, days=1.0), seed).start.timestamp() + KNOWN * DAY
+    begin = START.timestamp() + KNOWN * DAY
     stays = list(deploy(journey, 20, KNOWN, seed).sites.stays)
     last = {stay.device: stay for stay in stays}
     for name, stay in last.items():
