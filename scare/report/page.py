@@ -26,6 +26,7 @@ from scare.files import PAGES, UPLOT, replacing
 from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render, shorten
 from scare.report.chart_data import View, make_views, opening
 from scare.report.deployment import Deployment, deployment_blocks
+from scare.report.drawings import Drawing, weather_drawings
 from scare.report.files import write_tables
 from scare.report.index_section import index_blocks
 from scare.report.sections import (
@@ -42,8 +43,6 @@ from scare.report.sections import (
     tiles,
 )
 from scare.report.targets import class_lines, precision, targets
-from scare.report.uncertainty_charts import Drawing
-from scare.report.weather_charts import weather_drawings
 from scare.schema import nan_to_none
 from scare.scorecard.accuracy import Accuracy
 from scare.scorecard.run_folder import Run

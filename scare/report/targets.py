@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from scare.data.quantities import display_unit
 from scare.data.readings import Channel
 from scare.report.blocks import NOTHING, Badge, Block, Cell, Note, ReportTable, number, percent, quantity
-from scare.report.precision_chart import precision_drawing
-from scare.report.uncertainty_charts import Drawing, uncertainty_drawings
+from scare.report.drawings import Drawing, precision_drawing, uncertainty_drawings
 from scare.scorecard.assessment import BELOW_ALL, OF_SEVERAL, Assessment, TargetResult
 from scare.scorecard.run_folder import Run
 from scare.scorecard.targets import IN_UNIT, MEASURES, SHARES, Bounds, TargetSet, target_sets

@@ -14,11 +14,11 @@ from scare.data.readings import Channel
 from scare.errors import UsageError
 from scare.report.blocks import Note, ReportTable, quantity
 from scare.report.deployment import read_deployment
+from scare.report.drawings import LETTER, Drawing, uncertainty_drawings
 from scare.report.files import BROWSERS, print_pdf, tables_folder
 from scare.report.index_section import index_blocks
 from scare.report.page import write_report
 from scare.report.targets import class_lines, precision
-from scare.report.uncertainty_charts import LETTER, Drawing, uncertainty_drawings
 from scare.scorecard.averages import Averaging
 from scare.scorecard.requirements import Finding, RequirementTable
 from scare.scorecard.run_folder import read_run, summarize
