@@ -343,7 +343,7 @@ class _Verifier:
     def __init__(self, arithmetic: Arithmetic, package: Package, board: Board) -> None:
         calibrator = package.compiled.calibrator  # its plan includes what the device adds to the output
         self.calibrator, self.compute_in_float32 = calibrator, package.compiled.compute_in_float32
-        self.exact = arithmetic is Arithmetic.FIXED
+        self.exact = arithmetic is Arithmetic.FIXED  # then NumPy must give the same bits as C
         self.model, self.plan = package.compiled.c_model, package.compiled.plan
         self.device = package.compiled.device
         # In float32 NumPy computes in double precision, which does not depend on the order of sums.
@@ -386,9 +386,11 @@ class _Verifier:
         return ArithmeticResult(agreement, self.verify_stream(), ties, self._fixed_point_error(vectors, check))
 
     def _fixed_point_error(self, vectors: Vectors, check: ParityCheck) -> FixedPointError | None:
-        """Compare C in fixed point with NumPy in float32 on the golden and validation windows."""
+        """Compare C in fixed point with NumPy in float32 on golden and validation windows; None in float32."""
+        if not self.exact:  # float32 is what fixed point is compared with
+            return None
         known = np.isin(vectors.kinds, (GOLDEN, VALIDATION))
-        if not self.exact or not known.any():
+        if not known.any():
             return None
         results = check.host.outputs[known].astype(np.float64) * self.scale + self.center
         return FixedPointError.of(self.calibrator, results - self.compute_in_float32(vectors.windows[known]))
@@ -410,7 +412,8 @@ class _Verifier:
         for step, distances in zip(steps, distances_to_ties(self.plan, window[None], steps), strict=True):
             _, tokens, bits = distances.shape
             shifted = flipped_bits[start : start + tokens, None] >> np.arange(bits, dtype=np.uint32)  # [tokens, bits]
-            is_highest, is_set = shifted == 1, (shifted & 1) == 1
+            is_set = (shifted & 1) == 1
+            is_highest = shifted == 1  # set, and no bit above it is
             counts = is_highest if CODES[step.kernel].path else is_set
             farthest = max(farthest, float(distances[0][counts].max(initial=0.0)))
             start += tokens
@@ -623,9 +626,9 @@ class _Verifier:
 def _bias_reasons(error: FixedPointError | None) -> Iterator[str]:
     """Report that the mean of fixed point differs from that of float32 by more than is negligible.
 
-    Negligible is a small share of the differences' standard deviation, or of the target's, and whatever the tolerance
-    of float32 allows. Fewer than 1 / `MEAN_OF_SD`² windows say nothing: the standard error of their mean is larger than
-    the limit.
+    Negligible is less than a small share of the differences' standard deviation and of the target's, and whatever the
+    tolerance of float32 allows. Fewer than 1 / `MEAN_OF_SD`² windows say nothing: the standard error of their mean is
+    larger than the limit.
     """
     if error is None or error.windows * MEAN_OF_SD**2 < 1:
         return

@@ -109,7 +109,7 @@ def edge_case_vectors(calibrator: Calibrator) -> Vectors:
     kinds, windows = [], []
     for kind, level in levels:
         for name, shape in shapes.items():
-            kinds.append(kind or name)
+            kinds.append(kind or name)  # a usual level has no name: the shape's is the kind
             # Zeros of the shape stay zero, also if the level is NaN or infinite.
             course = np.multiply(np.float32(level), shape, where=shape != 0, out=np.zeros_like(shape))
             windows.append(course * ones)

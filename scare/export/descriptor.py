@@ -269,6 +269,7 @@ def _training_limits(training_range: TrainingRange) -> TrainingLimits:
         whitening=tuple(_to_float32(number, "a weight of the training range") for row in rows for number in row),
         limit=_to_float32(training_range.limit, "the limit of distances"),
         slow_limit=_to_float32(training_range.slow_limit, "the limit of slow distances"),
+        # The lower bound is only for readings from the mean of the first channel on (see `TrainingRange`).
         rising=_to_float32(training_range.mean[0], "the mean of the first channel"),
         lowest=-LARGEST_FLOAT32 if bound is None else _to_float32(bound, "the lowest answer"),
         slope=_to_float32(training_range.slope, "the slope beyond training"),
@@ -284,6 +285,7 @@ def _input_channel(channel: Channel, center: float, scale: float, quantum: float
     inverse = _to_float32(1 / scale, f"the scale of {channel.name}")
     if inverse == 0 or not isfinite(quantum):
         raise DataError(f"the scale of {channel.name} does not fit into 32 bits")
+    # How far from the center a reading may be; a window in float32 (quantum 0) holds any.
     reach = FULL / quantum * scale if quantum and not is_clamped else inf
     low = _inward(max(channel.low, center - reach, -LARGEST), inf)
     valid = Range(low, _inward(min(channel.high, center + reach, LARGEST), -inf))

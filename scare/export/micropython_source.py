@@ -293,6 +293,7 @@ class _Printer:
             return self._sparse(tensor, places, step, lines)
         along = step.along(left.shape[-1])
         factor = self._value(left, [*front, along], step, body)
+        # The result at [batch…, row, column] sums left [batch…, row, along] times right [batch…, along, column].
         other = self._value(right, broadcast([*front[:-1], along, column], right.shape), step, body)
         return _print_sum(step, lines, along, f"range({left.shape[-1]})", body, f"({factor} * {other})")
 

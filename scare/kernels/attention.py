@@ -77,7 +77,7 @@ def hash_activations(x: np.ndarray, weights: Weights, settings: Settings) -> np.
 
     `supports` are unit vectors divided by the bandwidth σ, so exp(x̂·support − 1/σ) = exp(−‖x̂ − ŝ‖² / 2σ).
     """
-    number = x.dtype.type
+    number = x.dtype.type  # settings in the precision of x, so that float32 stays float32
     length = np.sqrt(row_sums(x, x) + number(settings["epsilon"]))
     kernel = one_product(x / length, weights["supports"].T)
     kernel -= number(settings["sharpness"])

@@ -133,11 +133,12 @@ def _quantise_tokens(q: QuantisationState, step: Step) -> Step:
     unit, mixed = q.unit(step.output), _mixed_unit(q, step)
     local = to_q16(step.weights["local"] * q.feature_units(step.inputs[0])[:, None] / unit)
     share = to_q16(step.weights["share"] * mixed / unit)
-    loss = floor_loss(local) + floor_loss(share[None])[:, None]  # [L, O]
+    # Products are rounded down; what their sums lose on average is added to the bias [L, O].
+    loss = floor_loss(local) + floor_loss(share[None])[:, None]
     weights = {"local": local, "share": share}
     if "mix" in step.weights:
         weights["mix"] = to_q16(step.weights["mix"] * q.unit(step.inputs[1]) / mixed)
-        loss = loss + np.multiply.outer(share / 65536, floor_loss(weights["mix"]))
+        loss = loss + np.multiply.outer(share / 65536, floor_loss(weights["mix"]))  # `share` is in Q16
     weights["bias"] = to_int32(step.weights["bias"] / unit + loss, 1.0)
     return Step("token_rows_q", step.inputs, step.output, weights)
 
@@ -220,9 +221,10 @@ def feed_forward_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.nd
     by `bits` plus the row's spare bits.
     """
     inner, spare = _hidden_sums(x.astype(np.int64), weights, settings)
-    hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
+    hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)  # ReLU, and the largest int16
     outer = to_int64(hidden.astype(float) @ weights["outer"].astype(float))
-    return to_word((outer >> np.minimum(spare + settings["bits"], 31)) + weights["outer_bias"])
+    shift = np.minimum(spare + settings["bits"], 31)  # C does not define a longer shift of a word
+    return to_word((outer >> shift) + weights["outer_bias"])
 
 
 def _hidden_sums(x: np.ndarray, weights: Weights, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
@@ -274,12 +276,12 @@ def _quantise_hidden(q: QuantisationState, step: Step) -> tuple[dict[str, np.nda
     Each hidden number is scaled to use its 16 bits; all scales are then lowered by one factor if a bias would not fit a
     word. `most` is the number of spare bits of a row for which `inner_bias` is stored.
     """
-    unit = q.unit(step.inputs[0])
+    exact_bias = step.weights["inner_bias"]
     scales = MOST_INNER_SUM / np.maximum(np.abs(step.weights["inner"]).sum(axis=0), TINY)
-    # Inner sums of a row without spare bits are in steps of unit · 65536 / scales: `to_top` shifts it right by 16.
-    bias_scales = scales / unit / 65536
-    scales *= min(1.0, LARGEST / max(float(np.abs(step.weights["inner_bias"] * bias_scales).max()), TINY))
-    bias = step.weights["inner_bias"] * scales / unit / 65536
+    row_unit = q.unit(step.inputs[0]) * 65536  # of a row without spare bits, which `to_top` shifts right by 16
+    largest_bias = float(np.abs(exact_bias * (scales / row_unit)).max())
+    scales *= min(1.0, LARGEST / max(largest_bias, TINY))
+    bias = exact_bias * scales / row_unit
     # Stored for the row with the most spare bits for which biases fit a word; `_hidden_sums` shifts them for others.
     most = int(np.clip(floor(log2(LARGEST / max(float(np.abs(bias).max()), TINY))), 0, 31))
     weights = {
@@ -336,9 +338,12 @@ def _c_feed_forward_q(placed: PlacedStep) -> CForm:
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
-    outer = pad_axis(pad_axis(weights["outer"], -1, 4).T, -1, 8)  # [D, H]
-    at_once = SPECIALISED_WIDTH if width == SPECIALISED_WIDTH else 4  # outputs
-    in_blocks = outer.reshape(-1, at_once, outer.shape[1] // 2, 2).swapaxes(1, 2)  # [D / at once, H / 2, at once, 2]
+    # C makes eight hidden numbers at a time, then four outputs, or all if there are eight: zeros fill up the last ones.
+    outputs_at_once = SPECIALISED_WIDTH if width == SPECIALISED_WIDTH else 4
+    outer = pad_axis(pad_axis(weights["outer"], 0, 8), 1, 4).T  # [D, H]
+    # One instruction multiplies two hidden numbers by two weights, so for each pair of hidden numbers the weights of
+    # the outputs follow each other: [D / at once, H / 2, at once, 2].
+    in_blocks = outer.reshape(-1, outputs_at_once, outer.shape[1] // 2, 2).swapaxes(1, 2)
     tables = (
         table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
         table_q(in_blocks, f"{name} outer"),
@@ -460,6 +465,7 @@ def _c_read_out_q(placed: PlacedStep) -> CForm:
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.rows_and_width
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
+    # Padded with zeros, because C makes eight hidden numbers at a time, and multiplies words straight in pairs.
     tables = (
         table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
         table_q(pad_axis(weights["outer"], 1, 8), f"{name} outer"),

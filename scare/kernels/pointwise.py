@@ -206,7 +206,7 @@ def layer_norm_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndar
     """
     wide, width = x.astype(np.int64), x.shape[-1]
     share = round(2**15 / width)  # of each number in half the mean, Q16
-    # Each product loses half a step in the mean.
+    # `multiply_half` rounds each product down, by half a step on average: the sum gets `width` half steps back.
     half_mean = multiply_half(wide, share).sum(axis=-1, keepdims=True) + (width >> 1)
     normed = unit_rows((wide >> 1) - half_mean, settings["epsilon"])
     return to_word(multiply_half(weights["gain"].astype(np.int64), normed) + weights["bias"])
@@ -251,7 +251,7 @@ def _c_layer_norm_q(placed: PlacedStep) -> CForm:
     """
     weights, epsilon = placed.step.weights, placed.step.settings["epsilon"]
     (rows, width) = placed.out
-    pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]
+    pairs = pad_axis(np.stack([weights["gain"], weights["bias"]]), -1, 2).T  # [width, 2]; C reads two pairs at a time
     scales = table_q(pairs, f"{placed.step.output} gain and bias")
     numbers = epsilon & 0xFFFFFFFF, epsilon >> 32
     if width == SPECIALISED_WIDTH:

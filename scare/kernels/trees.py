@@ -171,31 +171,35 @@ def _leaf_unit(step: Step) -> np.ndarray:
 def _quantise_trees(q: QuantisationState, step: Step) -> Step:
     """Make `trees_q`: limits are words, and thresholds int16 times 2^`shift`, both in the units of their inputs.
 
-    Leaves are int16 in a unit of their own.
+    Leaves are int16 in a unit of their own, from which their sum is shifted left by `up` to the unit of the output.
     """
     source = step.inputs[0]
+    units = q.units[source]  # [F]
+    reach = np.rint(q.bounds[source] / units)  # largest magnitude of each input, in its unit [F]
     feature = step.weights["feature"].astype(np.int64)
-    units, reach = q.units[source], np.rint(q.bounds[source] / q.units[source])
     if reach.max() >= MOST_WORD or len(feature) > MOST_TREES:
         raise NotApplicableError(
             "float32 only: the inputs of trees are too large or the trees too many for fixed point"
         )
-    feature, words, leaf = _without_idle_nodes(
+    feature, threshold, leaf = _without_idle_nodes(
         feature, step.weights["threshold"] / units[feature], step.weights["leaf"], reach[feature]
     )
-    words = np.floor(words)  # a whole number is above a threshold if it is above the whole number below it
+    threshold = np.floor(threshold)  # a whole number is above a threshold if it is above the whole number below it
     # Bits dropped so that all thresholds fit int16; comparisons are exact if it is 0.
-    shift = max(0, int(np.ceil(np.log2(max(1.0, np.abs(words).max()) / FULL))))
-    guarded = len(step.weights["low"])
-    limits = {name: np.rint(step.weights[name] / units[:guarded]) for name in ("low", "high")}
+    shift = max(0, int(np.ceil(np.log2(max(1.0, np.abs(threshold).max()) / FULL))))
+    leaf_unit = _leaf_unit(step)
     weights = {
         "feature": feature,
-        "threshold": checked_round(words / 2.0**shift, np.int16),
-        "leaf": checked_round(leaf / _leaf_unit(step), np.int16),
-        **{name: np.clip(limit, -MOST_WORD, MOST_WORD).astype(np.int32) for name, limit in limits.items()},
+        "threshold": checked_round(threshold / 2.0**shift, np.int16),
+        "leaf": checked_round(leaf / leaf_unit, np.int16),
     }
-    settings = {"shift": shift, "up": int(bits_between(_leaf_unit(step), q.unit(step.output)))}
-    return Step("trees_q", (WINDOW if q.is_window(source) else source,), step.output, weights, settings)
+    for name in ("low", "high"):  # limits of the first inputs, which the guard checks
+        limit = np.rint(step.weights[name] / units[: len(step.weights[name])])
+        weights[name] = np.clip(limit, -MOST_WORD, MOST_WORD).astype(np.int32)
+    settings = {"shift": shift, "up": int(bits_between(leaf_unit, q.unit(step.output)))}
+    # In place of a copy of the whole window as one row, trees read the int16 window itself.
+    read = WINDOW if q.is_window(source) else source
+    return Step("trees_q", (read,), step.output, weights, settings)
 
 
 def _without_idle_nodes(
@@ -290,7 +294,7 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
 
     The nodes of a level are in the order of their reversed bits, so that the first children of the level above are the
     first half of them and the second children the other. Tensors have no `>`: x > threshold is x ≥ the next float32.
-    If one of the numbers with limits is outside [low, high], or NaN, the result is 0.
+    If one of the numbers that the guard checks is outside [low, high], or NaN, the result is 0.
     """
     feature, threshold, leaf, low, high = (weights[name] for name in ("feature", "threshold", "leaf", "low", "high"))
     depth, count = _depth(feature.shape), len(feature)
@@ -304,9 +308,9 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     summed = total.reshape(count).sum()
     if not len(low):
         return summed
-    limited = x.rows(0, len(low))
-    outside = limited.at_least(low).choose(as_tensor(high).at_least(limited).choose(0.0, 1.0), 1.0).sum()
-    return as_tensor(0.5).at_least(outside).choose(summed, 0.0)  # none is outside
+    guarded = x.rows(0, len(low))
+    is_outside = guarded.at_least(low).choose(as_tensor(high).at_least(guarded).choose(0.0, 1.0), 1.0)  # 0 or 1 each
+    return as_tensor(0.5).at_least(is_outside.sum()).choose(summed, 0.0)
 
 
 def _reversed_bits(bits: int) -> np.ndarray:

@@ -339,8 +339,8 @@ def quantise_projection(
     newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT else rows  # C reads eight older rows at a time
     older, coarse = error_diffused(matrix[: rows - newer])
     fine = weight_scales(matrix[rows - newer :], FULL)
-    whole_bits = ceil(log2(max(coarse.max(), fine.max()))) + 1  # of the largest scale, before the binary point
-    shift = int(min(30 - max(1, whole_bits), 62))  # so that scales · 2^shift fit 30 bits; C shifts an int64
+    whole_bits = max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)  # of the largest scale, before the binary point
+    shift = 30 - whole_bits  # so that scales · 2^shift fit 30 bits
     weights = {
         "older": older,
         "newer": checked_round(matrix[rows - newer :] / fine, np.int16),

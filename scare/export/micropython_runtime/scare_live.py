@@ -67,8 +67,9 @@ class Stream:
         self._filled = self._timed = self._deep = False
         self._left = self._last_ms = 0
         self._slow = float(len(self.channels))  # mean of the squared distances; in training the channels' number
+        # Of each channel: last reading, largest change that is no spike, rows until it counts as stuck. At first a
+        # usual change is one scale (the inverse of item 4), and a spike is more than this many usual changes.
         spike_factor = PAST_ROWS * self.spike_share
-        # Of each channel: last reading, largest change that is no spike, rows until it counts as stuck.
         self._past = [[nan, spike_factor / channel[4], 0] for channel in self.channels]
 
     def push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
@@ -107,17 +108,17 @@ class Stream:
             self._hold(rows - 1)
         if self._looks_back:
             self._look_back(numbers)
-        beyond = self._take(numbers)
+        cut_off = self._take(numbers)
         if self.whitening and self._is_outside(numbers):
             self._flags |= OUTSIDE
-        if self._real_rows < self.needed or self._unbroken < self.checked:
+        if self._real_rows < self.needed or self._unbroken < self.checked:  # the gap rule
             return nan, HISTORY
         value = self.compute(self._rows)
         if not isfinite(value):
             return nan, NOT_FINITE
-        if numbers[0] >= self.rising:
+        if numbers[0] >= self.rising:  # from such a reading on, training saw no value below `lowest`
             value = max(value, self.lowest)
-        value += beyond * self.slope
+        value += cut_off * self.slope  # a straight line goes on where the clamp hides the rest from the model
         return (max(value, self.floor), OK) if isfinite(value) else (nan, NOT_FINITE)
 
     def outside(self, reading: "list[float]") -> "tuple[float, int]":
@@ -128,9 +129,10 @@ class Stream:
         farthest, which = 0.0, -1
         for index, (_, _, center, rest, inverse, _, _, low, high) in enumerate(self.channels):
             scaled = ((reading[index] - center) - rest) * inverse
-            beyond = max(low - scaled, scaled - high) / (high - low if high > low else 1.0)
-            if beyond > farthest:
-                farthest, which = beyond, index
+            distance = max(low - scaled, scaled - high)  # beyond training; negative within
+            ranges = distance / (high - low if high > low else 1.0)  # a channel constant in training has no range
+            if ranges > farthest:
+                farthest, which = ranges, index
         return farthest, which
 
     def compute(self, rows: "array[float]") -> float:
@@ -189,19 +191,19 @@ class Stream:
         self._unbroken = 0 if self._age > self.hold else min(self._unbroken + rows, self.checked)
 
     def _take(self, numbers: "array[float]") -> float:
-        """Scale and clamp a reading in place and append it; return how far channel 0 is beyond the clamp."""
-        beyond = 0.0
+        """Scale and clamp a reading in place and append it; return what the clamp cut off channel 0."""
+        cut_off = 0.0
         for index in range(len(numbers) - 1, -1, -1):
             _, _, center, rest, inverse, low, high, _, _ = self.channels[index]
             scaled = ((numbers[index] - center) - rest) * inverse
             numbers[index] = min(max(scaled, low), high)
-            beyond = scaled - numbers[index]  # channel 0 comes last
+            cut_off = scaled - numbers[index]  # channel 0 comes last
         self._shift(1 if self._filled else self.window, numbers)
         self._filled = True
         self._mark(1)
         self._age = 0
         self._unbroken = min(self._unbroken + 1, self.checked)
-        return beyond
+        return cut_off
 
     def _is_outside(self, row: "array[float]") -> bool:
         """Whether a row is outside the training range; clips the row in place.
@@ -209,6 +211,7 @@ class Stream:
         It is outside if a channel is beyond its limits, or if the Mahalanobis distance of all channels, or the running
         mean of that distance, is too large.
         """
+        # A row times the matrix `whitening` has uncorrelated numbers of variance 1: their squares sum to the distance.
         distance, begin, outside = 0.0, 0, False  # begin: of a row of `whitening`
         for channel, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
             total, clipped = self.whitening[begin], min(max(row[channel], low), high)
@@ -224,15 +227,17 @@ class Stream:
     def _look_back(self, numbers: "array[float]") -> None:
         """Flag a channel that has not changed for long (stuck) or changed much more than usual (spike).
 
-        The largest change that is no spike is a decaying mean of changes times the factor of a spike.
+        The largest change that is no spike is a multiple of the mean change, in which older changes count less.
         """
         for number, past, floor in zip(numbers, self._past, self.spike_floors):  # noqa: B905
-            last, largest, left = past
+            last, largest, rows_left = past
             change = abs(number - last)
-            left = self.stuck_rows if change != 0.0 else left - 1
-            self._flags |= (STUCK if left <= 0 else 0) | (SPIKE if change > largest else 0)
+            rows_left = self.stuck_rows if change != 0.0 else rows_left - 1
+            self._flags |= (STUCK if rows_left <= 0 else 0) | (SPIKE if change > largest else 0)
             counted = change if change < largest else largest  # a spike must not make the next one usual; NaN neither
-            past[:] = number, floor + largest * (1.0 - 1.0 / PAST_ROWS) + counted * self.spike_share, left
+            # Each row the multiple decays, a share of the change is added, and a floor, so that it never becomes 0.
+            largest = floor + largest * (1.0 - 1.0 / PAST_ROWS) + counted * self.spike_share
+            past[:] = number, largest, rows_left
 
     def _surround(self, value: float) -> "tuple[float, float]":
         """Look up the prediction interval of a value."""
