@@ -152,7 +152,8 @@ static uint32_t borrow(uint32_t *result, const uint32_t *a, const uint32_t *b) {
 }
 
 static void subtract(uint32_t *result, const uint32_t *a, const uint32_t *b) {
-    fold(result, -(int32_t)borrow(result, a, b));
+    int32_t borrowed = (int32_t)borrow(result, a, b);
+    fold(result, -borrowed);
 }
 
 /* a b + low + high, as a low and a high word. */

@@ -3,8 +3,14 @@
 #include "product_q.h"
 #include "scare_fixed.h"
 
+/* Four sums, by name and one after the other. */
+typedef union {
+    scare_words four;
+    int32_t at[4];
+} sums_of_four;
+
 typedef struct {
-    scare_words coarse, fine;
+    sums_of_four coarse, fine;
 } sums;
 
 /* sum + the products of two pairs of samples with four weights of 8 bits, which are in the order 0 2 1 3. */
@@ -79,15 +85,15 @@ SCARE_INLINE void add_coarse(scare_words *sum, const int16_t *x, uint32_t older,
 /* Four projections of a channel, added to their sums; on to the next weights. */
 SCARE_INLINE void project_four(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                                const void **large) {
-    if (older) add_coarse(&sum->coarse, x, older, small);
-    if (newer) sum->fine = scare_add_columns((const void *)(x + older), newer / 2u, large, sum->fine);
+    if (older) add_coarse(&sum->coarse.four, x, older, small);
+    if (newer) sum->fine.four = scare_add_columns((const void *)(x + older), newer / 2u, large, sum->fine.four);
 }
 
 /* Like the above, for one. */
 SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint32_t newer, const void **small,
                               const void **large) {
     const void *weights = *small, *more = *large, *samples = x;
-    int32_t coarse = sum->coarse.a, fine = sum->fine.a;
+    int32_t coarse = sum->coarse.four.a, fine = sum->fine.four.a;
     x += older;
 #if SCARE_ASSEMBLY
     if (older) {
@@ -123,7 +129,7 @@ SCARE_INLINE void project_one(sums *sum, const int16_t *x, uint32_t older, uint3
     SCARE_ROLLED
     for (const int16_t *end = x + newer; x != end; x += 2)
         fine = scare_add_pairs(scare_pair(x), scare_next_word(&more), fine);
-    sum->coarse.a = coarse, sum->fine.a = fine;
+    sum->coarse.four.a = coarse, sum->fine.four.a = fine;
     *small = weights, *large = more;
 }
 
@@ -139,7 +145,7 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
         SCARE_ROLLED
         for (uint32_t left = rows; left > 0u;) {
             uint32_t count = left >= 4u ? 4u : left == 3u ? 3u : 1u;
-            sums sum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+            sums sum = {{{0, 0, 0, 0}}, {{0, 0, 0, 0}}};
             SCARE_ROLLED
             for (uint32_t channel = 0u; channel < together; channel++) {
                 const int16_t *x = window + channel * stride;
@@ -148,7 +154,7 @@ void scare_project_q(int32_t *out, const int16_t *window, const int8_t *older_we
                 else
                     project_four(&sum, x, older, newer, &small, &large);
             }
-            const int32_t *coarse = &sum.coarse.a, *fine = &sum.fine.a;
+            const int32_t *coarse = sum.coarse.at, *fine = sum.fine.at;
             SCARE_ROLLED
             for (uint32_t i = 0u; i < count; i++, scale += 3, place += turns) {
                 int64_t whole =
