@@ -382,7 +382,7 @@ class PatchTSTNetwork(Network):
         for index, layer in enumerate(self.layers):
             name = f"layer{index}"
             steps += layer.steps(source, name, before)
-            if index < len(self.layers) - 1:
+            if index < len(self.layers) - 1:  # the last norm is folded into the head
                 steps += layer.second_norm.steps(f"{name}.second", name)
             source, before = name, layer.scores(name)
         steps += self._head_steps(f"{source}.second", "deep" if normed else "y")

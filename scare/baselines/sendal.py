@@ -253,10 +253,11 @@ class SendalNetwork(Network):
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
         """Return the loss of this phase: of both branches, the classifier at the newest row, or the chosen branch."""
-        if self.phase == 0:
+        if self.phase == 0:  # both branches
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
-        if self.phase == 2:
+        if self.phase == 2:  # the branch that the classifier chooses
             return super().loss(features, targets, key)
+        # The classifier: its decision about the newest row alone, against the soft labels.
         probability = jnp.clip(self.decision(features[:, -1:]), TINY, 1 - TINY)
         cross_entropy = -(targets * jnp.log(probability) + (1 - targets) * jnp.log(1 - probability))
         return cross_entropy.mean(), self
@@ -299,4 +300,4 @@ def soft_labels(targets: np.ndarray, simple: np.ndarray, deep: np.ndarray, margi
     if label.min() == label.max():
         return pays_mostly.astype(np.float32)
     label = (label - label.min()) / (label.max() - label.min() + 1e-4)
-    return (4 * label / (3 * label + 1)).astype(np.float32)
+    return (4 * label / (3 * label + 1)).astype(np.float32)  # magnifies small values, as 0.2 to 0.5; 0 and 1 stay

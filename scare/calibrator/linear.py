@@ -20,7 +20,10 @@ PRODUCT_LIMIT = 3.0  # standard deviations at which readings are clamped before 
 def raw_reading(
     inputs: Inputs, target: Channel, offset: float = 0.0, standard_temperature: float = STANDARD_TEMPERATURE
 ) -> Calibrator:
-    """Make a calibrator that returns the first channel in the target's unit, plus an offset."""
+    """Make a calibrator that returns the first channel in the target's unit, plus an offset.
+
+    A channel whose unit does not convert to the target's is returned as it is.
+    """
     to_target = to_unit(inputs.channels[0], target, standard_temperature) or Conversion(1.0)
     identity = Affine(np.zeros(1), np.ones(1))
     inputs = replace(newest_inputs(inputs, [0]), scaling=Scaling("constant", identity, identity))

@@ -110,5 +110,6 @@ class Moments:
         0.3333
         """
         weights, bias = solution
-        spread = self.target_variance - 2 * weights @ self.target_covariance + weights @ self.covariance @ weights
-        return max(float(spread), 0.0) + (self.target_mean - bias - float(weights @ self.mean)) ** 2
+        # The variance of the errors, and the square of their mean.
+        variance = self.target_variance - 2 * weights @ self.target_covariance + weights @ self.covariance @ weights
+        return max(float(variance), 0.0) + (self.target_mean - bias - float(weights @ self.mean)) ** 2

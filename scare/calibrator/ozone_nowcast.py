@@ -55,6 +55,7 @@ def _predict(hours: np.ndarray) -> tuple[float, float]:
         return surrogate
     if not hours[known].any():  # all zero: no principal component is left to regress on
         return 0.0, 0.0
+    # The 96 hours up to each hour, and the mean around that hour, which they are to predict.
     rows = np.lib.stride_tricks.sliding_window_view(_fill(hours), FOUR_DAYS)
     means = _means(hours)[FOUR_DAYS - 1 :]
     usable = np.isfinite(means)

@@ -155,5 +155,6 @@ def share_of_ties(plan: Plan, windows: np.ndarray, steps: Iterable[Step]) -> flo
 
     None if there are no codes or no windows.
     """
+    # A comparison that a tree does not use is infinitely far from a tie, and is not counted.
     is_near = [distances[np.isfinite(distances)] < TIE for distances in distances_to_ties(plan, windows, steps)]
     return float(np.mean(np.concatenate(is_near))) if is_near and len(windows) else None

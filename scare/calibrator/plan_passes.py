@@ -180,6 +180,7 @@ def fuse(plan: Plan) -> Plan:
         plan = fewer
     if plan.branches is None:
         return _in_best_order(plan)
+    # A step that several branches share is done once, with the first of them.
     ordered = {step.output: step for branch in plan.branches for step in _in_best_order(branch).steps}
     return replace(plan, steps=(*ordered.values(), plan.steps[-1]))
 
@@ -256,6 +257,7 @@ def _tokens(plan: Plan, step: Step) -> list[Step] | None:
     weights = {"local": rows.weights["weight"], "bias": _bias(rows, *shape), "share": step.weights["share"]}
     shared = step.inputs[1]
     mix = _maker(plan, shared, "dense")
+    # The step computes the product with M, too, if nothing else reads it.
     if mix is not None and "bias" not in mix.weights and len(plan.readers(shared)) == 1:
         shared, weights["mix"] = mix.inputs[0], mix.weights["weight"]
     return [Step("token_rows", (rows.inputs[0], shared), step.output, weights)]
@@ -486,7 +488,7 @@ def with_effect(plan: Plan, offset: float, slope: float) -> Plan:
 def as_shipped(plan: Plan) -> Plan:
     """Remove the correction learned in co-location sessions after shipping, if there is one."""
     *steps, last = (step for step in plan.steps if not step.output.startswith(PREFIX))
-    if last.kernel == SELECT:  # it reads the corrected branches
+    if last.kernel == SELECT:  # it reads the corrected branches, "learned.NAME.sum"; now "NAME" again
         branches = tuple(name.removeprefix(PREFIX).removesuffix(".sum") for name in last.inputs)
         last = replace(last, inputs=branches)
     return replace(plan, steps=(*steps, last))

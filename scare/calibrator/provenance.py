@@ -56,15 +56,17 @@ def processing_level(calibrator: "Calibrator") -> ProcessingLevel:
     names = ", ".join(channel.name for channel in others)
     external = [name for channel in others if is_external(name := channel.name, facts)]
     if external:
-        return ProcessingLevel("3", False, f"{', '.join(external)} come from outside the device")
+        reason = f"{', '.join(external)} come from outside the device"
+        return ProcessingLevel("3", independent=False, reason=reason)
     if "formula" in facts:
         if not others:
-            return ProcessingLevel("1", True, f"{first.name} alone, with a published formula")
-        return ProcessingLevel("2A", True, f"corrected by {names} on board, with a published formula")
+            return ProcessingLevel("1", independent=True, reason=f"{first.name} alone, with a published formula")
+        reason = f"corrected by {names} on board, with a published formula"
+        return ProcessingLevel("2A", independent=True, reason=reason)
     if facts.get("outcome") == "raw":
-        return ProcessingLevel("1", True, f"{first.name} as the sensor reads")
+        return ProcessingLevel("1", independent=True, reason=f"{first.name} as the sensor reads")
     using = f" and corrected by {names} on board" if others else ""
-    return ProcessingLevel("2B", False, f"fitted to a reference beside it{using}")
+    return ProcessingLevel("2B", independent=False, reason=f"fitted to a reference beside it{using}")
 
 
 def is_external(channel: str, facts: Mapping[str, Any]) -> bool:

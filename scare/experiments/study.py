@@ -308,9 +308,9 @@ def _run_sent_job(packed: bytes, job: dict[str, Any], settings: dict[str, Any]) 
 
 
 def run_job(folder: str, job: dict[str, Any], settings: dict[str, Any], results: str = "") -> None:
-    """Fit one method of the study in `folder` and write the files of its row; an exception becomes its `failed`.
+    """Fit one method of the study in `folder` and write the files of its result; an exception becomes its `failed`.
 
-    They are written to the folder `results`, by default the study's own.
+    The files are written to the folder `results`, by default the study's own.
     """
     begun = time.perf_counter()
     current = Job(**job)

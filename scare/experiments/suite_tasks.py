@@ -191,7 +191,7 @@ def read_suite(files: Sequence[Path] = (SUITE,)) -> Suite:
 def download_sets(suite: Suite, folder: Path, progress: Progress | None = None) -> list[Path]:
     """Download the files that are missing in a folder, checked by sha256; returns the paths of all files.
 
-    Sets that cannot be downloaded are left out.
+    Sets that name no folder on the web to download from are left out.
     """
     paths = []
     for data_set in suite.set:

@@ -80,7 +80,8 @@ def draw_calibrator(recipe: Recipe, train: Sequence[Readings], validation: Seque
     sample = Sample(windows, np.zeros(len(windows)))
     inputs = replace(inputs, training_range=fit_training_range(scaled_rows(train, inputs), inputs.window))
     plan = draw_ensemble(recipe, len(inputs.channels), recipe.settings.members)
-    return Calibrator(plan, inputs, target, sample, sample, intervals=Intervals(LEVEL, (), (0.0,), (0.0,)))
+    one_band = Intervals(LEVEL, edges=(), below=(0.0,), above=(0.0,))
+    return Calibrator(plan, inputs, target, sample, sample, intervals=one_band)
 
 
 @cache

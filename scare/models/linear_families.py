@@ -26,7 +26,7 @@ AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions",
 LINEAR_FAMILIES = (AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT)
 RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes of selection, besides trees and network
 # Regressions with one coefficient a channel: a penalty chosen on validation would only flatten the line.
-UNPENALISED = (LINE, "other channels")
+UNPENALISED = (LINE, "other channels")  # few columns: they have the smallest penalty, which is as good as none
 DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
 EVIDENCE_ROUNDS = 30  # updates of the prior variances and the noise
 FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
@@ -36,7 +36,7 @@ FEWEST_EFFECTIVE = 20  # independent rows assumed at least
 BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
 TINY = 1e-30
 
-Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, more]
+Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, extra]
 
 
 @dataclass(frozen=True)

@@ -451,7 +451,7 @@ class ScareNetwork(Network):
         newest = line[self._newest]
         bias = {"bias": np.asarray(self.head.bias)[None]}
         has_curve = self.curve is not None and bool(np.any(np.asarray(self.curve)))
-        if np.count_nonzero(line) > np.count_nonzero(newest):
+        if np.count_nonzero(line) > np.count_nonzero(newest):  # older readings have a weight, too
             steps, source, scale = self._feature_steps()
             steps += self._line_steps(source, scale, bias)
             if has_curve:

@@ -207,7 +207,7 @@ def combine(
     training_part = examples.without_effects(solution.effects)
     validation_part = held_out.without_effects(solution.effects)
     members = train_members(recipe, training_part, validation_part, unit, solution, report)
-    rows = held_out.spread(len(targets))
+    rows = held_out.spread(len(targets))  # those of the design matrix, which may have a part of the examples only
     cross_fitted = [
         cross_fit(member.checkpoints[:, rows], validation_part.targets[rows], held_out.times[rows], rules.blocks)[1]
         for member in members

@@ -130,13 +130,17 @@ class SensorCalibrator(RegressorMixin, BaseEstimator):
         return np.where(np.isnan(values), mean, values) if self.fallback else values
 
     def score(self, X: Any, y: Any) -> float:
-        """Return R² over the rows that have a value and a reference."""
+        """Return R² over the rows that have a value and a reference.
+
+        If the reference is constant there, it is 1 without an error and 0 otherwise, as scikit-learn's `r2_score`.
+        """
         values, targets = self.predict(X), np.asarray(y, float)
         known = np.isfinite(values) & np.isfinite(targets)
         if not known.any():
             return float("nan")
-        squares = np.square(targets[known] - targets[known].mean()).sum()
-        return float(1 - np.square(values[known] - targets[known]).sum() / squares)
+        errors = float(np.square(values[known] - targets[known]).sum())
+        squares = float(np.square(targets[known] - targets[known].mean()).sum())
+        return 1 - errors / squares if squares else float(errors == 0)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that a missing number may be NaN."""

@@ -274,9 +274,9 @@ def evaluate(
         fitted = replace(fitted, floor=recipe.floor)
         windows = _validation_windows(fitted, validation)
         clamped = with_training_range(fitted, train, training_windows)
-        unclamped = with_training_range(fitted, train, training_windows, free=True)
-        free = is_better_free(clamped, unclamped, windows)
-        calibrator = unclamped if free else clamped
+        clamped_far_out = with_training_range(fitted, train, training_windows, free=True)
+        free = is_better_free(clamped, clamped_far_out, windows)
+        calibrator = clamped_far_out if free else clamped
         calibrator = replace(
             calibrator,
             golden=_golden_sample(calibrator, windows),

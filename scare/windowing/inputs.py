@@ -177,7 +177,7 @@ class WindowStream:
         usable = grid.usable(inputs.policy)
         flags = row_flags(grid, usable)
         real = np.flatnonzero(np.isfinite(values).all(axis=1) & (grid.slots >= 0))  # row numbers
-        settled = self._scaling.update(values[real], real, len(times))
+        settled = self._scaling.update(values[real], real, len(times))  # the first row with the device's own scaling
         for rows, affine in self._with_scaling(real, settled):
             flags[rows] |= self._range_monitor.take(affine.apply(values[rows]))
         has_window = real[usable[grid.slots[real]]]

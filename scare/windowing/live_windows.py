@@ -194,11 +194,12 @@ class LiveWindows:
         if np.count_nonzero(restarted := scaling["restarted"][at]):
             reasons[restarted] |= RESTART
             scaling["restarted"][at] = False
-        if np.count_nonzero(reasons & RESTART):  # only the scaling stays
+        if np.count_nonzero(reasons & RESTART):  # a new history begins; only the scaling stays
             restarting = at[(reasons & RESTART) > 0]
             self._past.clear(restarting)
             scaling["slow"][restarting] = self._usual_distance
         flags |= reasons | self._quality_flags(at, times, usable)
+        # Devices with a place in `Settling`, 0 or above, do not have their own scaling yet.
         if not np.count_nonzero(reasons & NO_WINDOW):  # the usual case needs no masks
             flags |= self._compare_with_training(at, usable)
             flags[scaling["settling"][at] >= 0] |= UNSETTLED
@@ -292,15 +293,15 @@ class LiveWindows:
             known, place = scaling.known(device), current["settling"][index]
             affine = known or scaling.fleet
             if place == SETTLED and known is None:
-                if np.isnan(current["mean"][index]).any():  # a snapshot of an older version
+                if np.isnan(current["mean"][index]).any():  # a snapshot of an older version: the scaling stays as it is
                     continue
                 affine = scaling.shifted(current["mean"][index] - scaling.fleet.center)
             current["center"][index], current["scale"][index] = affine.center, affine.scale
             if known is not None:
-                if place >= 0:
+                if place >= 0:  # it was about to get a scaling from its first readings
                     self._settling.release(np.array([place]))
                 current["settling"][index] = KNOWN
-            elif place == KNOWN:
+            elif place == KNOWN:  # as new devices are, too
                 current["settling"][index] = self._settling.allocate(1)[0]
 
     def _quality_flags(self, at: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -320,7 +321,7 @@ class LiveWindows:
         distances to training.
         """
         scaling, training_range = self._scaling, self._inputs.training_range
-        is_unsettled = scaling["settling"][at] >= 0
+        is_unsettled = scaling["settling"][at] >= 0  # a place in `Settling`: the device has no scaling of its own yet
         if np.count_nonzero(is_unsettled):
             self._settle(at[is_unsettled], rows[is_unsettled])
         if training_range is None:

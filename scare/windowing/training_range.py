@@ -89,6 +89,7 @@ class TrainingRange:
         `first` is the newest value of channel 0 before clamping [n].
         """
         lower_bound = -inf if self.lower_bound is None else self.lower_bound
+        # In float32, as on a board, so that both compare the same numbers.
         bounded = np.where(first >= np.float32(self.mean[0]), np.maximum(outputs, lower_bound), outputs)
         clamped = np.clip(first, self._clamp[0][0], self._clamp[1][0])
         return bounded + self.slope * (first - clamped).astype(np.float64)
@@ -148,9 +149,9 @@ def fit_training_range(devices: Sequence[np.ndarray], window: int) -> TrainingRa
     """
     rows = np.concatenate(devices)
     low, high, mean = map(_as_row, (rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0, dtype=np.float64)))
-    spread = np.subtract(high, low)
-    clamp = _as_row(low - MARGIN * spread), _as_row(high + MARGIN * spread)
-    slack = np.where(np.arange(len(spread)) > 0, SLACK * spread, 0.0)
+    width = np.subtract(high, low)
+    clamp = _as_row(low - MARGIN * width), _as_row(high + MARGIN * width)
+    slack = np.where(np.arange(len(width)) > 0, SLACK * width, 0.0)  # none for the first channel
     low, high = _as_row(low - slack), _as_row(high + slack)
     whitening = tuple(map(_as_row, _whitening(rows)))
     training_range = TrainingRange(low, high, *clamp, mean, whitening, limit=0.0, slow_limit=0.0)

@@ -36,10 +36,9 @@ from scare.words import as_option, duration, parse_duration
 LONGEST_HOLD = 1 << 20  # steps: the largest `hold`, since gaps up to about that long are laid out in memory
 NEVER = 1 << 40  # the age of a slot before the first real row
 AUTO = "auto"
-# A window chosen for the data (`auto`):
-USUAL_SECONDS = 3600.0  # its length, unless
-SHORTEST, LONGEST = 12, 360  # it would then have fewer or more readings than these,
-MOST_UNSCORED = 0.25  # or leave more than this share of validation or test unscored
+USUAL_SECONDS = 3600.0  # length of a window chosen for the data (`auto`), within the limits below
+SHORTEST, LONGEST = 12, 360  # fewest and most readings of an `auto` window
+MOST_UNSCORED = 0.25  # an `auto` window leaves at most this share of validation or test unscored
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,13 @@ def test_the_score_is_r2_over_the_rows_with_value_and_reference(fitted: SensorCa
     assert np.isnan(fitted.score(TABLE, np.full(len(TARGETS), np.nan)))
 
 
+def test_the_score_of_a_constant_reference_is_that_of_scikit_learn(fitted: SensorCalibrator) -> None:
+    constant = np.full(len(TARGETS), 5.0)  # as a short part of a cross-validation may have it
+    values = fitted.predict(TABLE)
+    known = np.isfinite(values)
+    assert fitted.score(TABLE, constant) == r2_score(constant[known], values[known]) == 0.0
+
+
 def test_rows_without_a_reference_are_not_learned_from() -> None:
     targets = np.where(np.arange(len(TARGETS)) % 2 == 0, np.nan, TARGETS)
     half = SensorCalibrator(window=4, steps=20).fit(TABLE, targets)
