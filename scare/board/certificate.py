@@ -582,7 +582,7 @@ class _Verifier:
         for index, (reading, has_window) in enumerate(zip(readings, ran.tolist(), strict=True)):
             choice = Choice() if reading.restart or index in starts else choice
             if has_window:
-                window = windows[len(values)][None]
+                window = windows[len(values)][None]  # there is a value for each window before this one
                 newest = float(np.float32(reading.numbers[0]))
                 values.append(self._value(window, choice, self._first_channel(centers[index]), newest))
         return np.array(values, np.float32)

@@ -34,7 +34,7 @@ class Processor(Protocol):
     stack_pointer: int
     return_address: int
     result: int  # the register of a function's result
-    odd: int  # bit that is set in addresses of code
+    odd: int  # bit that a jump to an address must have set: on Arm it stands for Thumb code
     idle_code: bytes  # of a `run` that sets its result to 0
 
     def engine(self) -> Any:
@@ -82,6 +82,7 @@ class Arm:
             in_float_register = isinstance(argument, float) and self.hard_float
             (floats if in_float_register else words).append(word_of(argument))
         in_registers = {self.first_float + index: word for index, word in enumerate(floats)}
+        # The first argument is passed in the register that later holds the result.
         in_registers |= {self.result + index: word for index, word in enumerate(words[:4])}
         return in_registers, words[4:]
 
@@ -134,6 +135,7 @@ class RiscV:
     def place_arguments(self, arguments: Sequence[int | float]) -> tuple[dict[int, int], list[int]]:
         """Pass eight words in registers and the rest on the stack."""
         words = [word_of(argument) for argument in arguments]
+        # The first argument is passed in the register that later holds the result.
         return {self.result + index: word for index, word in enumerate(words[:8])}, words[8:]
 
     def decode(self, content: bytes, address: int) -> list[Instruction]:

@@ -72,16 +72,16 @@ def known_vectors(calibrator: Calibrator) -> Vectors:
 
 
 def random_vectors(calibrator: Calibrator, count: int) -> Vectors:
-    """Make windows of noise and random walks, calm to wild, with the mean and spread of the windows in the file.
+    """Make windows of noise and random walks, calm to wild, with mean and standard deviation of the file's windows.
 
-    A channel that is constant in the file gets mean 0 and spread 1, in scaled units.
+    A channel that is constant in the file gets mean 0 and standard deviation 1, in scaled units.
     """
     window, channels = calibrator.window, len(calibrator.inputs.channels)
     random = np.random.default_rng(SEED)
     known = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
     rows = known.reshape(-1, channels)
-    spread, mean = (rows.std(axis=0), rows.mean(axis=0)) if len(rows) else (np.zeros(channels), np.zeros(channels))
-    level, size = np.where(spread > 0, mean, 0.0), np.where(spread > 0, spread, 1.0)  # [channels]
+    sd, mean = (rows.std(axis=0), rows.mean(axis=0)) if len(rows) else (np.zeros(channels), np.zeros(channels))
+    level, size = np.where(sd > 0, mean, 0.0), np.where(sd > 0, sd, 1.0)  # [channels]
     noise = random.normal(size=(count, window, channels))
     noise *= random.choice([0.1, 1.0, 5.0], (count, 1, 1))  # each window is calm, usual or wild
     walks = np.cumsum(noise, axis=1) / np.sqrt(window)  # divided, so that a walk ends about as far out as noise

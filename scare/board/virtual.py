@@ -248,7 +248,8 @@ class Machine:
         """Call a function by name or address; ints and floats are passed as C passes them."""
         import unicorn
 
-        engine, registers, odd = self._engine, self.processor, self.processor.odd
+        engine, registers = self._engine, self.processor
+        odd = self.processor.odd  # the bit that code addresses have set
         address = self.symbols[function] if isinstance(function, str) else function
         top = self.symbols["stack_top"]
         pointer = self._pass_arguments(arguments, top)

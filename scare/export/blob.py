@@ -46,7 +46,7 @@ class _Writer:
         """Add a part of `count` elements, unless there is an equal one; returns where it is."""
         if numbers not in self.known:
             self.known[numbers] = len(self.content)
-            self.content += numbers + bytes(-len(numbers) % WORD)
+            self.content += numbers + bytes(-len(numbers) % WORD)  # up to a word boundary
         return self.known[numbers], count
 
     def add_array(self, numbers: np.ndarray) -> Part:

@@ -85,6 +85,7 @@ def find_blocks(program: Program) -> list[Block]:
     for index, call in enumerate(calls):
         over.setdefault(call.output.name, _reusable_inputs(call, index, alive, values))
     return [
+        # `-(-bytes // WORD)` rounds up to whole words.
         Block(name, -(-values[name].bytes // WORD) * WORD, min(calls_alive), max(calls_alive), over.get(name, {}))
         for name, calls_alive in alive.items()
         if name != WINDOW_NAME

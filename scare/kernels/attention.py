@@ -134,7 +134,8 @@ def hash_activations_q(x: np.ndarray, weights: Weights, settings: Settings) -> n
     cosines = to_int64(rows @ weights["supports"].T.astype(float))  # Q30
     coefficients = weights["coefficients"].astype(np.int64)
     kernel = np.full_like(cosines, coefficients[0])
-    for coefficient in (*coefficients[1:], 0):  # Horner's scheme; the upper half of Q30, read as Q16, is cosine / 4
+    # Horner's scheme; the upper half of Q30, read as Q16, is cosine / 4. The constant term is 0: `bias` contains it.
+    for coefficient in (*coefficients[1:], 0):
         kernel = multiply_half(kernel, cosines >> 16) + coefficient
     return to_int64((kernel >> 16).astype(float) @ weights["projection"].astype(float)) + weights["bias"]
 
@@ -335,7 +336,7 @@ def value_bits(keys: int, largest: int) -> int:
 def headroom_bits(keys: int, largest: int) -> int:
     """Return how far a weighted sum of values, which were shifted to `value_bits`, can be shifted left within a word.
 
-    It is not further than a weight can be within a half-word, because C shifts the weights, which are half-words.
+    It is not further than a weight can be shifted within a half-word: the assembly shifts the weights instead.
     """
     unused = 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
     return min(unused, 15 - int(largest).bit_length())

@@ -80,7 +80,8 @@ def unit_rows(x: np.ndarray, extra: int = 0) -> np.ndarray:
     zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))  # of 64 bits
     even = zeros & ~1  # so that the root of 2^even is a power of two, too
     top = (square << even.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
-    # Rows are shifted by half as many bits as their square, less 1, then to half-words.
+    # The square is below 2^(64 − even), so a row is below 2^(32 − even / 2). It is shifted to just below 2^31, the
+    # largest word, and then to half-words.
     rows = np.where(even, x << np.maximum(even // 2 - 1, 0), x >> 1) >> 16
     factor = inverse_root_of(top) >> 11  # from Q27 to Q16
     factor -= factor >> 13  # so that rounding down never makes a vector longer than 1, which a half-word could not hold

@@ -96,9 +96,9 @@ def token_rows_q(seen: np.ndarray, shared: np.ndarray, weights: Weights, setting
     """Compute `token_rows` in fixed point, for words seen [L, C] and shared [D]: [L, O]."""
     if "mix" in weights:
         shared = matmul_half(shared, weights["mix"])
-    # The shared vector times the share of each token: [batch, L, O].
-    spread = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
-    return to_word(matmul_half(seen, weights["local"]) + spread + weights["bias"])
+    # What each token gets of the shared vector: [batch, L, O].
+    from_shared = multiply_half(shared[:, None].astype(np.int64), weights["share"].astype(np.int64)[:, None])
+    return to_word(matmul_half(seen, weights["local"]) + from_shared + weights["bias"])
 
 
 def _tokens_bound(q: QuantisationState, step: Step) -> np.ndarray:

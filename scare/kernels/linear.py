@@ -1,4 +1,4 @@
-"""Linear kernels: dense layers, which mix features, and the outer product that spreads a shared vector over tokens."""
+"""Linear kernels: dense layers, which mix features, and the outer product that adds a shared vector to each token."""
 
 from math import prod
 
@@ -153,6 +153,7 @@ def _c_dense_q(placed: PlacedStep) -> CForm:
     weight, bias, shift = (placed.step.weights[name] for name in ("weight", "bias", "shift"))
     rows, inputs = placed.rows_and_width
     outputs, name = placed.out[-1], placed.step.output
+    # C multiplies two inputs at once, and computes four outputs side by side: zeros fill up the last ones.
     if rows == outputs == 1:  # a single dot product, without blocks
         dot = table_q(pad_axis(weight.T, -1, 2), f"{name} weights")
         return CForm((dot, inputs, int(bias[0]), int(shift[0])), function="dense_1")

@@ -359,7 +359,7 @@ def _c_project_q(placed: PlacedStep) -> CForm:
     """
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     older, newer = (np.moveaxis(weights[part], 0, -1) for part in ("older", "newer"))  # [C, R, rows]
-    newer = pad_axis(newer, -1, 2)
+    newer = pad_axis(newer, -1, 2)  # C multiplies two rows at once
     pairs = newer.reshape(*newer.shape[:2], -1, 2)
     scales = np.stack([weights[part] for part in ("coarse", "fine", "bias")], axis=1)
     tables = (
@@ -435,7 +435,7 @@ def _quantise_bins(q: QuantisationState, step: Step) -> Step:
     # Smallest scale of each bin for which its weights fit int16 and its sums fit a word.
     sums = np.add.reduceat(np.abs(weight), start)
     scale = np.maximum(np.maximum(sums / MOST_SUM, np.maximum.reduceat(np.abs(weight), start) / FULL), TINY)
-    row_scale = np.repeat(scale, np.diff([*start, len(weight)]))
+    row_scale = np.repeat(scale, np.diff([*start, len(weight)]))  # of each row's bin
     shift = int(min(30 - ceil(log2((scale / unit).max())), 62))  # scales fit int32, and C shifts an int64
     weights = {
         "weight": checked_round(weight / row_scale, np.int16),

@@ -78,6 +78,7 @@ class SettlingStream(Stream):
             _, _, center, center_rest, _, _, _, _, _ = self.channels[channel]
             # Readings were summed as differences to `center`; those to the exact center are `center_rest` less.
             high, low = add(self.pairs[index], -center_rest * self.settle)
+            # The product (high + low) · (weight + rest), without low · rest, which is too small to matter.
             moved = add((center, center_rest), high * weight)
             self.pairs[index] = add(moved, high * rest + low * weight)
         self._use_centers()
