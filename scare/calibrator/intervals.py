@@ -8,7 +8,7 @@ Rows with a flag of `UNCERTAIN` have wider ones. The distances are quantiles of 
                      counts twice: as it is, and with the sign of its mean error changed
     bands            each band has its own RMSE; the shape of the distribution is shared by all
     blocks of time   successive errors are correlated, so a block longer than that correlation counts as one
-                     observation; the fewer blocks validation has, the wider the intervals
+                     observation; the fewer blocks the parts have, the wider the intervals
 
 Made by `training` or, for a file without intervals, from the windows it keeps; used by `calibrator` and `export`.
 docs/decisions/intervals.md says how this was chosen.
@@ -43,7 +43,8 @@ MAX_RUNS = 12  # runs of blocks: few, so that each is long enough for its mean e
 BLOCKS_PER_BAND = 4  # blocks of all parts for each band
 MIN_ROWS = 20  # a band with fewer takes the RMSE of all rows
 RANK_EXPONENT = 1.6  # 1: equally many rows in every band; more: fewer in the upper ones, where errors are larger
-FEW_BLOCKS = 3.0  # with so many blocks of validation, intervals are twice as wide as with very many
+FEW_BLOCKS = 4.0  # if parts have so many blocks in the mean, intervals are twice as wide as with very many
+MAX_FEW_BLOCKS_FACTOR = 3.0  # no fewer blocks were seen in real data than those that make them so many times as wide
 USUAL_WIDENING, WIDENING_BLOCKS = 2.0, 5  # widening where no flagged rows were seen, and the blocks it counts for
 MAX_WIDENING = 10.0  # largest factor for rows with a flag of UNCERTAIN
 RATE, MAX_FACTOR = 0.005, 4.0  # of `next_factor`: change per pair, as a logarithm, and how wide or narrow at most
@@ -218,6 +219,17 @@ def correlation_length(residuals: np.ndarray) -> int:
     return max(1, int(uncorrelated.argmax()) if uncorrelated.any() else 1)
 
 
+def few_blocks_factor(blocks: Sequence[int]) -> float:
+    """Return how much wider intervals must be than the errors seen, by the number of blocks of time in each part.
+
+    The next weeks differ from those seen, the more the fewer were seen.
+
+    >>> [few_blocks_factor([100, 20, 20, 20]), few_blocks_factor([4, 4, 4, 4]), few_blocks_factor([1])]
+    [1.01, 2.0, 3.0]
+    """
+    return min(1 + (FEW_BLOCKS / float(np.mean(blocks))) ** 2, MAX_FEW_BLOCKS_FACTOR)
+
+
 def describe_intervals(intervals: Intervals | None, facts: Mapping[str, Any], unit: str) -> list[str]:
     """Describe the intervals of a calibrator in one line, their coverage of test rows in another, and by flag.
 
@@ -277,7 +289,7 @@ def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
     mean_squares = np.where(has_enough, squares / np.maximum(total, np.finfo(float).tiny), squares.sum() / total.sum())
     rmse = np.maximum(np.sqrt(mean_squares), TINY)
     low, high = _quantiles(residuals / rmse[band], weights, np.array([(1 - level) / 2, (1 + level) / 2]))
-    factor = 1 + FEW_BLOCKS / blocks[-1]  # by the blocks of validation, the last part: wider if there are few
+    factor = few_blocks_factor(blocks)
     below, above = ((max(quantile, 0.0) * factor * rmse).astype(np.float32).tolist() for quantile in (-low, high))
     return Intervals(level, tuple(edges.tolist()), tuple(below), tuple(above))
 

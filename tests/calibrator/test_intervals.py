@@ -22,6 +22,7 @@ from scare.calibrator.intervals import (
     CalibrationErrors,
     Intervals,
     derive_intervals,
+    few_blocks_factor,
     fit_intervals,
     next_factor,
 )
@@ -173,13 +174,22 @@ def test_parts_have_the_same_weight_whatever_their_length() -> None:
         assert (coverage(found, wide) + coverage(found, narrow)) / 2 == pytest.approx(0.9, abs=0.02)
 
 
-def test_fewer_blocks_of_validation_have_wider_intervals() -> None:
+def test_fewer_blocks_of_time_have_wider_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors that last 200 rows make few blocks; the table is wider by the factor for their mean number."""
     rng = np.random.default_rng(8)
-    validation, training = errors_of(rng.normal(size=3000)), errors_of(rng.normal(size=3000))
-    slow = CalibrationErrors(*(np.repeat(one[:150], 20) for one in vars(validation).values()))
-    slow = replace(slow, times=60.0 * np.arange(3000))
-    fast, few = (known(fit_intervals([training, last])) for last in (validation, slow))
-    assert np.mean(few.above) > 1.03 * np.mean(fast.above)
+    parts = [errors_of(np.repeat(rng.normal(size=count), 200)) for count in (15, 40)]
+    blocks = [int(part.blocks.max()) + 1 for part in parts]
+    assert 4 < np.mean(blocks) < 30
+    wide = known(fit_intervals(parts))
+    monkeypatch.setattr("scare.calibrator.intervals.FEW_BLOCKS", 0.0)
+    assert_allclose(wide.above, known(fit_intervals(parts)).scaled(1 + (4 / np.mean(blocks)) ** 2).above, rtol=1e-6)
+
+
+def test_one_block_of_time_says_little_of_the_next() -> None:
+    assert few_blocks_factor([1]) == 3.0
+    assert few_blocks_factor([1000, 1000]) == pytest.approx(1.0, abs=1e-4)
+
+
 
 
 @pytest.mark.parametrize("factor", [0.5, 3.0])
