@@ -478,7 +478,7 @@ def test_of_weights_and_their_running_mean_the_better_on_validation_is_shipped(r
 
 @pytest.fixture(scope="module")
 def boxes() -> tuple[Readings, ...]:
-    return tuple(simulate(Simulation(boxes=3, days=4, seed=3)))
+    return tuple(simulate(Simulation(boxes=3, days=8, seed=3)))
 
 
 @pytest.fixture(scope="module")
