@@ -3,8 +3,8 @@
     python -m benchmarks.interval_rules DATA [--tasks NO2] [--work out/interval_rules]
 
 Each task is fitted once, and its errors stay in `--work`. A rule says by which factor the fitted table is widened, from
-the blocks of its parts. It is chosen by the tasks of all other sets as `badness` says; the last line is what such choices
-give on the sets that were left out. docs/decisions/intervals.md shows the table.
+the blocks of its parts. The last line is what rules give that were chosen by the tasks of all other sets, as `badness`
+says. docs/decisions/intervals.md shows the table.
 """
 
 import argparse

@@ -190,8 +190,6 @@ def test_one_block_of_time_says_little_of_the_next() -> None:
     assert few_blocks_factor([1000, 1000]) == pytest.approx(1.0, abs=1e-4)
 
 
-
-
 @pytest.mark.parametrize("factor", [0.5, 3.0])
 def test_rows_that_are_less_sure_are_covered_as_often_as_others(factor: float) -> None:
     rng = np.random.default_rng(6)
