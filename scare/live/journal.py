@@ -116,10 +116,13 @@ class Store:
     def append(self, readings: Sequence[Reading]) -> None:
         """Append one reading or more to the journal; they are on disk (fsync) when this returns.
 
+        Before the first snapshot of this process that is a new journal, which follows those of the last process.
         `position` advances to the Kafka offset after them, if they come from Kafka.
         """
         if self._journal is None:
-            raise RuntimeError("no journal is open; take a snapshot first")
+            self._journal = Journal(self._journal_path(self.number + 1))
+            self.number += 1
+            sync(self._folder)
         # Readings are in order of time, not of offset. Only the last line states an offset, the largest of all: if a
         # power failure cuts it off, everything from the first of these readings on is fetched again.
         offset = max((reading.offset for reading in readings if reading.offset is not None), default=None)

@@ -4,12 +4,14 @@
 
 Sources (`mqtt`, `kafka`, `http`) parse messages into readings; one worker thread does the rest. Readings that were not
 acknowledged when a process died are delivered again; duplicates are recognised by device and time. A reading that
-waits for those it may have overtaken is acknowledged when it is in the journal.
+waits for those it may have overtaken is acknowledged when it is in the journal. After a restart the readings of the
+last journals are calibrated and published again, a slice between two batches of new ones; those of a device always
+come before its new ones.
 """
 
 import logging
 import os
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, nan
@@ -46,6 +48,7 @@ from scare.words import duration, some_of
 
 LOG = logging.getLogger(__name__)
 MAX_BATCH = 1024  # readings processed at once
+SLICE = 256  # new readings, and ones of the last process, processed at once until the latter are finished
 IDLE_SECONDS = 0.1  # time between two polls while nothing arrives
 MODEL_POLL_SECONDS = 1.0  # time between two checks of the model files
 KEPT_REJECTIONS = 100  # shown on the page
@@ -388,7 +391,9 @@ class Pipeline:
         self.widths: Callable[[], Mapping[str, float]] = dict  # by device: factor of the usual width of its intervals
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
         self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
-        self._restored: deque[Reading] = deque()  # of the last process's journals, still to be replayed
+        # Readings of the last process's journals that are still to be replayed: by device, the newest first.
+        self._restored: OrderedDict[str, list[Reading]] = OrderedDict()
+        self.restoring = 0  # how many these are
         self._stop = Event()
         self._has_news = False  # readings have arrived since the newest snapshot
         self._is_published = True  # the sinks have published every result
@@ -403,11 +408,6 @@ class Pipeline:
     def backlog(self) -> int:
         """Readings in the queue."""
         return self._queue.size
-
-    @property
-    def restoring(self) -> int:
-        """Readings of the last process still to be calibrated and published again, before those in the queue."""
-        return len(self._restored)
 
     @property
     def lag(self) -> float:
@@ -431,30 +431,24 @@ class Pipeline:
     def restore(self) -> None:
         """Continue where the last process ended: load its state, and calibrate and publish its journal again."""
         self.load()
-        self._replay()
+        while self._restored and self._is_published and not self._stop.is_set():
+            self.process([])
         self.snapshot()
 
     def load(self) -> None:
-        """Load the newest snapshot and the readings since, which `run` calibrates and publishes before any other."""
+        """Load the newest snapshot and the readings since, which `process` calibrates and publishes bit by bit."""
         state = self._store.state()
         if state is not None:
             self._fleet.restore(state)
             for name, index in self._models.indices.items():
                 index.restore(state.devices.get(name, ()), state.arrays, f"{name}/index.")
         del state  # that of a large fleet takes much memory, which the replay needs
-        self._restored.extend(self._filter_restored())
+        self._load_journals()
         self._monitor.count("damaged", self._store.damaged)
+        self._has_news = True
 
-    def _replay(self) -> bool:
-        """Calibrate and publish the readings that were loaded; False if the process stops first."""
-        while self._restored and self._is_published and not self._stop.is_set():
-            readings = [self._restored.popleft() for _ in range(min(MAX_BATCH, len(self._restored)))]
-            self._calibrate(self._to_step(self._sort(readings)))
-            self._monitor.count("replayed", len(readings))
-        return self._is_published and not self._restored
-
-    def _filter_restored(self) -> list[Reading]:
-        """Return the readings to replay, each once, in order of arrival, without those of devices not admitted.
+    def _load_journals(self) -> None:
+        """Load the readings to replay, each once, without those of devices not admitted.
 
         Record all of them, and older ones, in `_seen`. A reading that was still waiting to be sorted when a snapshot
         was taken is in the journals before and after it.
@@ -462,21 +456,42 @@ class Pipeline:
         restored = {(reading.device, reading.time): reading for reading in self._store.readings()}
         self._seen = {(device, time): number for number, device, time in self._store.older()}
         self._seen |= dict.fromkeys(restored, self._store.number)
-        return [
-            reading for reading in restored.values() if reading.device in self._fleet or not self._admit(reading.device)
-        ]
+        for reading in restored.values():
+            if reading.device in self._fleet or not self._admit(reading.device):
+                self._restored.setdefault(reading.device, []).append(reading)
+                self.restoring += 1
+        for of_device in self._restored.values():
+            of_device.reverse()
+
+    def _take_restored(self, deliveries: Sequence[Delivery]) -> list[Reading]:
+        """Remove and return readings to replay: all of the devices in these deliveries, then, up to `SLICE`, others.
+
+        A delivery may only repeat what is replayed; it is acknowledged when that is published. Stopped while it
+        replays, the process leaves the others to the next one.
+        """
+        taken: list[Reading] = []
+        for delivery in deliveries:
+            for reading in delivery.readings:
+                if reading.device in self._restored:
+                    taken += reversed(self._restored.pop(reading.device))
+        while self._restored and len(taken) < SLICE and not self._stop.is_set():
+            device, of_device = self._restored.popitem(last=False)
+            taken.append(of_device.pop())
+            if of_device:
+                self._restored[device] = of_device  # at the end: batches with one reading of each device are fast
+        self.restoring -= len(taken)
+        return taken
 
     def run(self) -> None:
-        """Replay what was loaded, then process deliveries until `stop`, and finish those submitted by then.
+        """Process deliveries until `stop`, and finish those submitted by then.
 
-        Stopped while it replays, it acknowledges nothing and leaves the journals to the next process.
+        Between them the readings that were loaded are replayed.
         """
-        if not self._replay():
-            return
-        self.snapshot(aside=True)
         while not (self._stop.is_set() and not self._queue.size):
-            self.process(self._queue.take(MAX_BATCH, IDLE_SECONDS))
-            self.poll()
+            most, wait = (SLICE, 0.0) if self._restored else (MAX_BATCH, IDLE_SECONDS)
+            self.process(self._queue.take(most, wait))
+            if not self._restored:
+                self.poll()
         self.finish()
 
     def finish(self) -> None:
@@ -505,9 +520,14 @@ class Pipeline:
             self._has_news = True
             if not self._journal(new):
                 return  # the process stops; nothing is acknowledged
-        in_order = self._sort(new) + self._sorter.release_due(monotonic())
-        if ready := self._to_step(in_order) + self._averager.release_due(monotonic()):
+            self._seen |= dict.fromkeys(((reading.device, reading.time) for reading in new), self._store.number)
+        replayed = self._take_restored(complete)
+        ready = self._to_step(self._sort([*replayed, *new]))
+        if not self._restored:  # otherwise what was overtaken may still have to be replayed
+            ready += self._to_step(self._sorter.release_due(monotonic())) + self._averager.release_due(monotonic())
+        if ready:
             self._calibrate(ready)
+        self._monitor.count("replayed", len(replayed))
         self._add_refused(complete)
         if self._is_published:  # otherwise the sources deliver them again after a restart
             for delivery in complete:
@@ -536,10 +556,11 @@ class Pipeline:
     def snapshot(self, aside: bool = False) -> None:
         """Save all state, unless some results have not been published; if the disk is full, try again later.
 
+        While readings of the last process are replayed, its snapshot and journals stay and no other is taken.
         With `aside` readings go on while it is written, as `Store.take` says.
         """
         self._next_snapshot = monotonic() + self.limits.snapshot_seconds
-        if not self._is_published:
+        if not self._is_published or self._restored:
             return
         try:
             for sink in self._sinks:
@@ -674,20 +695,19 @@ class Pipeline:
         return frozenset(channel.name for channel in inputs.channels), inputs.step_seconds
 
     def _filter_new(self, deliveries: Sequence[Delivery]) -> list[Reading]:
-        """Return the readings that have not been received before and are accepted; remembers them in `_seen`."""
-        new = []
+        """Return the readings that have not been received before and are accepted."""
+        new: dict[tuple[str, float], Reading] = {}
         now = time()
         for delivery in deliveries:
             for reading in sorted(delivery.readings, key=lambda reading: reading.time):
                 key = (reading.device, reading.time)
-                if key in self._seen:
+                if key in self._seen or key in new:
                     self._monitor.count("duplicates")
                 elif reason := self._refusal(reading, now):
                     delivery.refused[reason] = delivery.refused.get(reason, 0) + 1
                 else:
-                    self._seen[key] = self._store.number
-                    new.append(reading)
-        return new
+                    new[key] = reading
+        return list(new.values())
 
     def _refusal(self, reading: Reading, now: float) -> str:
         """Return why a reading is not accepted, empty if it is; a new device is added to the fleet."""

@@ -264,34 +264,67 @@ def test_what_was_journaled_but_not_published_is_published_by_the_next_process(t
     assert (monitor.counts()["duplicates"], len(sink.results)) == (50, 60)
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_readings_come_in_before_those_of_the_journal_are_published_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_new_readings_are_published_while_the_journal_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    monkeypatch.setattr("scare.live.pipeline.MAX_BATCH", 20)
+    monkeypatch.setattr("scare.live.pipeline.SLICE", 10)
     push(make_pipeline(tmp_path, Kept(is_safe=False))[0], READINGS[:50])
     close()
-    sink, done = Kept(), list[int]()
+    sink = Kept()
     pipeline, monitor = make_pipeline(tmp_path, sink, is_replayed=False)
     assert (pipeline.restoring, monitor.counts()["replayed"], sink.results) == (50, 0, [])
-    assert pipeline.submit(Delivery(READINGS[50:60], lambda: (done.append(1), pipeline.stop())))
-    if is_stopped:
-        pipeline.on_readings = lambda readings: pipeline.stop()
+    repeated, *new = (one for one in READINGS[45:80] if one.device == "box-1")
+    acknowledged: list[tuple[Result, int]] = []  # the newest result at that moment, and how many are replayed later
+
+    def acknowledge() -> None:
+        acknowledged.append((sink.results[-1], pipeline.restoring))
+        if is_killed:
+            pipeline.stop()
+
+    assert pipeline.submit(Delivery([repeated]))  # a duplicate of one that has not been published
+    assert pipeline.submit(Delivery(new, acknowledge))
+    pipeline.on_readings = lambda readings: pipeline.restoring or pipeline.stop()
     pipeline.run()
-    if is_stopped:  # the journal stays as it was, and the new readings are delivered again
-        assert (pipeline.restoring, len(sink.results), done) == (30, 20, [])
+    ((newest, later),) = acknowledged
+    assert (newest.device, newest.time) == (new[-1].device, new[-1].time)
+    assert 30 <= later <= 40
+    if is_killed:  # the last process's journal stays as it was, and so does what was added to it
+        assert pipeline.restoring == later
         close()
-        again, _ = make_pipeline(tmp_path, sink := Kept())
-        done += [1] * push(again, READINGS[50:60], 10)
-    assert done == [1] * (10 if is_stopped else 1)
-    keys = [(one.device, one.time) for one in READINGS[:60]]
-    published = [(one.device, one.time) for one in sink.results]
-    assert (set(published[:50]), set(published[50:]), len(published)) == (set(keys[:50]), set(keys[50:]), 60)
+        again, monitor = make_pipeline(tmp_path, sink := Kept())
+        assert monitor.counts()["replayed"] == 50 + len(new)
+        assert push(again, new) == monitor.counts()["duplicates"] == len(new)
+    assert len(sink.results) == len(sink.by_reading()) == 50 + len(new)
+    for device in {one.device for one in READINGS}:
+        times = [one.time for one in sink.results if one.device == device]
+        assert times == sorted(times)
     whole = Kept()
     (tmp_path / "whole").mkdir()
-    push(make_pipeline(tmp_path / "whole", whole)[0], READINGS[:60])
+    push(make_pipeline(tmp_path / "whole", whole)[0], [*READINGS[:50], *new])
     found, wanted = sink.by_reading(), whole.by_reading()
-    assert all(same(found[key], wanted[key]) for key in keys)
+    assert all(same(found[key], wanted[key]) for key in wanted)
+
+
+def test_a_full_disk_at_the_start_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(make_pipeline(tmp_path, Kept())[0], READINGS[:20])
+    close()
+    sink = Kept()
+
+    def is_full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scare.live.journal.Journal", is_full)
+        pipeline, _ = make_pipeline(tmp_path, sink)
+        assert "cannot save the state: [Errno 28] No space left on device" in pipeline.problems["disk"]
+        pipeline.stop()  # so that it does not wait
+        assert push(pipeline, READINGS[20:30]) == 0
+    assert push(pipeline, READINGS[20:30]) == 10
+    assert pipeline.problems == {}
+    close()
+    _, monitor = make_pipeline(tmp_path, Kept())
+    assert monitor.counts()["replayed"] == 30
 
 
 def test_a_duplicate_is_known_after_a_snapshot_and_a_restart(tmp_path: Path) -> None:
