@@ -3,8 +3,9 @@
 from benchmarks.live_fleet import CENTER, SCALE, START, WINDOW, print_bars  # first: it limits NumPy to one core
 
 # ruff: isort: split
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -17,23 +18,27 @@ from scare.live.arrivals import Delivery
 from scare.live.config import LiveLimits, Model
 from scare.live.fleet import Fleet, Route
 from scare.live.journal import Store
+from scare.live.messages import format_time
 from scare.live.pipeline import MAX_BATCH, ModelFiles, Monitor, Pipeline
 from tests.live.broker import Listener, wait_for
 
 DEVICES, SNAPSHOTS = 100_000, 3
+MOST_PROBES, PROBE_SECONDS = 400, 0.1  # boxes that send while a journal is replayed, and the time between two
 SECTION = Template("""## Many devices
 
 $devices devices with full windows of SCARE's default network. A restart lasts from the start of the process to
 `online`, behind Mosquitto, on one core: from the snapshot alone, and with one reading of each device in the journal.
-From then on readings are taken; they wait until those of the journal are calibrated and published again. Memory is the
-most that the process had by then (`VmHWM`). While readings come in batches of $batch, $snapshots snapshots of
-$state_mb MB are written; a stall is the longest time between two batches.
+From then on readings are taken, while those of the journal are calibrated and published again: $probes boxes send a new
+reading each meanwhile, one after the other, and the longest wait is from a box's publish to the arrival of its value.
+Memory is the most that the process had by then (`VmHWM`). While readings come in batches of $batch, $snapshots
+snapshots of $state_mb MB are written; a stall is the longest time between two batches.
 
 | | on the clock | of the processor | memory |
 |---|---|---|---|
 | restart from the snapshot | $clean_s s | $clean_cpu s | $clean_mb MB |
 | restart with $devices readings in the journal | $full_s s | $full_cpu s | |
 | until these are published again | $again_s s | $again_cpu s | $full_mb MB |
+| longest wait of a new reading meanwhile | $wait_ms ms | $wait_cpu ms | |
 | longest time between two batches | $stall_ms ms | $stall_cpu ms | |
 | without a snapshot | $usual_ms ms | $usual_cpu ms | |
 
@@ -62,6 +67,7 @@ def measure() -> dict[str, Any]:
         ("ms of a stall, processor time", found["stall"]["cpu_ms"], "<=", 200),
         ("seconds of a restart from the snapshot, processor time", found["clean"]["cpu_s"], "<=", 5),
         ("seconds until readings are taken with a full journal, processor time", found["full"]["cpu_s"], "<=", 5),
+        ("ms of a new reading's wait for its value meanwhile, processor time", found["full"]["wait_cpu_ms"], "<=", 200),
     ]
     return {**found, "bars": bars}
 
@@ -86,19 +92,40 @@ def leave_fleet(folder: Path) -> None:
 def measure_start(folder: Path, port: int) -> dict[str, float]:
     """Start the process: seconds and processor seconds until it takes readings, and until its journal is replayed.
 
-    `mb` is the most memory by then. A new journal begins when the old ones are replayed.
+    `mb` is the most memory by then. The first snapshot begins when the journals are replayed.
     """
     listener, begun = Listener(port, "scare/status"), time.monotonic()
-    journals = set((folder / "live").glob("journal-*"))
+    snapshots = set((folder / "live").glob("*snapshot-*"))
     with gateway(folder, port) as process:
         wait_for(lambda: listener.last("scare/status") == "online", 300, every=0.05)
         found = {"s": time.monotonic() - begun, "cpu_s": processor_seconds(process.pid)}
-        wait_for(lambda: set((folder / "live").glob("journal-*")) - journals, 300, every=0.05)
+        waits = list(send_probes(port, process.pid, lambda: set((folder / "live").glob("*snapshot-*")) - snapshots))
         found |= {"again_s": time.monotonic() - begun, "again_cpu_s": processor_seconds(process.pid)}
+        found |= {"probes": len(waits), "wait_ms": 1e3 * max(waits)[0], "wait_cpu_ms": 1e3 * max(cpu for _, cpu in waits)}
         status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
         found["mb"] = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
     listener.close()
     return found
+
+
+def send_probes(port: int, process: int, is_over: Callable[[], object]) -> Iterator[tuple[float, float]]:
+    """Send readings of one box after the other until `is_over`.
+
+    Yields how long each value took, and how much processor time the process used meanwhile, in seconds.
+    """
+    box = Listener(port, *(f"scare/box-{index}/state" for index in range(DEVICES - MOST_PROBES, DEVICES)))
+    newest = format_time(START + 60.0 * (WINDOW + 2))
+    for index in range(DEVICES - 1, DEVICES - MOST_PROBES, -1):
+        reading = {"time": newest, "pm25": 12.0, "temperature": 15.0, "humidity": 60.0}
+        sent, used = time.monotonic(), processor_seconds(process)
+        box.client.publish(f"readings/box-{index}", json.dumps(reading), 1)
+        topic = f"scare/box-{index}/state"
+        wait_for(lambda topic=topic: (box.last(topic) or {}).get("time") == newest, 300, every=0.002)
+        yield time.monotonic() - sent, processor_seconds(process) - used
+        if is_over():
+            break
+        time.sleep(PROBE_SECONDS)
+    box.close()
 
 
 def measure_stall(folder: Path) -> dict[str, Any]:
@@ -145,5 +172,7 @@ def section(found: dict[str, Any]) -> str:
         for case in ("stall", "usual")
         for key, name in (("ms", "ms"), ("cpu", "cpu_ms"))
     }
+    cells |= {"wait_ms": f"{found['full']['wait_ms']:,.0f}", "wait_cpu": f"{found['full']['wait_cpu_ms']:,.0f}"}
+    cells["probes"] = f"{found['full']['probes']}"
     numbers = {"devices": f"{DEVICES:,}", "batch": f"{MAX_BATCH:,}", "snapshots": SNAPSHOTS}
     return SECTION.substitute(numbers, **cells, state_mb=f"{found['state_mb']:.0f}", bars=print_bars(found["bars"]))

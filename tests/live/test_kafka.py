@@ -1,6 +1,6 @@
 """Processes that share a topic of Kafka: each reading is calibrated by one state, whoever is killed, comes or goes.
 
-The brokers are the mock cluster in librdkafka, which lives in this process.
+The brokers are the mock cluster in librdkafka, which lives in this process, or a real Kafka (`kafka_server`).
 """
 
 import json
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -24,6 +25,7 @@ from scare.errors import ExitCode
 from scare.live.journal import read_snapshot
 from scare.live.messages import format_time
 from tests.live.broker import free_port, wait_for
+from tests.live.kafka_server import CLIENT, PREPARE, needs_kafka, running_kafka
 from tests.live.small_gateway import START, save_models
 from tests.needs import needs
 
@@ -55,16 +57,29 @@ Found = dict[tuple[str, str], set[tuple[float | None, int]]]
 
 
 class Cluster:
-    """The mock cluster, one who produces, and one who keeps all results."""
+    """The brokers at an address, or else the mock cluster; one who produces, and one who keeps all results."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "") -> None:
         from confluent_kafka import Producer
 
-        self.producer = Producer({"test.mock.num.brokers": 3, "log_level": 3})
-        brokers = self.producer.list_topics(timeout=10).brokers.values()
-        self.address = next(f"{one.host}:{one.port}" for one in brokers)
+        self.is_real = bool(address)
+        self._client: dict[str, Any] = dict(CLIENT) if address else {}
+        brokers = {"bootstrap.servers": address} if address else {"test.mock.num.brokers": 3}
+        self.producer = Producer({**brokers, "log_level": 3, **self._client})
+        for topic in ("readings", "results"):  # which are made when they are asked for
+            wait_for(lambda topic=topic: self._has(topic), 30, 0.2)
+        known = self.producer.list_topics(timeout=10).brokers.values()
+        self.address = next(f"{one.host}:{one.port}" for one in known)
         self.results: Found = {}
         self._stop, self._listening = Event(), Thread(target=self._listen)
+
+    def _has(self, topic: str) -> bool:
+        from confluent_kafka import KafkaException
+
+        try:
+            return self.producer.list_topics(topic, 10).topics[topic].error is None
+        except KafkaException:  # the answer of an old Kafka that is about to make it
+            return False
 
     def send(self, key: str, content: object) -> None:
         self.producer.produce("readings", json.dumps(content), key)
@@ -80,7 +95,7 @@ class Cluster:
     def _listen(self) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "test", "log_level": 0})
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "test", "log_level": 0, **self._client})
         consumer.assign([TopicPartition("results", number, 0) for number in range(PARTITIONS)])
         while not self._stop.is_set():
             for one in consumer.consume(1000, 0.1):
@@ -123,10 +138,11 @@ class Sender:
 class Process:
     """`scare live run` with a port of its own on the folder that all share."""
 
-    def __init__(self, folder: Path, address: str, name: str) -> None:
+    def __init__(self, folder: Path, cluster: Cluster, name: str) -> None:
         self._port = free_port()
-        (folder / f"{name}.toml").write_text(CONFIG.format(address=address, port=self._port))
-        command = [sys.executable, "-c", "from scare.cli import main; main()", "live", "run", f"{name}.toml"]
+        (folder / f"{name}.toml").write_text(CONFIG.format(address=cluster.address, port=self._port))
+        program = (PREPARE if cluster.is_real else "") + "from scare.cli import main; main()"
+        command = [sys.executable, "-c", program, "live", "run", f"{name}.toml"]
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=folder, env=environment, stderr=log)
@@ -149,25 +165,26 @@ class Process:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[tuple[Cluster, Sender, Callable[[str], Process]]]:
+def running(folder: Path, is_real: bool = False) -> Iterator[tuple[Cluster, Sender, Callable[[str], Process]]]:
     """A cluster, one who sends, and how processes are started, which are killed with the block."""
     with ExitStack() as ending:
 
         def start(name: str) -> Process:
-            process = Process(folder, cluster.address, name)
+            process = Process(folder, cluster, name)
             ending.callback(process.end, signal.SIGKILL)
             return process
 
-        cluster = Cluster()
+        cluster = Cluster(ending.enter_context(running_kafka(folder, PARTITIONS)) if is_real else "")
         ending.callback(cluster.close)
         sender = Sender(cluster)
         ending.callback(sender.stop)
         yield cluster, sender, start
 
 
-def test_two_processes_share_a_topic_while_one_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_real", [False, pytest.param(True, marks=needs_kafka)])
+def test_two_processes_share_a_topic_while_one_is_killed(tmp_path: Path, is_real: bool) -> None:
     save_models(tmp_path)
-    with running(tmp_path) as (cluster, sender, start):
+    with running(tmp_path, is_real) as (cluster, sender, start):
         sender.send_row()
         cluster.send("box-1", {"device": "box-1", "time": START, "pm25": "?", "current": None})  # known already
         cluster.send("other/1", {"device": "box-1", "time": START, "pm25": 1.0})  # another key than its device
