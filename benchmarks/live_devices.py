@@ -5,7 +5,7 @@ from benchmarks.live_fleet import CENTER, SCALE, START, WINDOW, print_bars  # fi
 # ruff: isort: split
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -52,7 +52,7 @@ def measure() -> dict[str, Any]:
     """Leave the state of a fleet, and start from it; then write snapshots while readings come."""
     with place() as (folder, port):
         leave_fleet(folder)
-        found = {"clean": measure_start(folder, port)}
+        found = {"clean": measure_start(folder, port, WINDOW + 1)}
         store = Store(folder / "live")
         state = store.state()
         assert state is not None
@@ -60,7 +60,7 @@ def measure() -> dict[str, Any]:
         store.append(draw_minute(WINDOW + 1, np.random.default_rng(3), DEVICES))
         store.close()
         del state
-        found["full"] = measure_start(folder, port)
+        found["full"] = measure_start(folder, port, WINDOW + 2)
         found |= measure_stall(folder)
     bars = [
         ("MB of memory", max(found["clean"]["mb"], found["full"]["mb"]), "<=", 700),
@@ -89,43 +89,52 @@ def leave_fleet(folder: Path) -> None:
     store.close()
 
 
-def measure_start(folder: Path, port: int) -> dict[str, float]:
+def measure_start(folder: Path, port: int, minute: int) -> dict[str, float]:
     """Start the process: seconds and processor seconds until it takes readings, and until its journal is replayed.
 
-    `mb` is the most memory by then. The first snapshot begins when the journals are replayed.
+    New readings are of this `minute`. `mb` is the most memory by then. The first snapshot begins when the journals are
+    replayed.
     """
     listener, begun = Listener(port, "scare/status"), time.monotonic()
     snapshots = set((folder / "live").glob("*snapshot-*"))
     with gateway(folder, port) as process:
         wait_for(lambda: listener.last("scare/status") == "online", 300, every=0.05)
         found = {"s": time.monotonic() - begun, "cpu_s": processor_seconds(process.pid)}
-        waits = list(send_probes(port, process.pid, lambda: set((folder / "live").glob("*snapshot-*")) - snapshots))
+        waits = []
+        for wait in send_probes(port, process.pid, minute):
+            waits.append(wait)
+            if set((folder / "live").glob("*snapshot-*")) - snapshots:
+                break
         found |= {"again_s": time.monotonic() - begun, "again_cpu_s": processor_seconds(process.pid)}
-        found |= {"probes": len(waits), "wait_ms": 1e3 * max(waits)[0], "wait_cpu_ms": 1e3 * max(cpu for _, cpu in waits)}
+        found |= {
+            "probes": len(waits),
+            "wait_ms": 1e3 * max(waits)[0],
+            "wait_cpu_ms": 1e3 * max(cpu for _, cpu in waits),
+        }
         status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
         found["mb"] = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
     listener.close()
     return found
 
 
-def send_probes(port: int, process: int, is_over: Callable[[], object]) -> Iterator[tuple[float, float]]:
-    """Send readings of one box after the other until `is_over`.
+def send_probes(port: int, process: int, minute: int) -> Iterator[tuple[float, float]]:
+    """Send a reading of this minute from one box after the other.
 
     Yields how long each value took, and how much processor time the process used meanwhile, in seconds.
     """
     box = Listener(port, *(f"scare/box-{index}/state" for index in range(DEVICES - MOST_PROBES, DEVICES)))
-    newest = format_time(START + 60.0 * (WINDOW + 2))
-    for index in range(DEVICES - 1, DEVICES - MOST_PROBES, -1):
-        reading = {"time": newest, "pm25": 12.0, "temperature": 15.0, "humidity": 60.0}
-        sent, used = time.monotonic(), processor_seconds(process)
-        box.client.publish(f"readings/box-{index}", json.dumps(reading), 1)
-        topic = f"scare/box-{index}/state"
-        wait_for(lambda topic=topic: (box.last(topic) or {}).get("time") == newest, 300, every=0.002)
-        yield time.monotonic() - sent, processor_seconds(process) - used
-        if is_over():
-            break
-        time.sleep(PROBE_SECONDS)
-    box.close()
+    newest = format_time(START + 60.0 * minute)
+    try:
+        for index in range(DEVICES - 1, DEVICES - MOST_PROBES, -1):
+            reading = {"time": newest, "pm25": 12.0, "temperature": 15.0, "humidity": 60.0}
+            sent, used = time.monotonic(), processor_seconds(process)
+            box.client.publish(f"readings/box-{index}", json.dumps(reading), 1)
+            topic = f"scare/box-{index}/state"
+            wait_for(lambda topic=topic: (box.last(topic) or {}).get("time") == newest, 300, every=0.002)
+            yield time.monotonic() - sent, processor_seconds(process) - used
+            time.sleep(PROBE_SECONDS)
+    finally:
+        box.close()
 
 
 def measure_stall(folder: Path) -> dict[str, Any]:

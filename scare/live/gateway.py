@@ -1,5 +1,6 @@
 """The gateway: sources, pipeline, sinks and server, wired as a config file says; or a recorded file in their place."""
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -214,6 +215,7 @@ class Gateway:
             self.pipeline.load()
             if self._alerts is not None:
                 self._alerts.expect(self.pipeline.devices)
+            gc.freeze()  # of 100,000 devices: looking through them for garbage would stop all work for 0.1 s each time
         if self._partitions is not None:
             self._partitions.start()
         if self._mqtt_source is not None:

@@ -156,5 +156,7 @@ def _short(number: float) -> float | None:
 
 
 def _grow(array: np.ndarray, spare: int) -> np.ndarray:
-    """Append `spare` rows of zeros."""
-    return np.concatenate([array, np.zeros((spare, *array.shape[1:]), array.dtype)])
+    """Append `spare` rows of zeros, which take no memory until they are written to."""
+    grown = np.zeros((len(array) + spare, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown

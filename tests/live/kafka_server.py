@@ -18,7 +18,9 @@ from tests.live.broker import answers, free_port, wait_for
 
 HOME, JAVA = Path(os.environ.get("KAFKA_HOME", "no Kafka")), shutil.which("java")
 JARS = [str(path) for path in HOME.glob("libs/*.jar") if not re.search("javadoc|scaladoc|sources|test", path.name)]
-VERSION = max((tuple(map(int, found)) for path in JARS for found in re.findall(r"/kafka_\S+?-(\d+)\.(\d+)", path)), default=(0, 0))
+VERSION = max(
+    (tuple(map(int, found)) for path in JARS for found in re.findall(r"/kafka_\S+?-(\d+)\.(\d+)", path)), default=(0, 0)
+)
 needs_kafka = pytest.mark.skipif(not (JARS and JAVA), reason="Kafka with Zookeeper (KAFKA_HOME) and Java would run it")
 OLD_CLIENT = {"api.version.request": False, "broker.version.fallback": "0.9.0", "log_level": 0}
 CLIENT = OLD_CLIENT if VERSION < (0, 11) else {}
