@@ -138,10 +138,12 @@ class LogarithmicBinner(eqx.Module):
     def steps(self, source: str, embedding: DualEmbedding, output: str) -> list[Step]:
         """Return `fused` as plan steps: sum the weighted readings of each bin, then embed the sums as tokens."""
         weight, bias = np.asarray(self.weight), np.asarray(self.bias)
-        weight_sums = np.add.reduceat(weight, self.starts)  # [bins]: how often the part shared by all readings counts
+        # The token of a reading is its own part plus one that all readings share. A bin is a weighted sum of tokens, so
+        # it has the shared part times the sum of the weights.
+        weight_sums = np.add.reduceat(weight, self.starts)  # [bins]
         bins = Step("bins", (source,), "seen", {"weight": weight, "start": self.starts.astype(np.int32)})
-        unscaled = np.ones(len(weight))
-        return [bins, *embedding.token_steps("seen", source, output, weight_sums, bias, unscaled)]
+        row_factors = np.ones(len(weight))  # the rows of `source` are the readings as they are
+        return [bins, *embedding.token_steps("seen", source, output, weight_sums, bias, row_factors)]
 
 
 class TeslaNetwork(Network):

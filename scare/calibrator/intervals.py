@@ -279,10 +279,11 @@ def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
     residuals = np.concatenate([errors for part in parts for errors in (part.residuals, part.mirrored)])
     weights = np.concatenate([np.full(2 * len(part), 1 / len(part)) for part in parts])  # each part weighs the same
     blocks = [len(np.unique(part.blocks)) for part in parts]
-    bands = int(np.clip(sum(blocks) // BLOCKS_PER_BAND, 1, BANDS))
-    ranks = 1 - (1 - np.arange(1, bands) / bands) ** RANK_EXPONENT
+    most_bands = int(np.clip(sum(blocks) // BLOCKS_PER_BAND, 1, BANDS))
+    ranks = 1 - (1 - np.arange(1, most_bands) / most_bands) ** RANK_EXPONENT  # quantiles at which bands end
     edges = np.unique(_quantiles(values, weights, ranks).astype(np.float32)).astype(np.float64)
-    band, bands = np.searchsorted(edges, values, side="right"), len(edges) + 1  # equal edges make fewer bands
+    bands = len(edges) + 1  # fewer if edges are equal
+    band = np.searchsorted(edges, values, side="right")  # of each value
     squares = np.bincount(band, weights * np.square(residuals), bands)  # weighted sum in each band [bands]
     total = np.bincount(band, weights, bands)
     has_enough = np.bincount(band, minlength=bands) >= 2 * MIN_ROWS  # twice, as each row is there twice

@@ -35,7 +35,10 @@ TOKENS = 10_000  # one code may differ per this many tokens, rounded up
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The float32 rule for results; all its numbers are in the unit of these results, scaled or physical."""
+    """How far the float32 results of two runtimes may differ.
+
+    All numbers are in the unit of the results, which may be scaled or physical.
+    """
 
     deviation: float  # the target's standard deviation
     unit: float  # the size of one physical unit: 1 for physical results
@@ -43,12 +46,12 @@ class Tolerance:
     rounding: float = 0.0  # largest error of float32 in NumPy, against float64, on the model's own windows
 
     def strict(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Whether results [n] that differ by `differences` [n] are within 10⁻⁵, bool [n]."""
+        """Whether the differences [n] of two runtimes are at most 10⁻⁵ of `magnitudes`, bool [n]."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.shares(results, differences) <= FLOAT32_TOLERANCE)
 
     def met(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Whether results are within 10⁻⁵, or within twice the rounding error of float32 in NumPy, bool [n]."""
+        """Whether `strict` holds, or differences are within twice the rounding error of float32 in NumPy, bool [n]."""
         with np.errstate(invalid="ignore"):
             return self.strict(results, differences) | (differences <= ROUNDINGS * self.rounding)
 

@@ -21,7 +21,10 @@ Numbers = TypeVar("Numbers", np.ndarray, Array)
 
 
 class FlatHead(eqx.Module):
-    """One dense layer over all tokens; starts at zero, so that the output is at first that of the linear skip."""
+    """One dense layer over all tokens.
+
+    It starts at zero, so that at first a network's output is that of the linear model that the head is added to.
+    """
 
     weight: Array  # [tokens·width]
     bias: Array  # []

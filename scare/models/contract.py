@@ -76,7 +76,8 @@ class Network(eqx.Module):
     def feature_steps(self) -> tuple[tuple[Step, ...], np.ndarray]:
         """Return the plan steps that compute the value "features" [rows·channels] of a window.
 
-        Also returns factors [rows·channels]: the true features are "features" times these.
+        Also returns factors [rows·channels]: the true features are "features" times these. A step that reads the value
+        has the factors in its own weights, so they cost nothing.
         """
         raise NotImplementedError
 

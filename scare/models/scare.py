@@ -241,7 +241,9 @@ class Scare:
         total += Operations(multiply_adds=tokens * width)  # head
         if self.head.curve:  # each product is computed and weighted, their sum added to the output
             total += Operations(multiply_adds=2 * count_products(channels), additions=1)
-        return total + Operations(multiply_adds=rows * channels, additions=1) if self.head.skip else total
+        if self.head.skip:  # a linear map of all features, added to the output
+            total += Operations(multiply_adds=rows * channels, additions=1)
+        return total
 
     def _attention_operations(self, tokens: int, channels: int) -> Operations:
         """Return the operations of the attention: to project the tokens, hash them if needed, and mix the values."""
@@ -361,12 +363,18 @@ class ScareNetwork(Network):
         return self.skip is not None
 
     def design(self, data: DesignMatrix, scaling: Scaling) -> Design:
-        """Return the columns of skip (the features) and curve (products of the newest readings) for a regression."""
+        """Return the columns of the regression that the network starts at.
+
+        They are what the skip weights, the features, and what the curve weights, the products of the newest readings.
+        """
         extra = None if self.curve is None else lambda features: products(features[:, self._newest])
         return Design(data, scaling, self._newest, extra)
 
     def start(self, solution: Solution) -> Self:
-        """Set skip, curve and the head's bias to a solution of `design`; the head's weights are zero at the start."""
+        """Set the network to a linear model, given as weights and bias for the columns of `design`.
+
+        The weights become those of skip and curve, the bias that of the head, whose own weights are zero at the start.
+        """
         assert self.skip is not None
         weights, bias = solution
         dtype = self.skip.dtype

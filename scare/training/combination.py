@@ -47,7 +47,7 @@ MOST_OUTSIDE = 0.1
 
 @dataclass(frozen=True)
 class Combination:
-    """Families with their shares in the result, and all that is needed to fit them to other rows.
+    """Families of models with their shares in the result, and all that is needed to fit them to other rows.
 
     The network started at the mean of the families `start`. Without families, the network is the whole result.
     """
@@ -61,7 +61,7 @@ class Combination:
 
     @property
     def rmse(self) -> float:
-        """Cross-fitted error on validation, in standard deviations of the target."""
+        """Error on validation, in standard deviations of the target; each block is scored by choices on the others."""
         return mean_rmse(self.families, self.shares, self.targets)
 
     @property
@@ -252,7 +252,7 @@ def flat(data: DesignMatrix) -> np.ndarray:
 
 
 def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: SelectionRules) -> tuple[Fitted, bool]:
-    """Fit trees to the residuals of `drift` or of the linear family, whichever is better on validation.
+    """Fit trees to the residuals of a linear model: the family `drift` or `linear`, which is better on validation.
 
     Also returns whether they are switched off beyond the readings of training.
     """

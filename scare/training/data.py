@@ -96,7 +96,7 @@ def _linear_error(
     recipe: Recipe,
     families: Sequence[str],
 ) -> float:
-    """Return the lowest cross-fitted error (MSE, scaled) of these families on a sample of validation."""
+    """Return the lowest mean squared error, scaled, that one of these families has on a sample of validation."""
     basis, target = HatBasis(inputs.window).matrix, readings[0].reference
     parts = make_examples(readings, replace(inputs, policy=recipe.learned_from)), make_examples(validation, inputs)
     if target is None or not all(map(len, parts)):

@@ -132,7 +132,8 @@ def _extrapolates(plan: Plan, windows: np.ndarray, start: float, end: float, ste
     if end == start:
         return False
     levels = start + (end - start) * np.array(STRIDES)
-    for age in {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}:
+    ages = {min(2**power, plan.window) for power in range(plan.window.bit_length() + 1)}  # 1, 2, 4 … the whole window
+    for age in ages:
         outputs = []
         for level in levels:
             stepped = windows.copy()

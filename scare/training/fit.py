@@ -214,9 +214,11 @@ class Evaluation:
         return fitted
 
     def forward_errors(self) -> list[CalibrationErrors]:
-        """Collect errors on blocks of time after all rows that the combination was fitted to, one part for each block.
+        """Collect errors on rows later than all that the combination was fitted to.
 
-        If validation follows training, both are cut, and blocks are as long as validation; else training is cut.
+        It is fitted again to the rows before each of `FORWARD_CUTS`, and its errors after that moment are one part. If
+        validation is later than training, the rows are those of both, and a part is as long as validation. Otherwise
+        they are those of training, and a part goes on to their end.
         """
         if not self.combination.families:
             return []  # a network that starts at random would have to be trained again

@@ -63,7 +63,9 @@ def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
 
 
 def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
-    """Compute between / (between + noise): the variance of offsets between devices, and the noise of a settled mean.
+    """Compute between / (between + noise), of a channel.
+
+    `between` is the variance of offsets between devices, `noise` that of a device's mean over `settle` readings.
 
     It is the share that minimises the expected squared error of a device's offset (random effects, James–Stein).
     """

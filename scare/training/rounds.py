@@ -195,7 +195,7 @@ def build(agreement: Agreement, settings: AgreedNetwork) -> Network:
 
 
 def window_inputs(agreement: Agreement, task: Mapping[str, Any]) -> Inputs:
-    """Make the inputs of the network from the scaling in a task."""
+    """Make the inputs of the network, with the scaling that the server sends with a task."""
     channels = len(agreement.data.channels)
     center, scale = (numbers(task.get(name), (channels,), name) for name in ("center", "scale"))
     target = numbers(task.get("target"), (2,), "target")
@@ -206,7 +206,10 @@ def window_inputs(agreement: Agreement, task: Mapping[str, Any]) -> Inputs:
 
 
 def _solve_start(moments: Mapping[str, Moments]) -> tuple[np.ndarray, float]:
-    """Solve the regression of the start, whose penalty is chosen by leaving sites out if there are enough."""
+    """Solve the ridge regression that the network starts at, from the moments of each site.
+
+    Its penalty is chosen by leaving sites out, if there are enough of them.
+    """
     inputs = np.arange(len(next(iter(moments.values())).mean))
     structures = [Structure("start", inputs, penalty) for penalty in PENALTIES]
     structure = Structure("start", inputs, USUAL_PENALTY)

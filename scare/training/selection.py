@@ -68,7 +68,10 @@ FitResiduals = Callable[[Design], tuple[Linear, np.ndarray]]  # a linear model, 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A family after selection: the variant chosen, and its cross-fitted outputs on validation, scaled [n]."""
+    """A family after selection: the variant chosen on validation, and its scaled outputs there [n].
+
+    They are cross-fitted: those of each block of rows are of the variant that is best on the other blocks.
+    """
 
     family: str
     variant: str
@@ -78,7 +81,7 @@ class Fitted:
     corrected: FitResiduals | None = None  # for trees: fits the linear model whose residuals they predict again
 
     def rmse(self, targets: np.ndarray) -> float:
-        """Return the cross-fitted error, in standard deviations of the target."""
+        """Return the error of the cross-fitted outputs, in standard deviations of the target."""
         return float(np.sqrt(np.square(self.outputs - targets).mean()))
 
 
@@ -147,7 +150,10 @@ def choose_shares(
 
 
 def mean_rmse(families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray) -> float:
-    """Return the cross-fitted error of the mean of families, in standard deviations of the target."""
+    """Return the error of the mean of families on validation, in standard deviations of the target.
+
+    It is cross-fitted: each block of validation is scored by the choices made on the other blocks.
+    """
     outputs = np.sum([share * family.outputs for family, share in zip(families, shares, strict=True)], axis=0)
     return float(np.sqrt(np.square(outputs - targets).mean()))
 

@@ -227,7 +227,7 @@ class LiveWindows:
     def as_trained(self, at: np.ndarray, usable: np.ndarray) -> np.ndarray:
         """Scale rows [n, channels] as training did: a device that was not in training has the fleet's scaling.
 
-        The windows differ: there a new device that has settled has its own scaling.
+        Unlike here, a new device has its own scaling in the windows, once it has sent enough readings.
         """
         fleet = self._inputs.scaling.fleet
         is_known = (self._scaling["settling"][at] == KNOWN)[:, None]
@@ -283,9 +283,10 @@ class LiveWindows:
         return self._inputs.training_range.usual if self._inputs.training_range else 0.0
 
     def _assign_scaling(self, devices: Sequence[str], at: np.ndarray) -> None:
-        """Give devices the scaling that the calibrator has for them; a device unknown to it begins to settle.
+        """Give devices the scaling that the calibrator has for them.
 
-        A device that settled before the fleet's scaling was replaced keeps its own mean; its centre is computed again.
+        A device that it does not know has the fleet's until it has sent enough readings for its own (`_settle`). One
+        that had its own before the fleet's was replaced keeps its mean, from which its centre is computed again.
         """
         scaling, current = self._inputs.scaling, self._scaling
         for device, index in zip(devices, at.tolist(), strict=True):

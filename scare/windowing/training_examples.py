@@ -105,7 +105,10 @@ class DesignMatrix(NamedTuple):
 
 
 def design_matrix(examples: Examples, basis: np.ndarray | None, most: int | None = None) -> DesignMatrix:
-    """Make the design matrix of at most `most` evenly spread examples (default: as many as can be stored)."""
+    """Make the design matrix of at most `most` evenly spread examples (default: as many as can be stored).
+
+    Its features are the windows or, with a `basis` [window, rows], the projections of the windows onto it.
+    """
     which = examples.spread(most or storable(examples, basis))
     chosen = examples.take(which)
     return DesignMatrix(features(examples, which, basis), chosen.targets, chosen.times, chosen.devices, examples.names)
@@ -128,7 +131,8 @@ def features(examples: Examples, which: np.ndarray, basis: np.ndarray | None) ->
 def storable(examples: Examples, basis: np.ndarray | None) -> int:
     """Count how many examples have float32 `features` that fit in `STORED_BYTES`."""
     rows = examples.window if basis is None else basis.shape[1]
-    return STORED_BYTES // (4 * rows * examples.series.shape[1])
+    bytes_of_example = 4 * rows * examples.series.shape[1]
+    return STORED_BYTES // bytes_of_example
 
 
 def check_examples(examples: Examples, readings: Sequence[Readings], inputs: Inputs, part: str) -> None:

@@ -99,7 +99,10 @@ class Grid:
         return Grid(self.window, self.values[keep], self.real[keep], self.age[keep], no_rows, self.last_time)
 
     def usable(self, policy: GapPolicy) -> np.ndarray:
-        """Whether `policy` allows the window that ends in each slot, bool [slots]; always false in the history."""
+        """Whether `policy` allows the window that ends in each slot, bool [slots].
+
+        Always false in the first slots, those of the history, which only fill the windows of the rows after them.
+        """
         checked = policy.rows_checked(self.window)
         has_enough = _moving_sum(self.real, checked) >= policy.rows_needed(self.window)
         none_too_old = _moving_sum(self.age > policy.hold, checked) == 0  # no row repeats one that is too old
