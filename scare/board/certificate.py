@@ -295,6 +295,7 @@ class ParityCheck:
             tokens=tokens,
             equal_codes=1 - int(mismatches.sum()) / tokens if tokens else 1.0,
             largest=largest,
+            # Windows that are within the tolerance only because float32 rounds.
             beyond=0 if exact else int((within & ~strictly_within).sum()),
             rounding=tolerance.rounding,
             listed=tuple(listed),

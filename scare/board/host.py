@@ -93,8 +93,8 @@ class StreamModel(Protocol):
 class StreamAnswers:
     """Answers of `scare_calibrate` to n readings, [n] each, and more about the m readings for which `run` ran.
 
-    These are their windows [m, window, channels], scaled, or in steps if they are integers, and their kept values by
-    name, [m, …] each.
+    Of those m readings it has the windows [m, window, channels], as scaled floats or as int16 steps in fixed point, and
+    the kept values by name, [m, …] each.
     """
 
     statuses: np.ndarray

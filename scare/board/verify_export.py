@@ -259,7 +259,7 @@ def run_python_module(folder: Path, name: str, windows: np.ndarray) -> np.ndarra
     count = int(np.prod(windows.shape[1:]))
     command = [sys.executable, "-I", "-c", PROGRAM, str(folder.resolve()), name, str(count)]
     done = subprocess.run(command, input=np.ascontiguousarray(windows, np.float32).tobytes(), capture_output=True)
-    if done.returncode or len(done.stdout) != 4 * len(windows):
+    if done.returncode or len(done.stdout) != 4 * len(windows):  # a float32 for each window
         reason = (done.stderr.decode(errors="replace").strip().splitlines() or ["no results"])[-1]
         raise DataError(f"{folder / name}.py does not run: {reason}; export it again")
     return np.frombuffer(done.stdout, np.float32).astype(np.float64)

@@ -122,7 +122,7 @@ def check_fit(compiled: Compiled, board: Board) -> None:
 
 
 def _remedy(compiled: Compiled, report: Report, advance: Callable[[], object]) -> str:
-    """Return what would make it fit, as the end of a message; `advance` is called before each window that is tried."""
+    """Say what would make the calibrator fit, to end a message; `advance` is called before each window it tries."""
     calibrator = compiled.calibrator
     if report.needs_wide_int:  # a shorter window does not help: fixed point needs the wider int
         return "; use --arithmetic float32"

@@ -241,9 +241,10 @@ def _solve(
     device_column: str,
     rules: EncounterRules,
 ) -> tuple[SolvedNetwork, Calibrator]:
-    """Read and solve a network; also return the calibrator of the fleet, whose values each box's line corrects.
+    """Read and solve a network; also return the calibrator of the fleet.
 
-    A line has a gain and an intercept. Without a `model`, the calibrator returns the compared column as it is.
+    The network corrects the calibrator's values for each box, by a gain and an intercept. Without a `model`, the
+    calibrator returns the compared column as it is.
     """
     if model and column:
         raise UsageError("--column is for networks without --model: a model states what it reads")

@@ -239,6 +239,7 @@ def range_readings(center: float, scale: float, low: float, high: float) -> tupl
     def scaled(rank: int) -> np.float32:
         return np.float32((_ranked_float32(rank) - center) / scale)
 
+    # `hi` and `lo` keep both among the readings if none is in the range.
     least = bisect_left(RANKS, np.float32(low), hi=len(RANKS) - 1, key=scaled)
     most = bisect_right(RANKS, np.float32(high), lo=1, key=scaled) - 1
     return _ranked_float32(RANKS[least]), _ranked_float32(RANKS[most])
@@ -260,7 +261,10 @@ def _moving(scaling: Scaling) -> Iterator[MovingChannel]:
 
 
 def _training_limits(training_range: TrainingRange) -> TrainingLimits:
-    """Convert the limits across channels to float32; each whitening row begins with −row · mean, which centres it."""
+    """Convert the limits across channels to float32; each whitening row gets a constant in front.
+
+    The constant is −row · mean, so that a board can multiply a row without subtracting the mean from it.
+    """
     matrix, mean = np.array(training_range.whitening), np.array(training_range.mean)
     # The matrix is lower-triangular, so row 1 has one number besides the constant, row 2 two, and so on.
     rows = [(-float(row @ mean), *row[:length]) for length, row in enumerate(matrix, 1)]

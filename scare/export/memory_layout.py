@@ -132,9 +132,9 @@ def _owner(value: CValue, values: Mapping[str, CValue]) -> tuple[str, int]:
 
 
 def _reusable_inputs(call: CCall, index: int, alive: Mapping[str, list[int]], values: Mapping[str, CValue]) -> Offsets:
-    """Return the inputs of a call whose memory its output may reuse, and its offset in them: they are not read again.
+    """Return the inputs of a call whose memory its output may reuse, with the offset at which it begins in each.
 
-    The output must be new at this call, and each input must be read by it only once.
+    The output must be new at this call. The call must read the input once, and no later call may read it.
     """
     output = call.output
     if output.view_of or alive[output.name][0] != index:

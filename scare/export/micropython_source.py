@@ -351,8 +351,9 @@ def choose_stored(result: Tensor) -> tuple[set[int], set[int]]:
         is_read_once = len(reads_by_reader) == 1 and reads_by_reader[0] <= size(tensor)
         if id(tensor) in arrays or not (is_read_once or tensor.operation in VIEWS):
             stored.add(id(tensor))
-        if tensor.operation in CALLS:
+        if tensor.operation in CALLS:  # functions that take and return whole arrays
             arrays |= {id(unshaped(operand)) for operand in tensor.inputs}
+        # A reshape that joins axes has one index for several axes of its source, which only an array can be read with.
         if tensor.operation == "reshape" and split_axes(tensor.shape, unshaped(tensor).shape) is None:
             arrays.add(id(unshaped(tensor)))
         # A stored tensor computes each element once, another one computes it anew for each reader.

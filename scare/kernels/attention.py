@@ -203,7 +203,7 @@ def _largest_partial(powers: np.ndarray) -> float:
     grid = np.linspace(-0.25, 0.25, 201)
     partial = np.zeros(201)
     largest = 0.0
-    for coefficient in (*powers[::-1], 0.0):
+    for coefficient in (*powers[::-1], 0.0):  # the constant term is 0
         partial = partial * grid + coefficient
         largest = max(largest, float(np.abs(partial).max()))
     return largest

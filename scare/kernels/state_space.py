@@ -152,8 +152,8 @@ def _tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: We
     (rows, inner), heads = x.shape, dt.shape[1]
     step = dt.maximum(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
     share = (step.later_sum() * weights["decay"]).apply("exp") * step * (b @ c.reshape(c.shape[0], 1))
-    values = x.reshape(rows, heads, inner // heads).permute(1, 0, 2)
-    mixed = share.transposed.reshape(heads, 1, rows) @ values
+    values = x.reshape(rows, heads, inner // heads).permute(1, 0, 2)  # [heads, T, P]
+    mixed = share.transposed.reshape(heads, 1, rows) @ values  # [heads, 1, P]
     last = x.rows(rows - 1, rows).reshape(heads, 1, inner // heads)
     return (mixed + last * weights["direct"][:, None, None]).reshape(inner)
 

@@ -133,7 +133,8 @@ def _share_units(step: Step) -> np.ndarray:
     C shifts sums from a hat's unit to that of the next older hat, and only to the right, so units never fall with age.
     Sums may reach twice `LARGEST`, because nothing adds two of them. `WHOLE_SHARE` keeps a share of 1 within int16.
     """
-    units = np.maximum(word_unit(_hat_sums(step) * FULL / 2), WHOLE_SHARE)
+    half_bound = _hat_sums(step) * FULL / 2  # half the largest sum of int16 readings under each hat
+    units = np.maximum(word_unit(half_bound), WHOLE_SHARE)
     return np.maximum.accumulate(units)
 
 

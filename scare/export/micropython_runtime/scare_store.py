@@ -11,8 +11,8 @@ from scare.export.micropython_runtime.scare_live import CLOCK, OK, Stream
 
 DAMAGED, FOREIGN = 8, 9  # statuses: the bytes are damaged or cut short; they are of another model or version
 MARK = b"SCp1"
-HEAD = len(MARK) + 4 * 9  # bytes
-TIMED, FILLED, DEEP = 1, 2, 4
+HEAD = len(MARK) + 4 * 9  # bytes of the mark and nine words
+TIMED, FILLED, DEEP = 1, 2, 4  # bits of one of these words: what is true of the stream
 
 
 def store(stream: Stream, clock_ms: int) -> bytes:
@@ -44,7 +44,7 @@ def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
     content, channels, moving = blob[:-4], len(stream.channels), len(pairs)
     if len(blob) < HEAD + 4 or blob[-4:] != _checksum(content):
         return DAMAGED
-    identity, low, high, flags, age, unbroken, place, left, settled = array("I", content[len(MARK) : HEAD])
+    identity, ms_low, ms_high, flags, age, unbroken, place, left, settled = array("I", content[len(MARK) : HEAD])
     if content[: len(MARK)] != MARK or identity != stream.identity:
         return FOREIGN
     begin, parts = HEAD, []
@@ -66,15 +66,15 @@ def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
     stream._real = bytearray(real)
     stream._rows = array("f", rows)
     stream._real_rows, stream._next, stream._age, stream._unbroken = sum(stream._real), place, age, unbroken
-    stream._left, stream._last_ms = left, low
+    stream._left, stream._last_ms = left, ms_low  # the 32 bits of the clock that `calibrate` gets
     stream._timed, stream._filled, stream._deep = flags & TIMED > 0, flags & FILLED > 0, flags & DEEP > 0
-    if abs(clock_ms - (high << 32 | low)) > CLOCK // 2:
+    if abs(clock_ms - (ms_high << 32 | ms_low)) > CLOCK // 2:
         stream.reset()
     return OK
 
 
 def _settling(stream: Stream) -> "tuple[int, list[tuple[float, float]], array[float]]":
-    """Return how far a new device has settled, its sums or centers, and its readings; 0 and nothing for any other."""
+    """Return how far a new device has settled, its sums or centers, and its readings; 0 and nothing if it does not."""
     return getattr(stream, "settled", 0), getattr(stream, "pairs", []), getattr(stream, "_readings", array("f"))
 
 
