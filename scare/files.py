@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from secrets import token_hex
 
@@ -49,6 +49,12 @@ def replacing(path: Path | str) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # the error of an unwritable folder has been raised
             temporary.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as handle:
+        return file_digest(handle, "sha256").hexdigest()
 
 
 def temporary_path(path: Path) -> Path:

@@ -28,6 +28,7 @@ from scare.data.sites import Sites
 from scare.data.tables import SUFFIXES, read_table, stem
 from scare.errors import DataError, ScareError, UnreachableError, UsageError
 from scare.extras import require
+from scare.files import sha256_of
 from scare.live.fleet import DEFAULT, Route, choose_route
 
 FORMAT = "scare archive 2"  # part of every fingerprint: a new version calibrates everything again
@@ -239,8 +240,7 @@ def summarise_file(file: ArchiveFile, labels: LabelColumns) -> FileSummary:
 def content_hash(path: Path) -> str:
     """Return the SHA-256 of a file."""
     try:
-        with path.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise DataError(GONE) from error
 
@@ -261,15 +261,17 @@ def group_into_series(
         file, summary = pair
         return summary.first, file.name
 
-    groups = _DeviceGroups()
-    by_group: dict[str, list[tuple[ArchiveFile, FileSummary]]] = {}
     files = sorted(files, key=time_order)
+    groups: dict[str, set[str]] = {}  # the devices of a group, by each of them
     for _, summary in files:
-        groups.join(summary.devices)
+        if not groups.get(summary.devices[0], set()).issuperset(summary.devices):
+            merged = {*summary.devices}.union(*(groups.get(device, ()) for device in summary.devices))
+            groups |= dict.fromkeys(merged, merged)
+    by_group: dict[str, list[tuple[ArchiveFile, FileSummary]]] = {}  # by the alphabetically first device of a group
     for file, summary in files:
-        by_group.setdefault(groups.find(summary.devices[0]), []).append((file, summary))
+        by_group.setdefault(min(groups[summary.devices[0]]), []).append((file, summary))
     series = []
-    for representative, group in sorted(by_group.items()):
+    for first_device, group in sorted(by_group.items()):
         members, fingerprint = [], _hash(FORMAT, list(settings))
         for file, summary in group:
             depends_on: list[object] = [
@@ -278,33 +280,12 @@ def group_into_series(
             depends_on += [astuple(stay) for device in summary.devices for stay in sites.of_device(device)]
             fingerprint = _hash(fingerprint, file.name, summary.sha256, depends_on)
             members.append(SeriesFile(file, summary, fingerprint))
-        series.append(Series(_hash(representative)[:20], tuple(members)))
+        series.append(Series(_hash(first_device)[:20], tuple(members)))
     return series
 
 
 def _hash(*parts: object) -> str:
-    """Return the SHA-256 of JSON values."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-class _DeviceGroups:
-    """Union-find over device names; a group is represented by its alphabetically first name."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, str] = {}
-
-    def find(self, name: str) -> str:
-        """Find the name that represents the group of a name, and shorten the way to it (path halving)."""
-        while (parent := self._parents.setdefault(name, name)) != name:
-            self._parents[name] = self._parents[parent]
-            name = parent
-        return name
-
-    def join(self, names: Sequence[str]) -> None:
-        """Merge the groups of these names."""
-        representative = min(map(self.find, names))
-        for name in names:
-            self._parents[self.find(name)] = representative
 
 
 class Models:

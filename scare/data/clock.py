@@ -246,7 +246,7 @@ def check_clock(sensor: Readings, reference: Readings, channel: str, max_seconds
     The best shift of the whole period holds throughout, unless its parts show that the clock was reset or drifts.
     """
     pair = _pair(sensor, reference, channel, max_seconds)
-    whole = pair.correlate()
+    whole = pair.correlations
     change, drift = None, 0.0
     shifts = [(pair.time(len(pair.truth) // 2), whole.offset.seconds)]
     of_parts = [(time, part.offset.seconds) for time, part in pair.parts() if _is_sure(part)]
@@ -259,7 +259,7 @@ def find_clock_offset(
     sensor: Readings, reference: Readings, channel: str, max_seconds: float = FARTHEST
 ) -> ClockOffset:
     """Find the shift of the sensor with the largest absolute correlation, over the whole period."""
-    return _pair(sensor, reference, channel, max_seconds).correlate().offset
+    return _pair(sensor, reference, channel, max_seconds).correlations.offset
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,8 @@ class _Pair:
     step: float  # seconds between cells
     lags: int  # largest shift tried, in cells
 
-    def correlate(self) -> CrossCorrelation:
+    @cached_property
+    def correlations(self) -> CrossCorrelation:
         values = _lagged_correlations(self.sensor, self.truth, self.lags)
         return CrossCorrelation(self.step * np.arange(-self.lags, self.lags + 1), values)
 
@@ -300,9 +301,8 @@ class _Pair:
             truth = self.truth[start:end].copy()
             truth[: first - start] = np.nan
             part = replace(self, sensor=self.sensor[start : end + self.lags], truth=truth, start=self.time(start))
-            correlations = part.correlate()
-            if np.isfinite(correlations.values).any():
-                parts.append((self.time((first + end) // 2), correlations))
+            if np.isfinite(part.correlations.values).any():
+                parts.append((self.time((first + end) // 2), part.correlations))
         return parts
 
     def errors(self, seconds: float) -> np.ndarray:
@@ -339,7 +339,7 @@ def _pair(sensor: Readings, reference: Readings, channel: str, max_seconds: floa
         is_finer = cells_per_step > 1 and readings.step_seconds < coarse / COARSER
         grids.append(_average_on_grid(readings, name, start, step, cells_per_step if is_finer else 1))
     pair = _Pair(grids[0], grids[1], start, step, int(max_seconds // step))
-    if np.isnan(pair.correlate().values).all():
+    if np.isnan(pair.correlations.values).all():
         raise DataError(
             f"{sensor.device}: '{channel}' and the reference never vary at the same times, so their clocks cannot be"
             " compared"

@@ -113,12 +113,12 @@ class Inspection:
         """The first and the last time."""
         return self.stamps.select(first=pl.min(TIME), last=pl.max(TIME)).row(0)
 
-    @property
+    @cached_property
     def duplicates(self) -> int:
         """Number of rows that repeat a time of their device."""
         return _count_repeats(self.stamps[TIME], self.stamps[DEVICE])
 
-    @property
+    @cached_property
     def out_of_order(self) -> int:
         """Number of rows that are earlier than their device's previous row."""
         if self.stamps[TIME].is_sorted():

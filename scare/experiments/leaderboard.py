@@ -33,7 +33,7 @@ from scare.experiments.study_task import TASK as TASK_FILE
 from scare.experiments.study_task import ReadingsFingerprint, fingerprint, read_parts
 from scare.experiments.study_task import read_task as read_study
 from scare.experiments.suite_tasks import Suite, Track, read_task, split_task
-from scare.files import replacing
+from scare.files import replacing, sha256_of
 from scare.schema import convert, read_json
 from scare.scorecard.accuracy import cover, rmse, share_rows
 from scare.words import plural
@@ -165,12 +165,6 @@ class Leaderboard:
 
     tasks: tuple[TaskScores, ...]
     predictions: Mapping[str, str]
-
-
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def make_leaderboard(folder: Path) -> Leaderboard:

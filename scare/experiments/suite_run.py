@@ -29,7 +29,6 @@ from scare.experiments.leaderboard import (
     TaskFacts,
     read_costs,
     read_predictions,
-    sha256_of,
     task_folders,
     test_rows,
     write_predictions,
@@ -47,7 +46,7 @@ from scare.experiments.study import (
 from scare.experiments.study_task import read_parts
 from scare.experiments.suite_tasks import Suite, SuiteTask, read_task, split_task
 from scare.export.lowering import Arithmetic, compile_calibrator
-from scare.files import replacing
+from scare.files import replacing, sha256_of
 from scare.schema import load_json
 from scare.words import plural
 

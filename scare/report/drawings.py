@@ -18,7 +18,7 @@ import numpy as np
 
 from scare.data.quantities import display_unit
 from scare.report.blocks import number, percent, quantity
-from scare.report.error_analysis import CENTRAL, FEW_ROWS, round_edges
+from scare.report.error_analysis import FEW_ROWS, round_bins
 from scare.scorecard.assessment import FEWEST, Assessment, Curve, TargetResult
 from scare.scorecard.averages import Averaging, common_periods
 from scare.scorecard.run_folder import Run
@@ -335,8 +335,7 @@ def _weather_drawing(name: str, values: np.ndarray, ratio: np.ndarray) -> Drawin
     known = np.isfinite(values) & np.isfinite(ratio)
     if known.sum() < FEW_ROWS or np.ptp(values[known]) == 0:
         return None
-    edges = round_edges(*np.percentile(values[known], CENTRAL).tolist())
-    bin_of_row = np.clip(np.searchsorted(edges, values[known], side="right") - 1, 0, len(edges) - 2)
+    edges, bin_of_row = round_bins(values[known])
     first, last = float(edges[0]), float(edges[-1])
     bins = [ratio[known][bin_of_row == index] for index in range(len(edges) - 1)]
     # Of each bin with enough rows: its centre, and the three quartiles of its ratios.

@@ -29,9 +29,7 @@ class Bin:
 
 
 def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bin]:
-    """Compute the RMSE of each estimate in bins of a condition [rows].
-
-    Bin edges are round numbers; the outer bins hold the rows beyond them too.
+    """Compute the RMSE of each estimate in bins of a condition [rows], as `round_bins` makes them.
 
     >>> [(part.low, part.rows) for part in error_by(np.arange(100.0), {"ours": np.ones(100)})][:2]
     [(0.0, 10), (10.0, 10)]
@@ -39,8 +37,7 @@ def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bi
     known = np.isfinite(condition)
     if not known.any():
         return []
-    edges = round_edges(*np.percentile(condition[known], CENTRAL).tolist())
-    bin_of_row = np.clip(np.searchsorted(edges, condition[known], side="right") - 1, 0, len(edges) - 2)
+    edges, bin_of_row = round_bins(condition[known])
     bins = []
     for index, (low, high) in enumerate(pairwise(edges)):
         inside = bin_of_row == index
@@ -48,6 +45,12 @@ def error_by(condition: np.ndarray, errors: Mapping[str, np.ndarray]) -> list[Bi
         scores = {name: rmse(error[known][inside]) if rows >= FEW_ROWS else None for name, error in errors.items()}
         bins.append(Bin(float(low), float(high), rows, scores))
     return bins
+
+
+def round_bins(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return round edges of bins, and the bin of each of these known values [rows]; the outer bins are open."""
+    edges = round_edges(*np.percentile(values, CENTRAL).tolist())
+    return edges, np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
 
 
 def round_edges(low: float, high: float) -> np.ndarray:

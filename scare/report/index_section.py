@@ -48,8 +48,7 @@ def index_blocks(run: Run) -> list[Block]:
 
 def _compare(run: Run, index_of: IndexOf, sums: Mapping[str, SumsByStep]) -> list[Block]:
     """Tabulate how often estimates and reference show the same category of an index in the same hour."""
-    entry = next((entry for entry in run.card.entries if entry.measure == "interval_coverage"), None)
-    level = float(entry.detail.get("level", 0.0)) if entry else 0.0
+    level = run.card.interval_level
     estimates = {"calibrated": CALIBRATED} | ({"raw": "raw"} if run.comparable else {})
     hours = sum(float(np.ptp(series.scored.times)) / HOUR for series in run.series if len(series.scored))
     # Every so many hours are compared; a number that has no divisor in common with 24 reaches all times of day.

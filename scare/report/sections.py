@@ -38,7 +38,7 @@ from scare.report.blocks import (
     quantity,
 )
 from scare.report.chart_data import View
-from scare.report.error_analysis import CENTRAL, FEW_ROWS, round_edges
+from scare.report.error_analysis import FEW_ROWS, round_bins
 from scare.scorecard.accuracy import cover
 from scare.scorecard.card import TRIVIAL_MS, Card
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Measure, RequirementTable
@@ -203,8 +203,7 @@ def devices(views: Sequence[View], unit: str) -> list[Block]:
 
 def coverage(run: Run) -> list[Block]:
     """Show how often the intervals contain the reference: overall, by flag, concentration, device and time."""
-    entry = next((entry for entry in run.card.entries if entry.measure == "interval_coverage"), None)
-    level = float(entry.detail.get("level", 0.0)) if entry else 0.0
+    level = run.card.interval_level
     scored = pool([series.scored for series in run.series], "all devices together")
     overall = cover(scored.low, scored.high, scored.reference, level)
     if overall is None:
@@ -253,8 +252,7 @@ def _outside_grades(scored: DeviceSeries) -> Iterator[tuple[str, np.ndarray]]:
 
 def _concentrations(scored: DeviceSeries, unit: str) -> Iterator[tuple[str, np.ndarray]]:
     """Yield ranges of the reference with round ends, each with a mask of its rows; the outer ones are open."""
-    edges = round_edges(*np.percentile(scored.reference, CENTRAL).tolist())
-    range_of_row = np.clip(np.searchsorted(edges, scored.reference, side="right") - 1, 0, len(edges) - 2)
+    edges, range_of_row = round_bins(scored.reference)
     for index, (low, high) in enumerate(pairwise(edges.tolist())):
         yield f"{number(low)} to {quantity(high, unit)}", range_of_row == index
 
@@ -427,7 +425,6 @@ def quality(run: Run) -> list[Block]:
 
 
 def _flags(run: Run) -> Block:
-    """Tabulate the flags of all devices' rows."""
     flags = np.concatenate([series.flags for series in run.series])
     counts = {name: count for name, count in count_flags(flags).items() if count}
     if not counts:

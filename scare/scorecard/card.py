@@ -13,7 +13,7 @@ from typing import Any
 
 from scare.calibrator.verdict import Verdict, judge
 from scare.errors import DataError, UsageError
-from scare.schema import convert
+from scare.schema import convert, nan_to_none
 from scare.scorecard.assessment import Assessment
 from scare.scorecard.requirements import GRADES, YES_NO, Entry, Grade, RequirementTable
 from scare.words import suggestion
@@ -74,6 +74,12 @@ class Card:
         return convert(self.targets, tuple[Assessment, ...], "scorecard.json: targets", DataError)
 
     @property
+    def interval_level(self) -> float:
+        """The level of the intervals, a share; 0 if there are none."""
+        coverage = next((entry for entry in self.entries if entry.measure == "interval_coverage"), None)
+        return float(coverage.detail.get("level", 0.0)) if coverage else 0.0
+
+    @property
     def verdict(self) -> Verdict | None:
         """The verdict on the scored rows; None if the reference is constant there, or the card has no accuracy."""
         details = {entry.measure: entry.detail for entry in self.entries}
@@ -91,7 +97,7 @@ class Card:
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         entries = [asdict(entry) for entry in self.entries]
         derived = {"grades": self.grades(), "verdict": self.verdict.as_dict() if self.verdict else None}
-        plain: dict[str, Any] = _plain({"schema": SCHEMA, **facts, "entries": entries, **derived})
+        plain: dict[str, Any] = nan_to_none({"schema": SCHEMA, **facts, "entries": entries, **derived})
         return plain
 
     @staticmethod
@@ -185,14 +191,3 @@ def read_card(path: Path) -> Card:
 def _reaches(grade: Grade | None, wanted: float | Grade) -> bool:
     """Whether a grade is known and at least as good as the wanted one."""
     return grade is not None and isinstance(wanted, Grade) and GRADES.index(grade) <= GRADES.index(wanted)
-
-
-def _plain(value: Any) -> Any:
-    """Convert to what JSON has; NaN and infinity become None."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return str(value) if isinstance(value, Grade) else value

@@ -125,8 +125,8 @@ def assess_progress(
     first, last = min(device.times[0] for device in hours), max(device.times[-1] for device in hours)
     days, total = (last - first + HOUR) / DAY, sum(len(device.times) for device in hours)
     capture = total / sum((device.times[-1] - device.times[0]) / HOUR + 1 for device in hours)
-    usable = {name: family for name, family in FAMILIES.items() if is_usable(name, channels)}
-    runs = {name: [run_forward(device, family) for device in hours] for name, family in usable.items()}
+    families = FAMILIES if len(channels) > 1 else {"line": FAMILIES["line"]}  # with one channel all are lines
+    runs = {name: [run_forward(device, family) for device in hours] for name, family in families.items()}
     curves = {name: pool_devices(of_family) for name, of_family in runs.items()}
     errors = {name: error for name in curves if (error := recent_error(curves[name], int(days))) is not None}
     family = min(errors, key=lambda name: errors[name]) if errors else ""  # the one with the lowest error
@@ -170,11 +170,6 @@ FAMILIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "linear regression": lambda scaled: scaled,
     "interactions": lambda scaled: np.hstack([scaled, scaled[:, :1] * scaled[:, 1:]]),
 }
-
-
-def is_usable(family: str, channels: Sequence[Channel]) -> bool:
-    """Whether a family differs from a line with these channels."""
-    return family == "line" or len(channels) > 1
 
 
 def fit_family(values: np.ndarray, reference: np.ndarray, family: Callable[[np.ndarray], np.ndarray]) -> Predict:

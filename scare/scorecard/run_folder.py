@@ -5,7 +5,6 @@ RUN/series.parquet    device, time, channels (null: missing or unusable), refere
                       outside_ranges, outside_channel
 """
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from scare.data.quantities import find_quantity, guess_unit, quantity_of_unit, s
 from scare.data.readings import CALIBRATED, DEVICE, FLAGS, REFERENCE, TIME, Channel
 from scare.data.tables import check_readable
 from scare.errors import DataError
+from scare.files import sha256_of
 from scare.scorecard.accuracy import limits_of_agreement, measure, squared_correlation
 from scare.scorecard.assessment import assess
 from scare.scorecard.averages import Averaging, uptime
@@ -142,20 +142,14 @@ def describe_provenance(
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "model_file": Path(model).name if is_file else None,
-        "model_sha256": digest(Path(model)) if is_file else None,
-        "data": [{"file": path.name, "sha256": digest(path)} for path in files],
+        "model_sha256": sha256_of(Path(model)) if is_file else None,
+        "data": [{"file": path.name, "sha256": sha256_of(path)} for path in files],
         "seed": settings.get("seed"),
         "arithmetic": arithmetic,
         "protocol": asdict(protocol),
         "versions": {"scare": scare.__version__, "python": platform.python_version(), **versions},
         "computer": {"system": platform.system(), "machine": platform.machine(), "processor": platform.processor()},
     }
-
-
-def digest(path: Path) -> str:
-    """Compute the SHA-256 of a file."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def summarize(run: Run, targets: Sequence[TargetSet] = (), reference_uncertainty: str = "") -> dict[str, Any]:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -157,25 +157,18 @@ def _device(
     device = part[DEVICE][0]
     times = part[TIME].dt.epoch("us").to_numpy() / 1e6
     step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-    readings, reference = numbers(raw), numbers(REFERENCE)
     celsius = np.full(part.height, np.nan)
     to_celsius = conversion(temperature.unit, "degC") if temperature else None
     if temperature and to_celsius:
         celsius = to_celsius.gain * numbers(temperature.name) + to_celsius.offset
-    return DeviceSeries(
-        device=device,
-        step_seconds=step,
-        times=times,
-        raw=readings,
-        reference=reference,
-        calibrated=numbers(CALIBRATED),
+    series = DeviceSeries.of_values(device, step, times, numbers(raw), numbers(REFERENCE), numbers(CALIBRATED))
+    return replace(
+        series,
         low=numbers(LOW),
         high=numbers(HIGH),
         humidity=numbers(humidity or ""),  # no column is called "", so NaN without a channel of humidity
         temperature=celsius,
         flags=part[FLAGS].cast(pl.UInt32).fill_null(0).to_numpy(),
-        changes=row_changes(times, readings, step),
-        reference_changes=row_changes(times, reference, step),
         trained=rows_made_from(device, times, origin),
         outside_ranges=numbers(OUTSIDE_RANGES),
     )
@@ -347,10 +340,8 @@ def _line_rmse(raw: np.ndarray, reference: np.ndarray) -> float | None:
 
 
 def _named(channel: Channel | None) -> dict[str, str] | None:
-    """Describe a channel by name and unit, as in a card."""
     return {"name": channel.name, "unit": channel.unit} if channel else None
 
 
 def _iso(moment: Any) -> str:
-    """Format a UTC time in ISO 8601."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

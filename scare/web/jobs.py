@@ -29,14 +29,7 @@ from scare.web.session_setup import FILES, Selections, Setup
 PREVIEW = "scare.web.preview"
 DRAFT, CONFIG, MODEL = "draft.toml", "config.toml", "model.scare"  # config previewed, config trained with, calibrator
 SITE = "site.toml"  # facts of the deployment
-AFTER_TRAINING = (
-    "report",
-    "pdf",
-    "measure",
-    "export",
-    "verify",
-    "predict",
-)  # steps that a new calibrator makes outdated
+AFTER_TRAINING = ("report", "pdf", "measure", "export", "verify", "predict")  # steps that a new calibrator outdates
 DEFAULT_BOARD = "nano33ble"
 EXAMPLE = "example.csv"
 
@@ -203,7 +196,6 @@ class Jobs:
             self.changed()
 
     def _record(self, name: str) -> Path:
-        """Return the file in which a finished job is recorded."""
         return self.folder / "jobs" / f"{name.replace(':', '-')}.json"
 
 
