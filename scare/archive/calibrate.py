@@ -442,11 +442,9 @@ class SeriesWorker:
         return load_model(model.path, model.sha256)
 
     def _step(self, device: str) -> float:
-        """Return the time step of a device's calibrator, in seconds."""
         return self._calibrator(device).inputs.step_seconds
 
     def _stream(self, model: Model) -> DeviceStreams:
-        """Return the streams of all devices with this model."""
         if model not in self._streams:
             self._streams[model] = DeviceStreams(load_model(model.path, model.sha256))
         return self._streams[model]
@@ -470,7 +468,6 @@ def _check_unchanged(member: SeriesFile) -> None:
 
 
 def _count(result: pl.DataFrame, counts: dict[str, Counts]) -> None:
-    """Add the rows of a result to `counts`, by device."""
     for part in result.select(DEVICE, CALIBRATED, FLAGS).partition_by(DEVICE):
         device = part[DEVICE][0]
         before = counts[device]

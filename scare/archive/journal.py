@@ -172,7 +172,6 @@ def _complete_lines(path: Path) -> list[str]:
 
 
 def _json_line(record: JournalLine | FileSummary) -> str:
-    """Write a record as one line of a journal."""
     return json.dumps(_plain(record)) + "\n"
 
 

@@ -40,10 +40,7 @@ def inspect_reference(data: DataSection) -> Inspection:
 
 
 def choose_pair(sensors: Inspection, stations: Inspection, data: DataSection) -> tuple[str, ColumnSummary, list[str]]:
-    """Choose the channel to calibrate and the reference's column, unless `data` states them.
-
-    Also returns the reasons as sentences.
-    """
+    """Choose the channel to calibrate and the reference's column, unless `data` states them; also returns why."""
     wanted = parse_quantity(data.quantity) if data.quantity else ""
     if data.channels:
         channels = [column for column in sensors.columns if column.name == data.channels[0].name]

@@ -242,10 +242,7 @@ def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
 
 
 def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
-    """Fill in the date of the row above where a row has none, as in tables with a date in the first row of each day.
-
-    The table also has a column of clocks.
-    """
+    """Fill in the date of the row above where a row has a clock alone, as in tables with one date for each day."""
     clocks = [frame[name] for name, cells in _samples(frame).items() if cells and all(map(is_clock, cells))]
     clock_names = [column.name for column in clocks]
     others = [frame[name] for name in frame.columns if name not in (LINE, *clock_names)]

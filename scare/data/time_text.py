@@ -22,20 +22,8 @@ MONTHS = {  # as they begin in English, German, French, Spanish, Italian, Portug
     **{"ago": 8, "sie": 8, "sep": 9, "set": 9, "wrz": 9, "oct": 10, "okt": 10, "ott": 10, "out": 10, "paź": 10},
     **{"nov": 11, "lis": 11, "dec": 12, "dez": 12, "déc": 12, "dic": 12, "gru": 12},
     # 11 and 12 come first, because both begin with the sign for 10.
-    **{
-        "十一": 11,
-        "十二": 12,
-        "一": 1,
-        "二": 2,
-        "三": 3,
-        "四": 4,
-        "五": 5,
-        "六": 6,
-        "七": 7,
-        "八": 8,
-        "九": 9,
-        "十": 10,
-    },
+    **{"十一": 11, "十二": 12, "一": 1, "二": 2, "三": 3, "四": 4},
+    **{"五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10},
 }
 # Minutes ahead of UTC of the zones that stand after a time. Names that mean several zones (IST, CST) are left out.
 ZONE_MINUTES = {

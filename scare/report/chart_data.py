@@ -175,7 +175,6 @@ def _scatter(scored: DeviceSeries, points: int, accuracies: Mapping[str, Accurac
 def _add_conditions(
     run: Run, scored: DeviceSeries, errors: Mapping[str, np.ndarray], charts: dict[str, Any], captions: dict[str, str]
 ) -> None:
-    """Add the charts of the error by concentration and by humidity."""
     conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
     for name, (values, unit) in conditions.items():
         bins = error_by(values, errors)
@@ -200,7 +199,6 @@ def _add_conditions(
 
 
 def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], captions: dict[str, str]) -> None:
-    """Add the chart of the error before and after sudden changes of the raw reading."""
     series = series.rows(~series.trained)
     changes = largest_changes(series)
     around = error_around(series, changes, _errors(series, run.comparable))

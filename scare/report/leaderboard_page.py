@@ -72,11 +72,10 @@ def rank_methods(board: Leaderboard) -> list[str]:
     """Return the methods with a score: first those with scores on most tasks, then by their mean ratio."""
     ratios = {name: [score.ratio for score in _scores(board, name)] for name in board.predictions}
     scored = [name for name in ratios if ratios[name]]
-    return sorted(scored, key=lambda name: (-len(ratios[name]), _mean(ratios[name])))
+    return sorted(scored, key=lambda name: (-len(ratios[name]), _geometric_mean(ratios[name])))
 
 
 def _cells(board: Leaderboard, name: str) -> list[str]:
-    """Return the cells of `COLUMNS` for a method."""
     scores = _scores(board, name)
     ratios = [score.ratio for score in scores]
     coverage = [score.coverage for score in scores if score.coverage is not None]
@@ -103,12 +102,11 @@ def _ratio(ratios: Sequence[float]) -> str:
     """Return the geometric mean as a cell, with two decimals below 100."""
     if not ratios:
         return NOTHING
-    mean = _mean(ratios)
+    mean = _geometric_mean(ratios)
     return f"{mean:.2f}" if mean < 100 else f"{mean:,.0f}"
 
 
-def _mean(ratios: Sequence[float]) -> float:
-    """Return the geometric mean."""
+def _geometric_mean(ratios: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(ratios))))
 
 

@@ -23,25 +23,13 @@ from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.model_card import model_card
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
+from scare.report import sections
 from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render, shorten
 from scare.report.chart_data import View, make_views, opening
 from scare.report.deployment import Deployment, deployment_blocks
 from scare.report.drawings import Drawing, weather_drawings
 from scare.report.files import write_tables
 from scare.report.index_section import index_blocks
-from scare.report.sections import (
-    board,
-    choices,
-    comparison,
-    coverage,
-    devices,
-    lead,
-    provenance,
-    quality,
-    scorecard,
-    selection,
-    tiles,
-)
 from scare.report.targets import class_lines, precision, targets
 from scare.schema import nan_to_none
 from scare.scorecard.accuracy import Accuracy
@@ -103,22 +91,22 @@ def write_report(
     for view in make_views(run):
         views.append(view)
         progress(view.name)
-    sections: dict[str, Sequence[Block | Drawing]] = {
-        "devices": devices(views, run.target.unit),
+    content: dict[str, Sequence[Block | Drawing]] = {
+        "devices": sections.devices(views, run.target.unit),
         "precision": precision(run),
         "targets": targets(run),
         "index": index_blocks(run),
-        "scorecard": scorecard(run.card),
-        "coverage": coverage(run),
-        "comparison": comparison(run.card.comparison, views, run.target.unit),
-        "board": board(run.card.board),
-        "selection": selection(run),
-        "quality": quality(run),
+        "scorecard": sections.scorecard(run.card),
+        "coverage": sections.coverage(run),
+        "comparison": sections.comparison(run.card.comparison, views, run.target.unit),
+        "board": sections.board(run.card.board),
+        "selection": sections.selection(run),
+        "quality": sections.quality(run),
     }
-    page = _make_page(run, views, sections, deployment)
+    page = _make_page(run, views, content, deployment)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-    blocks = chain.from_iterable(sections.values())
+    blocks = chain.from_iterable(content.values())
     write_tables((block for block in blocks if isinstance(block, ReportTable)), path)
     return path
 
@@ -126,10 +114,10 @@ def write_report(
 def _make_page(
     run: Run,
     views: Sequence[View],
-    sections: Mapping[str, Sequence[Block | Drawing]],
+    content: Mapping[str, Sequence[Block | Drawing]],
     deployment: Deployment | None,
 ) -> str:
-    """Render the report as HTML; the last view is that of all devices, `sections` are those with tables to write."""
+    """Render the report as HTML; the last view is that of all devices, `content` the sections with tables to write."""
     scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     data = {
@@ -146,16 +134,16 @@ def _make_page(
         "report.html.j2",
         title=f"Calibration report: {heading}",
         heading=heading,
-        lead=lead(run),
+        lead=sections.lead(run),
         verdict=run.card.verdict,
         classes=class_lines(run.card.assessments),
-        tiles=tiles(run, views),
+        tiles=sections.tiles(run, views),
         contents=CONTENTS,
-        choices=choices(views),
+        choices=sections.choices(views),
         opening=opening(views),
         deployment=deployment_blocks(deployment),
         weather=weather_drawings(run),
-        provenance=provenance(run),
+        provenance=sections.provenance(run),
         version=__version__,
         data=Markup(as_script_data(data)),
         card=Markup(as_script_data(run.card.as_dict())),
@@ -164,7 +152,7 @@ def _make_page(
         licence=_asset(UPLOT / "LICENSE"),
         script_hashes=Markup(" ".join(_hash(text) for text in scripts.values())),
         **scripts,
-        **{name: list(shorten(blocks)) for name, blocks in sections.items()},
+        **{name: list(shorten(blocks)) for name, blocks in content.items()},
     )
 
 
@@ -251,7 +239,7 @@ def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
 
 
 def _date(day: int) -> str:
-    """Return the date of a day, counted since 1970."""
+    """Return the date of a day since 1970."""
     return f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}"
 
 

@@ -112,12 +112,10 @@ def bounds_table(assessment: Assessment) -> ReportTable:
 
 
 def _single_device_measures(assessment: Assessment) -> list[str]:
-    """Return the measures of a single device that some class bounds."""
     return [name for name in assessment.measures if name not in OF_SEVERAL]
 
 
 def _averages(assessment: Assessment) -> str:
-    """Return the heading of the column that counts averages."""
     usual = {1: "complete hours", 24: "complete days"}
     return usual.get(assessment.average_hours, f"complete {assessment.average_hours} h")
 
@@ -207,7 +205,6 @@ def _second_hand(assessment: Assessment, before: str = "") -> str:
 
 
 def _heading(name: str, assessment: Assessment) -> str:
-    """Return the heading of a measure's column."""
     if name == "uncertainty" and assessment.limit is not None:
         return f"U at {quantity(assessment.limit, assessment.unit)}"
     return MEASURES[name]
@@ -248,7 +245,6 @@ def _measure(name: str, result: TargetResult, assessment: Assessment) -> str | C
 
 
 def _class(result: TargetResult, assessment: Assessment, sure: str) -> str | Cell:
-    """Show the class that a device reaches, and how sure it is."""
     if not result.reached:
         return "not judged"
     kind = {BELOW_ALL: "bad", next(iter(assessment.classes)): "good"}.get(result.reached, "fair")

@@ -34,14 +34,7 @@ from scare.scorecard.targets import TargetSet, choose_sets
 
 NEEDED = {  # keys of a card that a report reads
     "target": ("name", "unit"),
-    "dataset": (
-        "channels",
-        "inputs",
-        "training_devices",
-        "training_period",
-        "validation_devices",
-        "validation_period",
-    ),
+    "dataset": ("channels", "inputs", "training_devices", "training_period", "validation_devices", "validation_period"),
     "board": ("title", "fits", "reasons", "arithmetic"),
 }
 COMPLETE = 0.75  # share of its readings that an hour of data capture needs

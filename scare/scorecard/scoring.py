@@ -24,20 +24,7 @@ from scare.errors import NotApplicableError
 from scare.export.lowering import compile_calibrator
 from scare.export.package import export_calibrator
 from scare.kernels import Choice, choose
-from scare.scorecard.cost import (
-    OperationGrowth,
-    Timer,
-    board_findings,
-    complexity_findings,
-    describe_board,
-    make_timer,
-    measure_latency,
-    measure_utilisation,
-    memory_findings,
-    no_board,
-    no_latency,
-    supported,
-)
+from scare.scorecard import cost
 from scare.scorecard.requirements import Entry, Finding, RequirementTable
 from scare.scorecard.series import CalibratedReadings, calibrate, successive_windows
 
@@ -55,7 +42,7 @@ class Subject:
     readings: Sequence[Readings]
     arithmetic: str
     board: Board | None
-    growth: OperationGrowth | None
+    growth: cost.OperationGrowth | None
 
 
 @dataclass(frozen=True)
@@ -77,11 +64,11 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
         shipped, reason = subject.calibrator, str(error)
     series = calibrate(shipped, subject.readings)
     findings = series.findings(shipped, "float32" if reason else subject.arithmetic)
-    findings += complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
-    findings += [*memory_findings(subject.calibrator), supported(reason)]
+    findings += cost.complexity_findings(subject.calibrator, subject.growth, table.protocol.lengths)
+    findings += [*cost.memory_findings(subject.calibrator), cost.supported(reason)]
     report = None
     if reason:
-        findings += no_latency(reason)
+        findings += cost.no_latency(reason)
     else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
@@ -90,12 +77,12 @@ def score(subject: Subject, table: RequirementTable, advance: Callable[[], objec
             if subject.board is not None:
                 windows = board_trials(subject.calibrator, table.protocol.board_windows)
                 report = measure(folder, subject.board, windows, advance)
-    findings += board_findings(report) if report else []
-    findings += no_board() if subject.board is None else []
+    findings += cost.board_findings(report) if report else []
+    findings += cost.no_board() if subject.board is None else []
     order = list(table.measures)
     findings.sort(key=lambda finding: order.index(finding.measure))
     entries = tuple(table.make_entry(finding, subject.calibrator.target.unit) for finding in findings)
-    board = describe_board(subject.board, subject.arithmetic, report, reason) if subject.board else None
+    board = cost.describe_board(subject.board, subject.arithmetic, report, reason) if subject.board else None
     return Scored(entries, series, board)
 
 
@@ -110,14 +97,17 @@ def _time(
     windows = successive_windows(shipped, readings, table.protocol.windows)
     period_ms = shipped.inputs.step_seconds * 1e3
     host = HostModel(read_export(folder))
-    timed = measure_latency(host.time, windows, table.protocol).findings(period_ms)
-    timed += measure_latency(numpy_timer(shipped), windows, table.protocol).findings(period_ms, "_numpy")
+    timed = cost.measure_latency(host.time, windows, table.protocol).findings(period_ms)
+    timed += cost.measure_latency(numpy_timer(shipped), windows, table.protocol).findings(period_ms, "_numpy")
     time_windows = host.prepare(windows)  # takes the index of the first window to compute, and how many
-    utilisation = measure_utilisation(lambda number: time_windows(number % len(windows), 1), table.protocol, advance)
-    return [*timed, utilisation]
+
+    def answer_request(number: int) -> object:
+        return time_windows(number % len(windows), 1)
+
+    return [*timed, cost.measure_utilisation(answer_request, table.protocol, advance)]
 
 
-def numpy_timer(calibrator: Calibrator) -> Timer:
+def numpy_timer(calibrator: Calibrator) -> cost.Timer:
     """Make a timer for the calibrator's plan in NumPy.
 
     A plan with two branches remembers from window to window which one is in use, as a live stream does.
@@ -125,7 +115,7 @@ def numpy_timer(calibrator: Calibrator) -> Timer:
 
     def timer(windows: np.ndarray) -> np.ndarray:
         choice = Choice()
-        return make_timer(lambda window: run(calibrator.plan, window, choice))(windows)
+        return cost.make_timer(lambda window: run(calibrator.plan, window, choice))(windows)
 
     return timer
 

@@ -309,7 +309,6 @@ def typed_lines(commands: Sequence[Command]) -> list[str]:
 
 
 def _json(text: str) -> Any:
-    """Parse JSON; None for other text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -317,7 +316,6 @@ def _json(text: str) -> Any:
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
-    """Send a signal, unless the process has ended."""
     if process.returncode is None:
         process.send_signal(number)
 

@@ -169,7 +169,6 @@ def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _count_measured(preview: Mapping[str, Any]) -> int:
-    """Count the columns that look like a quantity."""
     return sum(column["looks"] in (*CHANNELS, REFERENCE) for column in preview["columns"])
 
 
