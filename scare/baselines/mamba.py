@@ -162,6 +162,7 @@ class RootMeanSquareNorm(eqx.Module):
         token is ([x, 1] R) Q, and it has the same length as [x, 1] R.
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])  # [W; b]
+        # NumPy decomposes the transpose, so both parts are transposed back.
         q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
         # The kernel's mean is over fewer squares, channels + 1 instead of width, so it is larger by 1 / share. The
         # basis, and the EPSILON that the kernel adds to the mean, make up for that.

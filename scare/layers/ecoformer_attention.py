@@ -217,7 +217,7 @@ def _fit_bit(kernel: Array, residual: Array, column: Array, bits: int) -> Array:
     Returns `column`, the start, unless the fitted column has a smaller loss with the sign itself.
     """
 
-    def loss(code: Array) -> Array:
+    def loss(code: Array) -> Array:  # low where two tokens have equal bits if they should, and unequal ones if not
         return -jnp.einsum("bi,bij,bj->", code, residual, code) / (code.size * bits)
 
     def smooth_loss(column: Array) -> Array:

@@ -14,7 +14,6 @@ them and `training.combination` averages them; a network starts at their mean.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -26,7 +25,7 @@ AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT = "as is", "linear", "interactions",
 LINEAR_FAMILIES = (AS_IS, LINEAR, INTERACTIONS, DEVICES, DRIFT)
 RAW, OFFSET, LINE, RIDGE = "raw", "offset", "line", "ridge"  # outcomes of selection, besides trees and network
 # Regressions with one coefficient a channel: a penalty chosen on validation would only flatten the line.
-UNPENALISED = (LINE, "other channels")  # few columns: they have the smallest penalty, which is as good as none
+UNPENALISED = (LINE, "other channels")  # so they have the smallest penalty, which is as good as none
 DRIFT_STEPS = 8  # parts of the training period, each with an offset of its own
 EVIDENCE_ROUNDS = 30  # updates of the prior variances and the noise
 FREE_VARIANCE = 1e6  # prior variance of a coefficient that is not shrunk
@@ -116,10 +115,30 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
 
     `same_unit` says that the first channel is in the target's unit, so that its reading may be used as it is.
     """
-    # Indices of columns: the newest readings, all readings, and the products of the newest.
+    linear, with_products = _ridge_columns(train)
+    variants: dict[str, dict[str, FitLinear]] = {}
+    if same_unit:
+        variants[AS_IS] = {
+            RAW: lambda design: as_is(design, with_offset=False),
+            OFFSET: lambda design: as_is(design, with_offset=True),
+        }
+    variants[LINEAR] = _ridges(linear)
+    if with_products:
+        variants[INTERACTIONS] = _ridges(with_products)
+    if len(np.unique(train.data.devices)) > 1:  # the offset of a single device is the bias
+        variants[DEVICES] = {DEVICES: lambda design: fit_effects(design, steps=1)[0]}
+    variants[DRIFT] = {DRIFT: lambda design: fit_effects(design, steps=DRIFT_STEPS)[0]}
+    return variants
+
+
+def _ridge_columns(train: Design) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """List the columns that a ridge regression may read, by a name for the card: first without, then with products.
+
+    The columns are indices. There are none with products if the design has no products.
+    """
     newest = train.newest_columns
     window = np.arange(train.data.features[0].size)
-    products = np.arange(len(window), train.size)  # those with the first channel come first
+    products = np.arange(len(window), train.size)  # of the newest readings; those with the first channel come first
     channels = len(newest)
     linear = {LINE: newest[:1]}
     if channels > 1:
@@ -129,37 +148,27 @@ def linear_variants(train: Design, same_unit: bool) -> dict[str, dict[str, FitLi
     chosen_products = {"the first channel": products[:channels]} if len(products) else {}
     if len(products) and channels > 1:
         chosen_products["each other"] = products
-    crossed = {
+    with_products = {
         f"{name} and products with {partner}": np.concatenate([inputs, product_columns])
         for partner, product_columns in chosen_products.items()
         for name, inputs in linear.items()
     }
+    return linear, with_products
+
+
+def _ridges(structures: Mapping[str, np.ndarray]) -> dict[str, FitLinear]:
+    """Return functions that fit a ridge regression to these columns, with each penalty, by the variant's name."""
 
     def ridge(inputs: np.ndarray, penalty: float) -> FitLinear:
         return lambda design: Linear(*design.moments.solve(penalty, inputs))
 
-    def all_ridges(structures: Mapping[str, np.ndarray]) -> dict[str, FitLinear]:
-        ridges = {}
-        for name, inputs in structures.items():
-            if name in UNPENALISED:
-                ridges[name] = ridge(inputs, PENALTIES[0])
-            else:
-                ridges |= {f"{name}, penalty {penalty:g}": ridge(inputs, penalty) for penalty in PENALTIES}
-        return ridges
-
-    variants: dict[str, dict[str, FitLinear]] = {}
-    if same_unit:
-        variants[AS_IS] = {
-            RAW: lambda design: as_is(design, with_offset=False),
-            OFFSET: lambda design: as_is(design, with_offset=True),
-        }
-    variants[LINEAR] = all_ridges(linear)
-    if crossed:
-        variants[INTERACTIONS] = all_ridges(crossed)
-    if len(np.unique(train.data.devices)) > 1:  # the offset of a single device is the bias
-        variants[DEVICES] = {DEVICES: lambda design: fit_effects(design, steps=1)[0]}
-    variants[DRIFT] = {DRIFT: lambda design: fit_effects(design, steps=DRIFT_STEPS)[0]}
-    return variants
+    ridges = {}
+    for name, inputs in structures.items():
+        if name in UNPENALISED:
+            ridges[name] = ridge(inputs, PENALTIES[0])
+        else:
+            ridges |= {f"{name}, penalty {penalty:g}": ridge(inputs, penalty) for penalty in PENALTIES}
+    return ridges
 
 
 def as_is(design: Design, with_offset: bool) -> Linear:
@@ -195,23 +204,21 @@ def fit_effects(design: Design, steps: int) -> tuple[Linear, np.ndarray]:
     data = design.data
     newest = data.features[:, design.newest_row].astype(np.float64)
     devices = np.unique(data.devices)
-    # Columns [n, …]: 1, the newest readings, 1 and the first reading for each device, 1 after each change.
-    is_device = (data.devices[:, None] == devices).astype(np.float64)
+    is_device = (data.devices[:, None] == devices).astype(np.float64)  # [n, devices]
     if len(devices) == 1:  # its effect is the bias and the slope of all
         is_device = is_device[:, :0]
     change_times = np.unique(np.quantile(data.times, np.arange(1, steps) / steps)) if steps > 1 else np.empty(0)
-    is_later = (data.times[:, None] >= change_times).astype(np.float64)
+    is_later = (data.times[:, None] >= change_times).astype(np.float64)  # [n, changes]
+    # Columns of the bias, slopes, devices' offsets, devices' slopes and changes of the offset; a part may be empty.
     parts = [np.ones((len(newest), 1)), newest, is_device, is_device * newest[:, :1], is_later]
-    borders = np.cumsum([0, *(part.shape[1] for part in parts)])
     columns = np.concatenate(parts, axis=1)
-    # The last three parts are shrunk to zero; a part may have no columns.
-    groups = [np.arange(start, stop) for start, stop in pairwise(borders[2:]) if stop > start]
+    borders = np.cumsum([part.shape[1] for part in parts])[:-1]
+    indices = np.split(np.arange(columns.shape[1]), borders)  # of the columns of each part
+    shrunk = [part for part in indices[2:] if len(part)]  # effects and changes
     targets = data.targets.astype(np.float64)
     by_device_and_time = np.lexsort((data.times, data.devices))
-    coefficients = _fit_with_priors(columns, targets, groups, by_device_and_time)
-    bias, slopes, device_offsets, device_slopes, changes = (
-        coefficients[start:stop] for start, stop in pairwise(borders)
-    )
+    coefficients = _fit_with_priors(columns, targets, shrunk, by_device_and_time)
+    bias, slopes, device_offsets, device_slopes, changes = np.split(coefficients, borders)
     weights = np.zeros(design.size)
     weights[design.newest_columns] = slopes
     pairs = zip(devices, device_offsets, device_slopes, strict=True) if len(devices) > 1 else ()

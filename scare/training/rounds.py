@@ -97,6 +97,7 @@ class NetworkSite:
             design = network.design(design_matrix(examples, network.basis), inputs.scaling)
             moments = Moments.from_rows(design.columns.astype(np.float64), examples.targets.astype(np.float64))
             return {**moments_as_values(moments), "validation_error": self._error(calibrator_from(task), inputs)}
+        # A round: take over the server's parameters, score them, and train them further.
         arrays, fixed = eqx.partition(network, eqx.is_inexact_array)
         flat, unravel = ravel_pytree(arrays)
         received = numbers(task.get("parameters"), flat.shape, "parameters")
