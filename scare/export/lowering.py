@@ -295,8 +295,9 @@ class Lowering:
             start = source.start + form.start
             return None, CValue(name, source.kind, placed.out, view_of=source.view_of or source.name, start=start)
         kind, size = form.kind or self.kind, prod(placed.out)
-        inputs = [placed.inputs[index] for index in form.in_place if not placed.inputs[index].view_of]
-        over = tuple(value.name for value in inputs if value.name != WINDOW_NAME and prod(value.shape) == size)
+        # The kernel could overwrite these; a view does not own its memory, and the window must last.
+        candidates = [placed.inputs[index] for index in form.in_place if not placed.inputs[index].view_of]
+        over = tuple(value.name for value in candidates if value.name != WINDOW_NAME and prod(value.shape) == size)
         value = written = CValue(name, kind, placed.out, over=over, kept=form.kept)
         codes = None
         code_numbers = -(-form.codes // BYTES[kind])  # codes are bytes; here as numbers of this type, rounded up

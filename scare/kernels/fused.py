@@ -125,6 +125,7 @@ def _mixed_unit(q: QuantisationState, step: Step) -> float:
     unit = q.unit(step.inputs[1])
     if "mix" not in step.weights:
         return unit
+    # The smallest unit in which the product fits a word, and `mix` int16.
     return float(np.maximum(word_unit(_mixed_bound(q, step).max()), finest_unit(step.weights["mix"] * unit).max()))
 
 

@@ -300,12 +300,13 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     depth, count = _depth(feature.shape), len(feature)
     with np.errstate(over="ignore"):  # nothing but infinity is above the largest float32
         above = np.nextafter(threshold.astype(np.float32), np.float32(np.inf))
-    total: Tensor = as_tensor(leaf.T[_reversed_bits(depth)])  # [2^d, T]
+    numbers: Tensor = as_tensor(leaf.T[_reversed_bits(depth)])  # of the nodes below the present level [2^d, T]
     for level in reversed(range(depth)):
-        node = _reversed_bits(level) + (1 << level) - 1
-        compared = x.take(feature.T[node].ravel()).reshape(len(node), count).at_least(above.T[node])
-        total = compared.choose(_rows(total, len(node), 2 * len(node)), _rows(total, 0, len(node)))
-    summed = total.reshape(count).sum()
+        nodes = _reversed_bits(level) + (1 << level) - 1  # of this level, which begins at node 2^level − 1
+        is_above = x.take(feature.T[nodes].ravel()).reshape(len(nodes), count).at_least(above.T[nodes])
+        first_children, second_children = _rows(numbers, 0, len(nodes)), _rows(numbers, len(nodes), 2 * len(nodes))
+        numbers = is_above.choose(second_children, first_children)
+    summed = numbers.reshape(count).sum()
     if not len(low):
         return summed
     guarded = x.rows(0, len(low))

@@ -95,7 +95,7 @@ class Stream:
         if self._timed and self._goes_back(now_ms):
             self.reset()
             self._flags = RESTART
-        rows = self._rows_since(now_ms) if self._timed else 1
+        rows = self._rows_since(now_ms) if self._timed else 1  # steps from the last reading to this one
         if rows == 0:
             return nan, EARLY
         self._last_ms, self._timed = now_ms, True
@@ -104,7 +104,7 @@ class Stream:
         if status != OK:
             self._hold(rows)
             return nan, status
-        if rows > 1:
+        if rows > 1:  # readings are missing before this one
             self._hold(rows - 1)
         if self._looks_back:
             self._look_back(numbers)
