@@ -162,7 +162,9 @@ def _quantise_hash(q: QuantisationState, step: Step) -> Step:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
     supports = checked_round(step.weights["supports"] / sharpness * FULL, np.int16)
     powers, constant = _kernel_powers(sharpness)
-    kernel_scale = 2.0**31 * 0.99 / 65536 / _largest_partial(powers)  # to half-words; 1 % is left for rounding
+    # C keeps the upper halves of words: the largest number on the way to a kernel value is scaled to a half-word, less
+    # 1 % for rounding.
+    kernel_scale = 0.99 * 2.0**15 / _largest_partial(powers)
     projection = step.weights["projection"]
     bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
     # Smallest unit of each bit's projection for which its sums fit a word, its weights int16 and its bias a word.

@@ -208,8 +208,8 @@ def _without_idle_nodes(
     """Replace comparisons that always go the same way, because their thresholds may be too large for int16.
 
     `words` are the thresholds in units of their inputs; no input exceeds ±`reach`, both [T, 2^d − 1] like `feature`.
-    Such a node gets the threshold 0 and two equal subtrees. The last node comes first and the root last, so that nodes
-    in a subtree are replaced before the subtree is copied.
+    A node that makes such a comparison gets the threshold 0 and two equal subtrees. The last node comes first and the
+    root last, so that nodes in a subtree are replaced before the subtree is copied.
     """
     feature, words, leaf = feature.copy(), words.copy(), leaf.copy()
     nodes = feature.shape[1]

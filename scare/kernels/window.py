@@ -179,7 +179,7 @@ def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     ends = np.searchsorted(-knot, -np.arange(knots), side="right")  # rows that are older than each knot
     segments, shares, done = [], [], 0  # `done`: number of pairs that are summed already
     for lower in range(knots - 2, -1, -1):
-        first = 2 * done  # the oldest row that is not summed yet
+        first = 2 * done  # the oldest row that is not summed yet; before it comes the newer row of the last pair
         is_shared = 0 < first <= window and knot[first - 1] <= lower  # the last pair reaches into this segment
         if is_shared:
             share = farther[first - 1] if knot[first - 1] == lower else 0
