@@ -204,10 +204,12 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
 
     async def list_devices(request: Request) -> Response:
         """Return the data with which the page opens: the newest row of every device, units, and meanings of flags."""
-        change, rows = status.recent.changed(-1, sparks=True)
+        change, rows = await run_in_threadpool(status.recent.changed, -1, sparks=True)
         flags = {str(int(flag)): [flag.name, meaning] for flag, meaning in MEANINGS.items()}
         models = {"units": dict(status.units), "steps": dict(status.steps)}
-        return JSONResponse({"change": change, "now": time(), **models, "flags": flags, "devices": rows})
+        content = {"change": change, "now": time(), **models, "flags": flags}
+        text = await run_in_threadpool(_with_rows, content, rows)
+        return Response(text, media_type="application/json")
 
     async def show_device(request: Request) -> Response:
         try:
@@ -367,16 +369,26 @@ async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIter
     """Yield an event every second: the devices that have changed after change `since`, counts and rejections."""
     yield "retry: 2000\n\n"  # milliseconds until a browser reconnects
     while not server.stopping:
-        since, rows = status.recent.changed(since)
+        since, rows = await run_in_threadpool(status.recent.changed, since)
         counts, waits = status.monitor.counts(), status.monitor.waits()
         refusals = [asdict(rejection) for rejection in status.monitor.rejections()[:20]]  # as many as the page shows
-        event = {"change": since, "now": time(), "devices": rows, "counts": counts, "waits": waits}
+        event = {"change": since, "now": time(), "counts": counts, "waits": waits}
         event |= {"waiting": status.backlog(), "refusals": refusals}
         event |= {"problems": status.problems(), "remarks": status.remarks()}
-        yield f"data: {json.dumps(event, separators=(',', ':'))}\n\n"
+        yield f"data: {await run_in_threadpool(_with_rows, event, rows)}\n\n"
         next_tick = monotonic() + TICK_SECONDS
         while not server.stopping and monotonic() < next_tick:
             await asyncio.sleep(0.1)
+
+
+def _with_rows(content: Mapping[str, Any], rows: Iterable[Any]) -> str:
+    """Return JSON of an object that has the rows as `devices`.
+
+    They are written one by one: no other thread works while the `json` module writes an object.
+    """
+    texts = (json.dumps(row, separators=(",", ":")) for row in rows)
+    head = json.dumps(content, separators=(",", ":"))
+    return f'{head[:-1]},"devices":[{",".join(texts)}]}}'
 
 
 def metrics(status: LiveStatus) -> str:

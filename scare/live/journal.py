@@ -328,7 +328,7 @@ class Journal:
             fields = [reading.device, reading.time, values, *offset]
             body = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
             lines.append(b"%08x %b\n" % (crc32(body), body))
-        size_before = self._file.tell()
+        size_before = os.fstat(self._file.fileno()).st_size  # `tell` is wrong after a line was cut off
         rest = memoryview(b"".join(lines))
         try:
             while rest:  # a write may take only a part

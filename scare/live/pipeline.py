@@ -390,7 +390,7 @@ class Pipeline:
         self.on_readings: Callable[[Sequence[Reading]], object] = lambda readings: None
         self.widths: Callable[[], Mapping[str, float]] = dict  # by device: factor of the usual width of its intervals
         self.problems: dict[str, str] = {}  # what an operator must know now, by what it is about: disk, clock
-        self._seen: dict[tuple[str, float], int] = {}  # device and time → number of the journal that has them
+        self._seen: dict[int, set[tuple[str, float]]] = {}  # by number of the journal that has them: device and time
         # Readings of the last process's journals that are still to be replayed: by device, the newest first.
         self._restored: OrderedDict[str, list[Reading]] = OrderedDict()
         self.restoring = 0  # how many these are
@@ -454,8 +454,9 @@ class Pipeline:
         was taken is in the journals before and after it.
         """
         restored = {(reading.device, reading.time): reading for reading in self._store.readings()}
-        self._seen = {(device, time): number for number, device, time in self._store.older()}
-        self._seen |= dict.fromkeys(restored, self._store.number)
+        for number, device, reading_time in self._store.older():
+            self._seen.setdefault(number, set()).add((device, reading_time))
+        self._seen[self._store.number] = set(restored)
         for reading in restored.values():
             if reading.device in self._fleet or not self._admit(reading.device):
                 self._restored.setdefault(reading.device, []).append(reading)
@@ -520,7 +521,8 @@ class Pipeline:
             self._has_news = True
             if not self._journal(new):
                 return  # the process stops; nothing is acknowledged
-            self._seen |= dict.fromkeys(((reading.device, reading.time) for reading in new), self._store.number)
+            seen = self._seen.setdefault(self._store.number, set())
+            seen.update((reading.device, reading.time) for reading in new)
         replayed = self._take_restored(complete)
         ready = self._to_step(self._sort([*replayed, *new]))
         if not self._restored:  # otherwise what was overtaken may still have to be replayed
@@ -573,7 +575,7 @@ class Pipeline:
         except (OSError, UsageError) as error:
             self._report_unsaved(error)
             return
-        self._seen = {key: number for key, number in self._seen.items() if number >= self._store.oldest}
+        self._seen = {number: seen for number, seen in self._seen.items() if number >= self._store.oldest}
         self._has_news = False
         if not self._store.is_writing:
             self._report("disk", "")
@@ -701,7 +703,7 @@ class Pipeline:
         for delivery in deliveries:
             for reading in sorted(delivery.readings, key=lambda reading: reading.time):
                 key = (reading.device, reading.time)
-                if key in self._seen or key in new:
+                if key in new or any(key in seen for seen in self._seen.values()):
                     self._monitor.count("duplicates")
                 elif reason := self._refusal(reading, now):
                     delivery.refused[reason] = delivery.refused.get(reason, 0) + 1

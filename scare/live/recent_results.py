@@ -6,7 +6,7 @@ When a device is shown as silent is decided in the browser (`page/table.js`).
 from collections import Counter
 from collections.abc import Sequence
 from threading import Lock
-from time import time
+from time import sleep, time
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from scare.upkeep.live_drift import state_label
 KEPT = 240  # newest results kept per device, fewer if that would be more than MOST in all
 MOST = 4_000_000  # results of all devices together, about 110 MB
 SPARKS = 30  # newest results in the sparkline of a table row
+SLICE, PAUSE_SECONDS = 500, 0.001  # rows made at once, and the pause in which a waiting `publish` gets its turn
 NUMBERS = ("raw", "calibrated", "low", "high")
 KINDS = {"time": np.float64, **dict.fromkeys(NUMBERS, np.float32), "flags": np.uint32}  # columns of the ring
 
@@ -107,12 +108,19 @@ class Recent:
         """Return the number of the newest change, and a row for each device changed `since`.
 
         A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, drift state], and, with
-        `sparks`, a list of the last calibrated values.
+        `sparks`, a list of the last calibrated values. A row may already be of a newer change than the number says.
         """
         with self._lock:
-            since = -1 if since > self._change else since  # a client from before a restart gets everything
+            newest = self._change
+            since = -1 if since > newest else since  # a client from before a restart gets everything
             changed = np.flatnonzero(self._changes[: len(self._names)] > since).tolist()
-            return self._change, [self._row(index, sparks) for index in changed]
+        rows = []
+        for start in range(0, len(changed), SLICE):
+            if start:
+                sleep(PAUSE_SECONDS)
+            with self._lock:
+                rows += [self._row(index, sparks) for index in changed[start : start + SLICE]]
+        return newest, rows
 
     def _row(self, index: int, sparks: bool) -> list[Any]:
         """Return the newest result of a device, as `changed` describes it."""

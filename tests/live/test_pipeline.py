@@ -497,7 +497,7 @@ def test_journals_restore_without_a_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit on the size of files fails as a full disk does, in the middle of a line."""
+    """A limit on the size of files fails as a full disk does, in the middle of a line; so does the second attempt."""
     resource = pytest.importorskip("resource")
     sink, old = Kept(), resource.getrlimit(resource.RLIMIT_FSIZE)
     pipeline, _ = make_pipeline(tmp_path, sink)
@@ -505,7 +505,8 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def free_space(_: float) -> bool:
         problems.append(pipeline.problems["disk"])
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        if len(problems) == 2:
+            resource.setrlimit(resource.RLIMIT_FSIZE, old)
         return False
 
     problems = list[str]()
@@ -516,7 +517,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert push(pipeline, READINGS[20:40]) == 20
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    assert problems == ["cannot write the journal: File too large; no readings are accepted until it can be"]
+    assert problems == 2 * ["cannot write the journal: File too large; no readings are accepted until it can be"]
     assert pipeline.problems == {}
     assert [one and one.time for one in read_journal(journal)] == [one.time for one in READINGS[:40]]
 
@@ -651,6 +652,19 @@ def test_many_devices_keep_fewer_results_each_and_those_the_newest(monkeypatch: 
     recent.publish([Result("box-0", 150.0, 150.0, 150.0, 150.0, 150.0, 0, "pm")])
     assert recent.device("box-0")["calibrated"] == [float(row) for row in range(101, 151)]
     assert recent.device("box-90")["time"] == [0.0]
+
+
+def test_results_come_in_while_a_page_reads_the_rows_of_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = [Result(f"box-{index}", 0.0, 1.0, 1.0, 1.0, 1.0, 0, "pm") for index in range(30)]
+    recent = Recent()
+    recent.publish(results)
+    monkeypatch.setattr("scare.live.recent_results.SLICE", 20)
+    newer = [replace(one, time=60.0) for one in results]
+    monkeypatch.setattr("scare.live.recent_results.sleep", lambda _: recent.publish(newer))  # it has the lock
+    number, rows = recent.changed(-1)
+    assert [row[2] for row in rows] == [0.0] * 20 + [60.0] * 10
+    assert number == 1
+    assert [row[2] for row in recent.changed(number)[1]] == [60.0] * 30  # all that is newer, told again or not
 
 
 def test_results_name_site_product_and_level_and_a_changed_table_of_sites_is_used(tmp_path: Path) -> None:
