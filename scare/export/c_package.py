@@ -337,6 +337,7 @@ def golden_header(compiled: Compiled, model: CModel) -> str:
         results = run(compiled.plan, windows)
         return print_golden(model, encoded, results, np.zeros(results.shape))
     results = run(compiled.plan.astype(np.float64), windows.astype(np.float64))
+    # From the target's unit to scaled results.
     tolerances = golden.tolerances[chosen] / compiled.calibrator.inputs.scaling.target.scale[0]
     return print_golden(model, encoded, results, tolerances)
 

@@ -152,15 +152,15 @@ def _reusable_inputs(call: CCall, index: int, alive: Mapping[str, list[int]], va
 def _best_offsets(blocks: Sequence[Block]) -> Offsets:
     """Return the best of a few greedy placements, as the module's docstring describes; stops at the lower bound."""
     order = sorted(blocks, key=lambda block: (-block.size, block.first, block.name))
-    best = _place(order)
+    best = offsets = _place(order)
     least = least_bytes(blocks)
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS - 1):
         if _total_bytes(blocks, best) <= least:
             break
-        offsets = _place(order)
-        best = min(best, offsets, key=lambda each: _total_bytes(blocks, each))
         highest = max(order, key=lambda block: offsets[block.name] + block.size)
         order = [highest, *(block for block in order if block is not highest)]
+        offsets = _place(order)
+        best = min(best, offsets, key=lambda each: _total_bytes(blocks, each))
     return best
 
 

@@ -138,7 +138,7 @@ class Stream:
     def compute(self, rows: "array[float]") -> float:
         """Run the model on scaled rows: result in the target's unit, NaN if it is not finite or fails."""
         try:
-            return array("f", (self.run(rows),))[0]
+            return array("f", (self.run(rows),))[0]  # rounded to float32, as in C
         except (OverflowError, ValueError, ZeroDivisionError):
             return nan
 

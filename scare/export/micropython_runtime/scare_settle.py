@@ -25,7 +25,7 @@ class SettlingStream(Stream):
         """Begin without readings; with `past`, flag stuck readings and spikes, too."""
         # Readings so far, and of each moving channel a sum in two parts, later its center.
         self.settled, self.pairs = 0, [(0.0, 0.0)] * len(self.moving)
-        self._flags = 0
+        self._flags = 0  # for a `compute` before the first reading, as `scare verify` calls it
         super().__init__(past)
 
     def reset(self) -> None:
