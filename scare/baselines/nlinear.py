@@ -44,7 +44,10 @@ class NLinear:
         return NLinearNetwork(window, channels, start, jnp.zeros(()))
 
     def parameters(self, window: int, channels: int) -> int:
-        """Return the number of trained parameters: a weight per reading, of which the newest's are idle, and a bias."""
+        """Return the number of trained parameters: a weight per reading, and a bias.
+
+        The weights of the newest reading count, but do nothing: its difference to itself is zero.
+        """
         return window * channels + 1
 
     def operations(self, window: int, channels: int) -> Operations:

@@ -252,7 +252,11 @@ class SendalNetwork(Network):
         return eqx.tree_at(trained, nothing, (True,) * len(trained(self)))
 
     def loss(self, features: Array, targets: Array, key: Array) -> tuple[Array, Self]:
-        """Return the loss of this phase: of both branches, the classifier at the newest row, or the chosen branch."""
+        """Return the loss of this phase of training.
+
+        First it is that of both branches, then that of the classifier at the newest row, then that of the branch which
+        the classifier chooses.
+        """
         if self.phase == 0:  # both branches
             return jnp.square(self.branches(features) - targets[:, None]).mean(), self
         if self.phase == 2:  # the branch that the classifier chooses

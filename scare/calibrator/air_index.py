@@ -30,7 +30,7 @@ from scare.words import suggestion
 TABLE = Path(__file__).with_name("air_index.toml")
 HOUR = 3600.0  # s
 COMPLETE = 0.75  # share of its readings that an hour needs
-NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5
+NOWCAST_HOURS, LEAST_WEIGHT = 12, 0.5  # of NowCast: its hours, and the least weight of an hour, times that of the next
 HOURS = {"nowcast": NOWCAST_HOURS, "ozone nowcast": ozone_nowcast.HOURS, "1h": 1}  # hours of an average, by its kind
 UNUSED_LEVEL = 0.9  # level where rows have no intervals, so that it does not matter
 COLUMNS = (CALIBRATED, LOW, HIGH)
@@ -181,7 +181,7 @@ class IndexOf:
     def read(self, hours: np.ndarray, level: float) -> IndexReading | None:
         """Read the index off hourly means of value, low and high [hours, 3], the newest last.
 
-        None if too few hours have data. The interval contains the truth in a share `level` of cases.
+        None if too few hours have data. An hour's interval (low, high) contains the truth in a share `level` of cases.
         """
         value, low, high = self.average(self.gain * hours, level).tolist()
         if not isfinite(value):
@@ -235,7 +235,7 @@ class HourlyIndex:
     def table(self, every: int = 1) -> pl.DataFrame:
         """Return a row for each device and hour with an average: concentration, interval, index and probabilities.
 
-        Of the hours since 1970, only multiples of `every` are in it.
+        Hours are counted from 1970, and only those whose number is a multiple of `every` are in the table.
         """
         reached = self.of.index.categories[: len(self.of.points.begins)]  # the pollutant may not reach the last ones
         names = [f"p_{name.replace(' ', '_')}" for name in reached]

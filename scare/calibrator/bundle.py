@@ -139,7 +139,7 @@ class CandidateFacts:
 
 @dataclass(frozen=True)
 class CombinationFacts:
-    """A combination of families, its error on validation and its cost on a board.
+    """A combination of model families, its error on validation and its cost on a board.
 
     `over` are the limits of the budget that it exceeds, in words; `used` is whether it was shipped.
     """

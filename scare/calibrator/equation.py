@@ -68,7 +68,7 @@ class Equation:
         return sentences
 
     def _terms(self, names: Iterable[str]) -> list[tuple[float, str]]:
-        """Return each slope with the name of its channel, and the intercept with an empty one unless it is zero."""
+        """Pair the slope of each channel with its name, then the intercept, unless it is zero, with an empty name."""
         return [*zip(self.slopes, names, strict=False), *([(self.intercept, "")] if self.intercept else [])]
 
 

@@ -15,14 +15,14 @@ from scare.data.quantities import conversion, display_unit, find_quantity, find_
 from scare.data.readings import Channel
 from scare.windowing.inputs import Inputs
 
-# Distances of `_distance`: weather alone stays below UNLIKE, a channel after a right guess below ALIKE.
-UNLIKE, ALIKE = 2.0, 1.2
+UNLIKE = 2.0  # distance from training (`_distance`) that weather alone does not reach
+ALIKE = 1.2  # largest distance that a channel keeps after a right guess
 # Factors to try; values that are 10 times too small are not tried, as clean air may be a tenth of polluted air.
-TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)
+TOO_LARGE, TOO_SMALL = (10.0, 100.0, 1000.0), (100.0, 1000.0)  # factors
 LEAST_ROWS = 30  # fewer rows, or distinct values, are not judged
 OFTEN = 0.1  # share of rows outside training's range, from which on a channel is named
-# A code is at least this far from the next value, as a share of the range of training, and appears this often.
-LEAST_GAP, LEAST_REPEATS = 0.2, 3
+LEAST_GAP = 0.2  # least distance of a code from the next value, as a share of the range of training
+LEAST_REPEATS = 3  # how often a code appears at least
 
 
 def explain_mix_ups(inputs: Inputs, values: np.ndarray) -> list[str]:

@@ -29,7 +29,7 @@ from scare.errors import UsageError
 from scare.schema import Amount
 from scare.words import plural
 
-TINY = float(np.finfo(np.float32).tiny)
+TINY = float(np.finfo(np.float32).tiny)  # keeps divisors above zero, in float32, too
 BANDS = 8  # most bands: a board searches them one by one
 LEVEL = 0.9  # share of references that intervals cover, unless told otherwise
 UNCERTAIN = Flag.UNSETTLED | Flag.SPIKE | Flag.OUTSIDE  # rows with any of these bits have wider intervals
@@ -269,7 +269,7 @@ def under_covers(level: float, share: float) -> bool:
 
 
 def _fit_table(parts: Sequence[CalibrationErrors], level: float) -> Intervals:
-    """Fit distances below and above for each band, from the errors of all parts as they are and mirrored.
+    """Fit distances below and above for each band, from the errors of all parts, as they are and mirrored.
 
     Errors are divided by the RMSE of their band (of all rows, where a band has too few), so that one quantile serves
     all bands. Bands lie closer together towards the top. Edges are rounded to float32, as on a board.

@@ -32,9 +32,9 @@ def raw_reading(
 
 
 def to_unit(channel: Channel, target: Channel, standard_temperature: float = STANDARD_TEMPERATURE) -> Conversion | None:
-    """Return how a channel converts to the target's unit: not at all if one of them is unknown.
+    """Return how a channel converts to the target's unit; None if it does not.
 
-    None if both are known and do not convert.
+    If one of the units is unknown, the channel is taken to be in the target's.
     """
     if not (channel.unit and target.unit):
         return Conversion(1.0)

@@ -63,6 +63,7 @@ class Moments:
         >>> Moments.pooled(parts).covariance.round(4), Moments.from_rows(rows, targets).covariance.round(4)
         (array([[1.5556]]), array([[1.5556]]))
         """
+        # All moments are the mean of those within the parts, plus those between the parts' means.
         counts = np.array([part.count for part in parts])
         shares = counts / counts.sum()
         # Columns and target as one vector: means [parts, columns + 1].

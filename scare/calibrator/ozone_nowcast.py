@@ -15,9 +15,9 @@ LEAST_SHARE = 0.75  # share of the hours, and of the means, that must be known
 LONGEST_GAP = 7  # hours
 RECENT = 3  # newest hours, one of which must be known
 # Slope and intercept (ppb) that give the mean from the newest hour, where two weeks are not known.
-SURROGATE = 0.85, 4.5
+SURROGATE = 0.85, 4.5  # slope, intercept
 REACH = 4  # hours on either side from which a missing one is filled
-HOURS = TWO_WEEKS + RECENT - 1
+HOURS = TWO_WEEKS + RECENT - 1  # that a NowCast is made of
 SMALLEST_SQUARE = 1e-12  # squared singular values below this share of the largest count as zero
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from scare.kernels import FLOAT_KERNELS, INPUT, KERNELS, BatchChoice, Choice, Shape, Step, choose, expect
 
-SELECT = "select"
+SELECT = "select"  # kernel that chooses between the outputs of two branches
 BATCH_NUMBERS = 1 << 25  # limits memory: most numbers, over all steps, of the windows computed at once
 
 

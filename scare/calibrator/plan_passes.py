@@ -309,7 +309,7 @@ FUSE_RULES: tuple[Rewrite, ...] = (_tokens, _feed_forward, _read_out, _stacked)
 
 
 def _in_best_order(plan: Plan) -> Plan:
-    """Order steps so that the most numbers kept in memory at once are as few as possible.
+    """Order steps so that as few numbers as possible have to be kept in memory at once.
 
     Ties go to the order that stores less, then to the plan's own. Best-first search over the sets of steps that can be
     done at some point. These are few, since plans are almost chains; a plan with too many of them keeps its order.
@@ -415,7 +415,10 @@ def _summed(plan: Plan, steps: Sequence[Step], outputs: Sequence[str]) -> Plan:
 
 
 def _join(steps: list[Step], plan: Plan, index: int) -> str:
-    """Append a plan's steps to `steps`, named by `index`, unless they are there already; returns its output's name."""
+    """Append a plan's steps to `steps`, unless equal ones are there already; returns its output's name.
+
+    `index` is added to the names of the values, so that those of several plans differ.
+    """
     names = {INPUT: INPUT}  # names in `steps`, by the name in `plan`
     for step in plan.steps:
         inputs = tuple(names[name] for name in step.inputs)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXTERNAL_FACT = "external_channels"  # channels that the device does not measure, as training was told
 OF_REFERENCE = re.compile(r"(?<![a-z])ref(erence)?(?![a-z])", re.IGNORECASE)  # in names of channels of a station
-CONCENTRATIONS = ("ppb", "pphm", "ppm", "ug/m3", "mg/m3", "ng/m3")
+CONCENTRATIONS = ("ppb", "pphm", "ppm", "ug/m3", "mg/m3", "ng/m3")  # units
 METADATA_KEY = "scare"  # of a Parquet file's key-value metadata
 DIGITS = 12  # hexadecimal digits of the content hash in a product version
 

@@ -19,7 +19,7 @@ LEAST_R2 = 0.5  # below this, more of the variation is error than air
 NO_BETTER = 1.02  # an error of up to so many times that of a straight line may be larger by chance
 MISSED_COVERAGE = 0.1  # coverage that is lower than stated by more than this is a doubt
 FEW_ROWS = 100  # fewer scored rows are a doubt
-STEPS = {60.0: "one-minute", 600.0: "ten-minute", 3600.0: "hourly", 86400.0: "daily"}
+STEPS = {60.0: "one-minute", 600.0: "ten-minute", 3600.0: "hourly", 86400.0: "daily"}  # by seconds
 
 
 class Level(StrEnum):

@@ -40,7 +40,7 @@ from scare.words import plural
 
 SIMPLE = ("raw", "linear", "multiple-linear", "ridge", "boosting", "ridge-boosting")
 # Has a value only where the newest reading is usable; rows without one are still scored for the others.
-SPARED = {"raw"}
+SPARED = {"raw"}  # takes no row from the others
 TASKS, PREDICTIONS, LEADERBOARD = "tasks", "predictions", "leaderboard.json"
 Fingerprints = dict[str, tuple[ReadingsFingerprint, ...]]  # by part of the split
 SAME = 1e-9  # relative difference of two scores below which they are equal: sums in another order

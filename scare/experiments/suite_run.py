@@ -139,7 +139,7 @@ def _make_predictions(task: str, study: Study, job: Job) -> pl.DataFrame:
 
 
 def _count_instructions(study: Study, job: Job, board: str) -> float | None:
-    """Count the instructions of one value on a board, in fixed point, and store them beside the job.
+    """Count the instructions of one value on a board, in fixed point, and store them beside the job's result.
 
     None where they cannot be counted: a model without a fixed-point version, or a raw reading, which runs no model.
     """

@@ -296,9 +296,10 @@ class Proposer:
         return Trial(number, values)
 
     def _ask(self, study: optuna.Study, known: Sequence[Mapping[str, int | float]]) -> optuna.Trial:
-        """Ask for a new candidate: drawn around the preset at first, and when Optuna repeats itself.
+        """Ask Optuna for a new candidate.
 
-        The preset itself was enqueued, so Optuna returns it.
+        At first, and when Optuna only repeats known ones, a candidate is drawn around the preset and handed to Optuna.
+        If the preset itself is still to come, `propose` has enqueued it, so Optuna returns it.
         """
         asks_optuna = self._preset not in known or len(known) > DRAWN
         for _ in range(ATTEMPTS if asks_optuna else 0):
@@ -374,7 +375,7 @@ def make_outcome(search: Search) -> dict[str, Any]:
 def describe_trial(search: Search, trial: Trial, preset: Trial | None) -> dict[str, Any]:
     """Describe a candidate: values, cost and reasons, means over the folds, and paired differences to the preset.
 
-    A `spread` is the standard deviation over the folds (n - 1); one fold has none.
+    Keys that end in `_sd` are standard deviations over the folds (n - 1); one fold has none.
     """
     budget = search.settings.budget
     changes = {name: value for name, value in trial.values.items() if value != search.preset[name]}

@@ -74,7 +74,7 @@ class HashAttention(eqx.Module):
 
     @property
     def bias(self) -> int:
-        """β, which is added to the product of two codes of ±1; that is at least −bits, so every weight is positive."""
+        """β = bits + 1: added to the product of two codes of ±1, at least −bits, it makes every weight positive."""
         return self.bits + 1
 
     @property

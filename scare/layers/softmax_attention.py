@@ -105,9 +105,8 @@ class SoftmaxAttention(eqx.Module):
 def mean_rows(slopes: Array, rows: Array) -> Array:
     """Return the mean of `rows` [batch, rows, C] weighted by exp(slope · row), for each slope [batch, slopes, C].
 
-    A slope is a vector with a number for each of the C channels of a row.
-    Its gradient needs the weighted covariance of the rows, which the forward pass sums too, so that no weight has to be
-    stored or computed twice.
+    A slope is a vector with a number for each of the C channels of a row. The gradient needs the weighted covariance of
+    the rows, which the forward pass sums too, so that no weight has to be stored or computed twice.
     """
     return _moments(slopes, rows)[0]
 
@@ -115,8 +114,8 @@ def mean_rows(slopes: Array, rows: Array) -> Array:
 def _moments(slopes: Array, rows: Array) -> tuple[Array, Array]:
     """Return means [batch, slopes, C] and covariances [batch, slopes, C, C] of `rows` with weights exp(slope · row).
 
-    Every slope, a vector like a row, weights the rows in its own way.
-    One window at a time, so that its weights stay in the CPU cache.
+    Every slope, a vector like a row, weights the rows in its own way. Windows are computed one by one, so that the
+    weights of one stay in the CPU cache.
     """
     means, covariances = jax.lax.map(_window_moments, (slopes, rows))
     return means, covariances

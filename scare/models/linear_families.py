@@ -33,7 +33,7 @@ START_VARIANCE = 0.1  # prior variance of a shrunk coefficient before the first 
 START_NOISE = 0.3  # variance of the noise before the first update, as a share of the target's
 FEWEST_EFFECTIVE = 20  # independent rows assumed at least
 BATCH_ROWS = 1 << 16  # examples added to the normal equations at once
-TINY = 1e-30
+TINY = 1e-30  # keeps a divisor above zero
 
 Extra = Callable[[np.ndarray], np.ndarray]  # features [n, rows, channels] to further columns [n, extra]
 

@@ -402,7 +402,10 @@ class ScareNetwork(Network):
         return eqx.tree_at(lambda n: [n.head.weight, *linear_part(n)], self, [share * self.head.weight, *blended])
 
     def refresh(self, features: Array, key: Array) -> Self:
-        """Refit the hash of `HashAttention`; draw a support set that is never resampled (`Sampling.OFF`) once."""
+        """Refit the hash of `HashAttention` to these features.
+
+        Of bitwise attention without resampling (`Sampling.OFF`), the support set is drawn from them, but only once.
+        """
         tokens = self.tokens(features)
         if isinstance(self.attention, HashAttention):
             return eqx.tree_at(lambda n: n.attention, self, self.attention.fitted(tokens, key))

@@ -42,7 +42,7 @@ from scare.windowing.windows import ANY
 FEWEST_DEVICES = 3  # to estimate the error on a new device by leaving each one out
 MOST_WINDOWS = 5000  # most windows of the device left out, or of all others, used for that
 # With a larger share of validation rows outside the readings of training, trees are not switched off there.
-MOST_OUTSIDE = 0.1
+MOST_OUTSIDE = 0.1  # share of validation rows
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def flat(data: DesignMatrix) -> np.ndarray:
 
 
 def _fit_trees(design: Design, validation: Design, linear: Fitted, rules: SelectionRules) -> tuple[Fitted, bool]:
-    """Fit trees to the residuals of a linear model: the family `drift` or `linear`, which is better on validation.
+    """Fit trees to the residuals of the family `drift` or of `linear`, whichever gives a lower error on validation.
 
     Also returns whether they are switched off beyond the readings of training.
     """
@@ -290,7 +290,7 @@ def _rounded(plan: Plan) -> Plan:
 def _report_member(report: Report | None, member: int, count: int, rounds: Sequence[int]) -> Report | None:
     """Return a function that reports the progress of one member as that of the whole ensemble.
 
-    `rounds` are each member's, if they differ.
+    `rounds` has the number of rounds of each member, if they differ.
     """
     if report is None or count == 1:
         return report

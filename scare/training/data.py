@@ -175,7 +175,7 @@ class Gather(eqx.Module):
 
 
 def make_gather(examples: Examples, network: Network) -> Gather:
-    """Store the features of these examples if they fit into memory, otherwise cut them out when needed."""
+    """Store the features of these examples if they fit into memory; otherwise they are cut out of the series later."""
     basis = network.basis
     if basis is not None and len(examples) <= storable(examples, basis):
         stored = features(examples, np.arange(len(examples)), basis)

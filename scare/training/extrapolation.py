@@ -23,7 +23,7 @@ from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_trai
 FAR = 8.0  # widths of the range beyond its ends: where a first channel is clamped if the plan extrapolates well
 STEEPEST = 3.0  # standard deviations of the target for one of the first channel: steeper is not plausible
 FLAT = 1e-6  # a decrease by a smaller share of the steepest slope is rounding
-SWEPT_WINDOWS = 32
+SWEPT_WINDOWS = 32  # windows that the sweep steps in
 STRIDES = (0.0, 0.1, 0.4, 1.0)  # points of the sweep, from the end of the range (0) to the far clamp (1)
 TAIL = 0.8  # quantile of the first channel above which the slope is fitted
 MOST_WINDOWS = 2000  # most windows from which a slope or the lowest output is found
@@ -94,7 +94,7 @@ def scaled_rows(readings: Sequence[Readings], inputs: Inputs) -> list[np.ndarray
 def _clamp_by_sweep(training_range: TrainingRange, calibrator: Calibrator, examples: Examples) -> TrainingRange:
     """Choose, for each side, whether the first channel is clamped at the end of its range or far out.
 
-    "Far out" is FAR times the range, or the channel's physical limit if that is nearer.
+    "Far out" is FAR widths of the range beyond its end, or the channel's physical limit if that is nearer.
     """
     low, high = training_range.low[0], training_range.high[0]
     lowest, highest = _limits(calibrator.inputs)

@@ -21,7 +21,7 @@ PRIOR_SPREAD = 3.0  # prior standard deviation of the offsets between devices, i
 PRIOR_WEIGHT = 2.0  # number of devices that the prior counts as
 LEAST_NOISE = 0.3  # least noise variance of a settled mean, as a share of the variance within a device
 # A channel whose mean is farther from the reference's, in the reference's standard deviations, has another unit.
-FAR_FROM_TARGET = 2.0
+FAR_FROM_TARGET = 2.0  # standard deviations of the reference
 FEW_DEVICES = 5  # with at least this many, the farthest device is left out of the variance between devices
 
 

@@ -49,7 +49,7 @@ from scare.words import suggestion
 class Budget(Protocol):
     """Limits on what a calibrator costs on a board, as `board.measure.BoardBudget` has them.
 
-    Costs are by the names of `COST_UNITS`.
+    A cost maps kinds of cost, the keys of `COST_UNITS` such as `ram_bytes`, to numbers.
     """
 
     def measure(self, calibrator: Calibrator) -> Mapping[str, int]:

@@ -189,7 +189,7 @@ class WindowStream:
         return segments, flags
 
     def _with_scaling(self, rows: np.ndarray, settled: int) -> list[tuple[np.ndarray, Affine]]:
-        """Pair the rows before `settled` with the fleet's scaling and the others with the device's own.
+        """Pair the rows whose number is below `settled` with the fleet's scaling, the others with the device's own.
 
         Empty parts are left out.
         """

@@ -52,7 +52,10 @@ def standard(values: np.ndarray) -> Affine:
 
 
 def robust(values: np.ndarray) -> Affine:
-    """Scale by median and interquartile range of each column; 1.349 makes the range a normal standard deviation."""
+    """Scale by median and interquartile range of each column.
+
+    Of normal numbers, the range divided by 1.349 is the standard deviation.
+    """
     low, middle, high = np.percentile(values, [25, 50, 75], axis=-2)
     return Affine(middle, nonzero((high - low) / 1.349))
 

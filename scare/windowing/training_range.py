@@ -24,7 +24,7 @@ from scare.schema import Amount, Finite
 FALSE_ALARMS = 1e-3  # the largest share of training rows that may count as outside
 JITTER = 1e-4  # share of a channel's variance added to it: channels that always moved together may differ by rounding
 # How far beyond its range in training a channel, other than the first, still counts as inside, as a share of the range.
-SLACK = 0.1
+SLACK = 0.1  # share of the range
 DISTANCE_SLACK = 1.2  # squared distances up to this many times the largest usual ones count as inside
 MARGIN = 0.5  # how far beyond its range a channel is clamped, as a share of the range
 # How far rows are outside: in words, and the largest distance beyond a channel's range, in ranges.

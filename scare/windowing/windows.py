@@ -210,6 +210,7 @@ def _place(times: np.ndarray, step: float, longest: int, last_time: float) -> np
 
     Jumps of more than `longest` slots are shortened to it; `last_time` is NaN if there is no row in the history.
     """
+    # The first row of all takes the next slot, as if one had come a step earlier.
     elapsed = np.diff(times, prepend=times[:1] - step if np.isnan(last_time) else last_time)
     jumps = (elapsed / step + 0.5).astype(np.int64)  # as in `steps_between`
     if (jumps >= 1).all():  # every row is used
