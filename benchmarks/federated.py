@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.progress import JRC, read_jrc, read_task
+from benchmarks import newcomers
+from benchmarks.newcomers import coverage, cut, read_sites, rmse
+from benchmarks.progress import JRC
 from scare.calibrator.calibrator import Calibrator
 from scare.calibrator.moments import Moments
-from scare.data.alignment import average
 from scare.data.readings import Channel, Readings
 from scare.federated.agreement import AgreedData, AgreedNetwork, AgreedRules, Agreement
+from scare.federated.combined import combine
 from scare.federated.pooled import Ask, federate
-from scare.federated.site import Site, scaled_columns
+from scare.federated.rows import scaled_columns
+from scare.federated.site import Site
 from scare.training.rounds import NetworkSite, train_rounds
 
-TEST = 0.25  # share of a site's rows, the latest
-CHANNELS = {"beijing_pm25_time": ("pm25", "pm10", "t", "h")}  # others are dead at some stations
-SEASONS = 3  # the one box of QUANT in three periods, as if they were sites
 ABOUT = {
     "jrc_no2": "NO2, 7 boxes side by side in Ispra, 10 days, 10-minute means; each box a site",
     "beijing_pm25_time": "PM2.5, 7 boxes at 7 stations of Beijing, a year, hourly; each station a site",
@@ -37,44 +37,18 @@ HEAD = """\
 # Federations on real readings
 
 `python -m benchmarks.federated FOLDER --page docs/benchmarks/federated.md` makes this page. The latest quarter of each site's rows is the test;
-*federated* is fitted by all sites without sharing readings, *own* by the site alone, *others* by all other sites, as at a new place. Errors are RMSE, the mean over sites.
+*federated* is fitted by all sites without sharing readings, *own* by the site alone, *combined* drawn from the federated to the site's own rows, *others* by all other sites, as at a new place. Errors are RMSE, the mean over sites.
 Networks: {rounds} rounds of {steps} steps, a window of {window} readings, one seed. A network that is no better than the regression on rows that
 no site trained on is not kept: then both columns are equal.
 
-| set | as it reads | regression, own | federated | others | network, own | federated | pooled | largest difference of a weight from pooled ridge |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|"""  # noqa: E501
+| set | as it reads | regression, own | federated | combined | others | network, own | federated | pooled | largest difference of a weight from pooled ridge |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""  # noqa: E501
 LINEAR_START = "the network's linear start"
 LOSERS = """
 Sites that lose by joining, and coverage of the 90 % intervals of the federated regression:
 
-| set | regression: sites worse than alone | network: sites worse than alone | covered | covered, new place |
-|---|---:|---:|---:|---:|"""
-
-
-def read_sites(folder: Path, name: str) -> dict[str, list[Readings]]:
-    """The readings of each site."""
-    if name in JRC:
-        reference, *channels = JRC[name]
-        return {box.device: [average(box, 600.0)] for box in read_jrc(folder / "jrc_ispra", reference, *channels)}
-    wanted = CHANNELS.get(name, ("gas",))
-    boxes = [
-        replace(box, channels=tuple(map(Channel, wanted)))
-        for box in read_task(folder / "colocations" / f"{name}.csv.gz")
-    ]
-    if len(boxes) > 1:
-        return {box.device: [box] for box in boxes}
-    (box,) = boxes
-    borders = np.quantile(box.times, np.linspace(0, 1, SEASONS + 1))
-    return {
-        f"third {k + 1}": [box.rows((box.times >= borders[k]) & (box.times < borders[k + 1]))] for k in range(SEASONS)
-    }
-
-
-def cut(boxes: Sequence[Readings]) -> tuple[list[Readings], list[Readings]]:
-    """The rows of a site before and after the time from which it is tested."""
-    times = np.sort(np.concatenate([box.times[np.isfinite(box.targets)] for box in boxes]))
-    border = times[int((1 - TEST) * len(times))]
-    return [box.rows(box.times < border) for box in boxes], [box.rows(box.times >= border) for box in boxes]
+| set | federated: sites worse than alone | combined: worse by over 2 % | network: worse than alone | covered | covered, new place |
+|---|---:|---:|---:|---:|---:|"""  # noqa: E501
 
 
 def agree(boxes: Sequence[Readings], names: Sequence[str], network: AgreedNetwork) -> Agreement:
@@ -91,30 +65,12 @@ def asking(sites: Mapping[str, Sequence[Readings]], agreement: Agreement) -> Ask
     return lambda tasks: {name: there[name].answer(task) for name, task in tasks.items()}
 
 
-def rmse(calibrator: Calibrator, boxes: Sequence[Readings]) -> float:
-    errors = np.concatenate(
-        [calibrator.predict(box)["calibrated"].to_numpy().astype(float) - box.targets for box in boxes]
-    )
-    return float(np.sqrt(np.nanmean(np.square(errors))))
-
-
-def coverage(calibrator: Calibrator, boxes: Sequence[Readings]) -> float:
-    """The share of references within the intervals."""
-    inside = []
-    for box in boxes:
-        table = calibrator.predict(box)
-        low, high = (table[name].to_numpy().astype(float) for name in ("low", "high"))
-        known = np.isfinite(low) & np.isfinite(box.targets)
-        inside.append(((low <= box.targets) & (box.targets <= high))[known])
-    return float(np.concatenate(inside).mean())
-
-
 def difference_from_pooled(train: Mapping[str, Sequence[Readings]], agreement: Agreement) -> float:
     """The largest difference of a weight from that of ridge regression on all rows in one table, scaled."""
     federation = federate(asking(train, agreement), agreement)
     sites = {name: Site(boxes, agreement) for name, boxes in train.items()}
-    rows = np.concatenate([site.columns for site in sites.values()])
-    targets = np.concatenate([site.targets for site in sites.values()])
+    rows = np.concatenate([site.rows.columns for site in sites.values()])
+    targets = np.concatenate([site.rows.targets for site in sites.values()])
     columns = scaled_columns(rows, rows.mean(axis=0), rows.std(axis=0))[:, federation.structure.inputs]
     centered, scaled = columns - columns.mean(axis=0), (targets - targets.mean()) / targets.std()
     gram = centered.T @ centered / len(rows) + federation.structure.penalty * np.eye(columns.shape[1])
@@ -152,7 +108,9 @@ def measure(folder: Path, name: str, settings: AgreedNetwork) -> dict[str, Any]:
         alone = federate(asking({"a": train[site], "b": train[site]}, own), own).calibrator
         found = {who: rmse(calibrator, boxes) for who, calibrator in calibrators.items()}
         found |= {"own": rmse(alone, boxes), "own network": rmse(network_alone(train[site], agreement), boxes)}
-        found |= {"others": rmse(new, boxes), "covered": coverage(federation.calibrator, boxes)}
+        combined = combine(federation.calibrator, train[site], federation.others[site])
+        found |= {"combined": rmse(combined, boxes), "others": rmse(new, boxes)}
+        found["covered"] = coverage(federation.calibrator, boxes)
         found |= {"covered new": coverage(new, boxes) if new.intervals else float("nan")}
         readings, references = (np.concatenate([getattr(box, part) for box in boxes]) for part in ("values", "targets"))
         found["raw"] = float(np.sqrt(np.nanmean(np.square(readings[:, 0] - references))))
@@ -165,10 +123,12 @@ def measure(folder: Path, name: str, settings: AgreedNetwork) -> dict[str, Any]:
     return {"sites": sites, "difference": difference, "structure": structure, "kept": kept}
 
 
-def page(results: Mapping[str, Mapping[str, Any]], settings: AgreedNetwork) -> str:
+def page(
+    results: Mapping[str, Mapping[str, Any]], new: Mapping[str, Sequence[Mapping[str, Any]]], settings: AgreedNetwork
+) -> str:
     """The page of all sets."""
     lines = [HEAD.format(rounds=settings.rounds, steps=settings.steps, window=settings.window)]
-    order = ("raw", "own", "all", "others", "own network", "federated network", "pooled network")
+    order = ("raw", "own", "all", "combined", "others", "own network", "federated network", "pooled network")
     for name, result in results.items():
         means = [np.mean([site[who] for site in result["sites"].values()]) for who in order]
         raw, *others = [f"{mean:.3g}" for mean in means]
@@ -177,15 +137,15 @@ def page(results: Mapping[str, Mapping[str, Any]], settings: AgreedNetwork) -> s
     lines.append(LOSERS)
     for name, result in results.items():
         sites = list(result["sites"].values())
-        worse = [
-            sum(site[a] > site[b] for site in sites) for a, b in (("all", "own"), ("federated network", "own network"))
-        ]
+        pairs = (("all", 1.0, "own"), ("combined", 1.02, "own"), ("federated network", 1.0, "own network"))
+        worse = [sum(site[joined] > slack * site[own] for site in sites) for joined, slack, own in pairs]
         covered = [np.nanmean([site[part] for site in sites]) for part in ("covered", "covered new")]
         cells = [*(f"{count} of {len(sites)}" for count in worse), *(f"{100 * share:.0f} %" for share in covered)]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += [
         "",
         "What was kept: " + "; ".join(f"`{name}`: {_kept(result)}" for name, result in results.items()) + ".",
+        *newcomers.table(new),
         "",
     ]
     return "\n".join(lines)
@@ -216,8 +176,14 @@ def main() -> None:
             results[name] = measure(options.folder, name, settings)
             options.rows.parent.mkdir(parents=True, exist_ok=True)
             options.rows.write_text(json.dumps(results, indent=1))
+    new = results.setdefault("newcomers", {})
+    for name in newcomers.SETS:
+        if name not in new:
+            new[name] = newcomers.measure(options.folder, name)
+            options.rows.write_text(json.dumps(results, indent=1))
     if options.page:
-        options.page.write_text(page(results, settings), encoding="utf-8")
+        sets = {name: results[name] for name in ABOUT}
+        options.page.write_text(page(sets, new, settings), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.federated import ABOUT, agree, cut, difference_from_pooled, page
+from benchmarks import newcomers
+from benchmarks.federated import ABOUT, agree, difference_from_pooled, page
+from benchmarks.newcomers import cut
 from scare.federated.agreement import AgreedNetwork
 from tests.federated.small_sites import box
+
+NEWCOMERS = [{"others": 4.0, "alone": 2.0, "combined": combined, "covered": 0.9, "days": 2} for combined in (1.0, 4.0)]
 
 
 def test_the_latest_quarter_is_the_test() -> None:
@@ -25,6 +29,7 @@ def test_means_and_losers_are_counted() -> None:
         "raw",
         "own",
         "all",
+        "combined",
         "others",
         "own network",
         "federated network",
@@ -32,11 +37,17 @@ def test_means_and_losers_are_counted() -> None:
         "covered",
         "covered new",
     )
-    sites = {"one": dict(zip(names, (9, 2, 1, 4, 2, 3, 2, 0.9, 0.8), strict=True))}
-    sites["two"] = dict(zip(names, (9, 2, 3, 4, 2, 3, 2, 0.8, np.nan), strict=True))
+    sites = {"one": dict(zip(names, (9, 2, 1, 1.5, 4, 2, 3, 2, 0.9, 0.8), strict=True))}
+    sites["two"] = dict(zip(names, (9, 2, 3, 2.5, 4, 2, 3, 2, 0.8, np.nan), strict=True))
     kept = {"network": {"network": 2.0, "regression": 3.0}, "rounds": 0}
     result = {"sites": sites, "difference": 3e-13, "structure": "linear, penalty 1", "kept": kept}
-    text = page(dict.fromkeys(ABOUT, result), AgreedNetwork())
-    assert f"| {ABOUT['quant_no2']} | 9 | 2 | 2 | 4 | 2 | 3 | 2 | 3e-13 |" in text
-    assert "| `quant_no2` | 1 of 2 | 2 of 2 | 85 % | 80 % |" in text
+    text = page(dict.fromkeys(ABOUT, result), {"jrc_no2": NEWCOMERS}, AgreedNetwork())
+    assert f"| {ABOUT['quant_no2']} | 9 | 2 | 2 | 2 | 4 | 2 | 3 | 2 | 3e-13 |" in text
+    assert "| `quant_no2` | 1 of 2 | 1 of 2 | 2 of 2 | 85 % | 80 % |" in text
     assert "`quant_no2`: linear, penalty 1; the network's linear start (network 2, regression 3" in text
+
+
+def test_newcomers_are_compared_with_themselves_alone() -> None:
+    text = "\n".join(newcomers.table({"jrc_no2": NEWCOMERS}))
+    assert "| 4 | 2 / 2 | – | – | – |" in text
+    assert "| 2 | 2.00 | 1.00 | 0 of 1 | 50 % | 50 % | 90 % |" in text

@@ -10,7 +10,6 @@ anew for each task; what a site has answered is kept in Flower's context.
 
 import json
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from flwr.serverapp import Grid, ServerApp
 from scare.data.column_mapping import DataSection
 from scare.errors import DataError, ScareError
 from scare.federated.agreement import Agreement, agreement_from_server, read_agreement
-from scare.federated.exchange import DONE
+from scare.federated.exchange import save_results
 from scare.federated.pooled import federate
-from scare.federated.site import Site, Values, read_site
+from scare.federated.site import DONE, Site, Values, read_site
 from scare.files import replacing
 
 ATTEMPTS = 2  # to give a site its task
@@ -61,8 +60,7 @@ def serve(grid: Grid, context: Context) -> None:
 
         calibrator = train_rounds(ask, agreement, federation)
     path = calibrator.save(out / "federated.scare")
-    content = b64encode(path.read_bytes()).decode()
-    ask({site: {"kind": DONE, "calibrator": content} for site in federation.moments})
+    ask(federation.last_tasks(path.read_bytes(), list(federation.moments)))
 
 
 @client.query()
@@ -79,13 +77,12 @@ def answer(message: Message, context: Context) -> Message:
 
 def _answer(given: Mapping[str, Any], context: Context, out: Path) -> Values:
     task = given["task"]
-    if task["kind"] == DONE:
-        with replacing(out / "federated.scare") as temporary:
-            temporary.write_bytes(b64decode(str(task["calibrator"])))
-        return {}
     agreement = agreement_from_server(given["agreement"], "the server")
     files = [Path(file) for file in str(context.node_config["files"]).split(",")]
     readings = read_site(files, agreement, DataSection(), lambda _: None)
+    if task["kind"] == DONE:
+        save_results(task, readings, out)
+        return {}
     network = None
     if agreement.network is not None:
         from scare.training.rounds import NetworkSite

@@ -40,7 +40,8 @@ SELECTION_FACTS = frozenset(
 LINE_FACT = "straight_line"
 YEAR_SECONDS = 365.25 * 86400
 NEW_DEVICE_FACT = "new_device_rmse"
-SHOWN_ELSEWHERE = (COVERAGE_FACT, STATE, SHIPPED_INTERVALS, LINE_FACT, NEW_DEVICE_FACT, EXTERNAL_FACT)
+SHARED_FACT = "shared_regression"  # of a federation, for `federated/combined`
+SHOWN_ELSEWHERE = (COVERAGE_FACT, STATE, SHIPPED_INTERVALS, LINE_FACT, NEW_DEVICE_FACT, SHARED_FACT, EXTERNAL_FACT)
 HEAD = ("candidate", "validation error", "variant", "used")
 LABELS = {
     "as is": "sensor reading as is",

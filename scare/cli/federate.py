@@ -1,7 +1,6 @@
 """`scare federate`: sites that may not share readings fit one calibrator together."""
 
 import json
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,11 @@ from scare.data.quantities import display_unit
 from scare.data.readings import Readings
 from scare.data.simulated_agencies import write_agencies
 from scare.errors import ScareError, UsageError
-from scare.federated.agreement import FEWEST_SITES, Agreement, read_agreement
+from scare.federated.agreement import FEWEST_SITES, AgreedData, Agreement, read_agreement
+from scare.federated.combined import combine
 from scare.federated.pooled import Ask, Federation, federate, raw_error
 from scare.federated.privacy import Privacy
-from scare.federated.site import AnswerNetwork, Site, read_site
+from scare.federated.site import DONE, AnswerNetwork, Site, read_site
 from scare.files import replacing
 from scare.live.config import secret
 from scare.report.federation_chart import make_federation_chart
@@ -66,7 +66,7 @@ def serve(
     Examples:
       scare federate server agencies/federation.toml --out out/federation
     """
-    from scare.federated.exchange import DONE, FederationServer, TaskBoard
+    from scare.federated.exchange import FederationServer, TaskBoard
 
     agreed = _leave_out(read_agreement(agreement), options.split_names(without) if without else ())
     if agreed.network is not None:
@@ -80,8 +80,7 @@ def serve(
         if agreed.network is not None:
             federation = replace(federation, calibrator=_train_network(board.ask, agreed, federation))
         path = federation.calibrator.save(out / "federated.scare")
-        content = b64encode(path.read_bytes()).decode()
-        board.ask({site: {"kind": DONE, "calibrator": content} for site in agreed.sites})
+        board.ask(federation.last_tasks(path.read_bytes(), list(agreed.sites)))
     except ScareError as error:
         board.ask({site: {"kind": DONE, "reason": str(error)} for site in agreed.sites})
         raise
@@ -128,7 +127,7 @@ def answer(
       scare federate site north.csv --server http://127.0.0.1:8080 --token-file north.token --out out/north
       scare federate site box*.csv --server https://federation.example:8080 --epsilon 1 --out out/north
     """
-    from scare.federated.exchange import Connection, run_site
+    from scare.federated.exchange import Connection, run_site, save_results
 
     privacy = None if epsilon is None else Privacy(epsilon, delta, rows)
     token = secret(token_file, TOKEN)
@@ -139,15 +138,51 @@ def answer(
     readings = read_site(files, agreed, read_config(config).config.data, note)
     site = Site(readings, agreed, privacy, _network_site(readings, agreed))
     noise = f"with noise (ε = {epsilon:g}, δ = {delta:g}, {plural(rows, 'row')})" if privacy else "without noise"
-    note(f"'{name}' sends sums of {len(site.targets):,} rows {noise}; what is sent is kept in {out / 'sent'}.")
-    content = run_site(connection, site, out, note)
+    note(f"'{name}' sends sums of {len(site.rows):,} rows {noise}; what is sent is kept in {out / 'sent'}.")
+    combined = save_results(run_site(connection, site, out, note), readings, out)
     path = out / "federated.scare"
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
     facts = Calibrator.load(path).facts
     if as_json:
-        emit({"site": name, "rows": len(site.targets), "calibrator": str(path), "site_rmse": facts.get("site_rmse")})
+        shown = {"site": name, "rows": len(site.rows), "calibrator": str(path), "site_rmse": facts.get("site_rmse")}
+        emit({**shown, "combined": str(out / "combined.scare"), **_facts_of(combined)})
     note(f"Wrote {path}.")
+    _tell_combined(combined, "the others", out / "combined.scare")
+
+
+@app.command("combine")
+def combine_with_own(
+    federated: Annotated[Path, typer.Argument(help="The calibrator of a federation.")],
+    files: options.Files,
+    out: Annotated[Path, typer.Option("--out", help="Calibrator to write.")],
+    config: options.ConfigFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fit a federation's calibrator to boxes of your own, from days beside a reference; nothing is sent.
+
+    Examples:
+      scare federate combine out/north/federated.scare week.csv --out third.scare
+    """
+    calibrator = Calibrator.load(federated)
+    data = AgreedData(calibrator.inputs.channels, calibrator.target, calibrator.inputs.step_seconds)
+    combined = combine(calibrator, read_site(files, Agreement(data), read_config(config).config.data, note))
+    combined.save(out)
+    if as_json:
+        emit({"combined": str(out), **_facts_of(combined)})
+    _tell_combined(combined, "the federation", out)
+
+
+def _facts_of(combined: Calibrator) -> dict[str, Any]:
+    """Return how a site's calibrator was combined, and the errors by which this was chosen."""
+    return {name: combined.facts[name] for name in ("way", "forward_rmse")}
+
+
+def _tell_combined(combined: Calibrator, others: str, path: Path) -> None:
+    unit = display_unit(combined.target.unit)
+    errors = {who: f"{error:.3g} {unit}".rstrip() for who, error in combined.facts["forward_rmse"].items()}
+    note(
+        f"Forward in time on this site's rows the RMSE is {errors['alone']} by itself, {errors['federated']} by"
+        f" {others} and {errors['combined']} combined ({combined.facts['way']}). Wrote {path}."
+    )
 
 
 def _train_network(ask: Ask, agreement: Agreement, federation: Federation) -> Calibrator:

@@ -17,6 +17,7 @@ from scare.data.simulated_air import DAY, HOUR, Clock, growth_factor, ornstein_u
 from scare.files import replacing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 SPREAD, SPREAD_SECONDS = 0.6, 12 * HOUR  # standard deviation and time constant of the logarithm of particle mass
 SLOW_SECONDS = 2 * DAY  # time constant of temperature and humidity
 TEMPERATURE_SPREAD, HUMIDITY_SPREAD, HUMIDITY_CAP = 4.0, 12.0, 92.0
@@ -55,11 +56,18 @@ TOWNS = {"north": Town(18.0, 6.0, 74.0), "south": Town(10.0, 20.0, 48.0), "third
 
 
 def write_agencies(folder: Path, boxes: int = 3, days: float = 60.0, seed: int = 0) -> list[Path]:
-    """Write a table for each town, tokens of the two agencies and the server's federation.toml; return the files."""
+    """Write a table for each town, the third town's first week, tokens of the two agencies and federation.toml.
+
+    Returns the files.
+    """
     texts = {"federation.toml": FEDERATION}
     for number, name in enumerate(TOWNS):
-        texts[f"{name}.csv"] = _simulate_town(name, boxes, days, seed).write_csv(datetime_format="%Y-%m-%dT%H:%M:%SZ")
-        if name != "third":
+        table = _simulate_town(name, boxes, days, seed)
+        texts[f"{name}.csv"] = table.write_csv(datetime_format=TIME_FORMAT)
+        if name == "third":
+            week = table.filter(pl.col(TIME) < START + timedelta(days=7))
+            texts["third_week.csv"] = week.write_csv(datetime_format=TIME_FORMAT)
+        else:
             # 9: a stream that no box draws from (`_simulate_town`).
             texts[f"{name}.token"] = np.random.default_rng([seed, 9, number]).bytes(16).hex() + "\n"
     for name, text in texts.items():

@@ -7,7 +7,7 @@ federation goes on where it was. Task numbers grow over restarts of the server, 
 import json
 import time
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from pathlib import Path
 from threading import Condition
@@ -23,9 +23,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from scare.calibrator.calibrator import Calibrator
+from scare.data.readings import Readings
 from scare.errors import DataError, ScareError, UsageError
 from scare.federated.agreement import Agreement, agreement_from_server, read_tokens
-from scare.federated.site import Site, Values
+from scare.federated.combined import combine
+from scare.federated.site import DONE, Site, Values, numbers
 from scare.files import replacing
 from scare.http_server import AccessGuard, ThreadedServer, error_response, host_name
 from scare.live.config import is_loopback
@@ -33,7 +36,6 @@ from scare.live.config import is_loopback
 POLL_SECONDS = 20.0  # that a request for a task waits for one
 RETRY_SECONDS = 2.0  # until a site tries again to reach the server
 MOST_BYTES = 1 << 26  # of a reply
-DONE = "done"
 Note = Callable[[str], object]
 
 
@@ -193,8 +195,8 @@ class Connection:
                 time.sleep(RETRY_SECONDS)
 
 
-def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> bytes:
-    """Answer tasks until the federation is done; returns the calibrator, as the bytes of a `.scare` file.
+def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> Mapping[str, Any]:
+    """Answer tasks until the federation is done; returns the last task, for `save_results`.
 
     Every reply is first written to `folder`/sent, so that people can read what leaves the site. A reply with noise is
     taken from there if it was sent before: noise that is drawn again would give more away.
@@ -207,7 +209,7 @@ def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> by
             connection.send(number, {})
             if "reason" in task:
                 raise DataError(f"the server ended without a calibrator: {task['reason']}")
-            return b64decode(str(task.get("calibrator", "")))
+            return task
         kept = folder / "sent" / f"{kind}.json"
         if site.adds_noise and kept.exists():
             reply = json.loads(kept.read_text(encoding="utf-8"))
@@ -222,3 +224,20 @@ def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> by
                 temporary.write_text(json.dumps(reply), encoding="utf-8")
         connection.send(number, reply)
         note(f"Answered '{kind}'." if "error" not in reply else f"Refused '{kind}': {reply['error']}.")
+
+
+def save_results(task: Mapping[str, Any], readings: Sequence[Readings], folder: Path) -> Calibrator:
+    """Write `federated.scare`, which the last task brings, and `combined.scare`, made of it and the site's readings.
+
+    Returns the latter.
+    """
+    path = folder / "federated.scare"
+    with replacing(path) as temporary:
+        temporary.write_bytes(b64decode(str(task.get("calibrator", ""))))
+    others = None
+    if "others" in task:
+        weights = task["others"].get("weights", ())
+        others = numbers(weights, (len(weights),), "weights"), float(numbers(task["others"].get("bias"), (), "bias"))
+    combined = combine(Calibrator.load(path), readings, others)
+    combined.save(folder / "combined.scare")
+    return combined

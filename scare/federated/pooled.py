@@ -3,6 +3,7 @@
     moments of each site ─ pooled ─ ridge regression ─ calibrator
                          └ of all other sites ─ columns and penalty, chosen by the error on the site left out
     histograms of errors of the calibrators made without each site ─ intervals
+    errors of ways to combine these with a site's own rows ─ what sites choose by (`combined`)
 
 The regression is that of all rows together, but for rounding (`Moments.pooled`). All errors follow from moments, too.
 With fewer than `FEWEST_TO_LEAVE_OUT` sites no site is left out: what remained would be a regression for other air than
@@ -11,7 +12,7 @@ that of the federation. Then columns and intervals are for the air of the sites 
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,11 +22,15 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.intervals import LEVEL, MIN_ERRORS, MIN_ROWS, USUAL_WIDENING, Intervals
 from scare.calibrator.linear import linear_calibrator, same_unit
+from scare.calibrator.model_card import SHARED_FACT
 from scare.calibrator.moments import PENALTIES, Moments, Solution
 from scare.data.flags import DEFAULT_SETTINGS
 from scare.errors import DataError
 from scare.federated.agreement import FEWEST_SITES, Agreement
-from scare.federated.site import BINS, Values, bin_edges, moments_from_values
+from scare.federated.combined import SharedRegression, make_ways
+from scare.federated.robust import robust_mean
+from scare.federated.rows import column_sets
+from scare.federated.site import BINS, DONE, Values, bin_edges, moments_from_values, numbers
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import Affine, Scaling
 from scare.windowing.windows import STRICT
@@ -60,6 +65,14 @@ class Federation:
     structure: Structure
 
     @property
+    def others(self) -> dict[str, Solution]:
+        """For each site the regression of all other sites."""
+        return {
+            site: self.structure.solve(Moments.pooled([part for name, part in self.moments.items() if name != site]))
+            for site in self.moments
+        }
+
+    @property
     def errors(self) -> dict[str, dict[str, float]]:
         """RMSE at each site, in the target's unit, of four calibrators.
 
@@ -68,13 +81,21 @@ class Federation:
         """
         unit = float(self.calibrator.inputs.scaling.target.scale[0])
         everything = self.structure.solve(Moments.pooled(list(self.moments.values())))
-        found = {}
+        others, found = self.others, {}
         for site, own in self.moments.items():
-            others = Moments.pooled([part for name, part in self.moments.items() if name != site])
-            solutions = {"own": self.structure.solve(own), "others": self.structure.solve(others), "all": everything}
+            solutions = {"own": self.structure.solve(own), "others": others[site], "all": everything}
             found[site] = {name: unit * own.mean_squared_error(one) ** 0.5 for name, one in solutions.items()}
             found[site]["constant"] = unit * own.target_variance**0.5
         return found
+
+    def last_tasks(self, calibrator: bytes, sites: Sequence[str]) -> dict[str, Values]:
+        """Make the last task of each site: a `.scare` file, and the regression of the others if the site took part."""
+        task = {"kind": DONE, "calibrator": b64encode(calibrator).decode()}
+        others = {
+            site: {"others": {"weights": weights.tolist(), "bias": bias}}
+            for site, (weights, bias) in self.others.items()
+        }
+        return {site: {**task, **others.get(site, {})} for site in sites}
 
     @property
     def doubts(self) -> list[str]:
@@ -131,6 +152,7 @@ def federate(ask: Ask, agreement: Agreement) -> Federation:
         "structure": f"{structure.name}, penalty {structure.penalty:g}",
         "site_rmse": {site: round(error["all"], 6) for site, error in federation.errors.items()},
         "left_out_rmse": {site: round(error["others"], 6) for site, error in federation.errors.items()},
+        SHARED_FACT: asdict(_share(ask, agreement, federation, [site for site in moments if site not in private])),
         **({"privacy": private} if private else {}),
     }
     return replace(federation, calibrator=replace(made.with_facts(**facts), intervals=intervals))
@@ -143,11 +165,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
     rows than columns, the error of the fit itself is a fair measure.
     """
     columns = len(next(iter(moments.values())).mean)
-    alone = np.arange(channels)  # columns of the channels themselves; those of their products follow
-    inputs = {"line": alone[:1], "linear": alone}
-    if columns > channels:
-        inputs["products with the first channel"] = np.arange(2 * channels)  # these products come first
-        inputs["products"] = np.arange(columns)
+    inputs = column_sets(columns, channels)
     if len(moments) >= FEWEST_TO_LEAVE_OUT:
         structures = [Structure(name, chosen, penalty) for name, chosen in inputs.items() for penalty in PENALTIES]
         return min(structures, key=lambda structure: left_out_error(moments, structure, list(moments)))
@@ -167,6 +185,33 @@ def left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: 
         for site in sites
     ]
     return float(np.mean(errors))
+
+
+def _share(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequence[str]) -> SharedRegression:
+    """Return the regression of all sites, with the errors at `sites` of all ways to combine that of the others."""
+    channels, inputs = len(agreement.data.channels), tuple(federation.structure.inputs.tolist())
+
+    def shared(solution: Solution) -> SharedRegression:
+        weights, bias = solution
+        return SharedRegression(channels, inputs, tuple(weights.tolist()), bias, {})
+
+    scaling = federation.calibrator.inputs.scaling
+    task = {"kind": "ways", "center": scaling.fleet.center.tolist(), "scale": scaling.fleet.scale.tolist()}
+    task["target"] = [float(scaling.target.center[0]), float(scaling.target.scale[0])]
+    others = federation.others
+    tasks = {site: {**task, "others": asdict(shared(others[site]))} for site in sites}
+    everything = shared(federation.structure.solve(Moments.pooled(list(federation.moments.values()))))
+    replies = ask(tasks) if tasks else {}
+    if not replies:
+        return everything
+    names = list(make_ways(everything, everything.solution))
+    sent = {
+        site: errors if isinstance(errors := reply.get("errors"), Mapping) else {} for site, reply in replies.items()
+    }
+    errors = np.array([numbers([own.get(name) for name in names], (len(names),), site) for site, own in sent.items()])
+    level = errors.mean(axis=1, keepdims=True)  # sites whose errors are larger count no more
+    means = robust_mean(errors - level, agreement.rules.tolerated)
+    return replace(everything, errors=dict(zip(names, means.round(4).tolist(), strict=True)))
 
 
 def _make_calibrator(inputs: Inputs, agreement: Agreement, moments: Moments, structure: Structure) -> Calibrator:

@@ -3,6 +3,7 @@
     task                                          reply
     moments   how columns are made                count, means and covariances of columns and reference
     errors    a calibrator                        a histogram of its errors, in bands of the calibrated value
+    ways      a regression of the others          mean errors of ways to combine it with short co-locations (`combined`)
     design, round  (`training.rounds`)            moments of a network's columns; what a round of training changed
 
 A site protects itself: it sends nothing of few rows, no small counts, no more replies than a fit needs, and with noise
@@ -20,25 +21,27 @@ from typing import Any
 import numpy as np
 
 from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.linear import PRODUCT_LIMIT
 from scare.calibrator.moments import Moments
 from scare.data.colocation import read_colocation
 from scare.data.column_mapping import DataSection
-from scare.data.flags import DEFAULT_SETTINGS, drop_unusable_references, usable_values
+from scare.data.flags import drop_unusable_references
 from scare.data.quantities import spell_unit
 from scare.data.readings import Channel, Readings
 from scare.data.reference_file import Notify
 from scare.errors import DataError, UsageError
 from scare.federated.agreement import Agreement
+from scare.federated.combined import SharedRegression, make_ways, mean_errors, short_splits
 from scare.federated.privacy import Privacy
-from scare.kernels.formulas import products
+from scare.federated.rows import Rows, collect_rows
+from scare.schema import convert
 from scare.words import plural
 
 ROWS_PER_COLUMN = 10  # rows with a reference that a site has at least, for each column of its moments
 SMALLEST_COUNT = 5  # of a histogram; smaller ones are added to the next bin away from 0
 BINS, BIN_RANGE = 160, 8.0  # of a histogram of errors: bins, and how many units it reaches below and above 0
 HELD_OUT = 0.15  # share of a site's rows, the latest, that no network is trained on
-MOST_REPLIES = {"moments": 2, "errors": 2}  # of each kind; as many rounds as agreed on
+MOST_REPLIES = {"moments": 2, "errors": 2, "ways": 1}  # of each kind; as many rounds as agreed on
+DONE = "done"  # the kind of the last task, which brings the calibrator
 Values = dict[str, Any]  # a task or a reply, as in JSON
 AnswerNetwork = Callable[[Mapping[str, Any]], Values]
 
@@ -61,12 +64,12 @@ class Site:
             )
         self._agreement, self._privacy, self._network = agreement, privacy, network
         self._readings = [drop_unusable_references(box) for box in readings]
-        self.columns, self.targets = collect_rows(self._readings)
+        self.rows = collect_rows(readings)
         self.answered: Counter[str] = Counter()
-        fewest = max(agreement.rules.fewest_rows, ROWS_PER_COLUMN * self.columns.shape[1])
-        if len(self.targets) < fewest:
+        fewest = max(agreement.rules.fewest_rows, ROWS_PER_COLUMN * self.rows.columns.shape[1])
+        if len(self.rows) < fewest:
             raise DataError(
-                f"this site has {plural(len(self.targets), 'complete row')} with a reference, fewer than {fewest}:"
+                f"this site has {plural(len(self.rows), 'complete row')} with a reference, fewer than {fewest}:"
                 " sums of few rows would give them away, so nothing was sent"
             )
 
@@ -91,6 +94,8 @@ class Site:
             return self._answer_moments(task)
         if kind == "errors":
             return self._answer_errors(task)
+        if kind == "ways":
+            return self._answer_ways(task)
         if self._network is None:
             raise UsageError("the federation trains a network, which needs JAX: pip install '.[train]'")
         return self._network(task)
@@ -101,15 +106,23 @@ class Site:
             assert self._agreement.noise is not None
             low, high = (np.array(side) for side in vars(self._agreement.noise).values())
             rng = np.random.default_rng()  # never a known seed: who knows the noise can subtract it
-            moments = self._privacy.noisy_moments(self.columns, self.targets, low, high, rng)
+            moments = self._privacy.noisy_moments(self.rows.columns, self.rows.targets, low, high, rng)
             return {**moments_as_values(moments), "privacy": dict(vars(self._privacy))}
         if "center" not in task:
-            return moments_as_values(Moments.from_rows(self.columns, self.targets))
-        channels = self.columns.shape[1]
+            return moments_as_values(self.rows.moments)
+        return moments_as_values(self._scaled_rows(task).moments)
+
+    def _answer_ways(self, task: Mapping[str, Any]) -> Values:
+        """Return the mean error of each way to combine the regression of the others with short co-locations here."""
+        others = convert(task.get("others"), SharedRegression, "others", DataError)
+        rows = self._scaled_rows(task, len(others.weights))
+        return {"errors": mean_errors(rows, short_splits(rows.times), make_ways(others, others.solution))}
+
+    def _scaled_rows(self, task: Mapping[str, Any], size: int | None = None) -> Rows:
+        channels = self.rows.columns.shape[1]
         center, scale = (numbers(task.get(name), (channels,), name) for name in ("center", "scale"))
         target_center, target_scale = numbers(task.get("target"), (2,), "target")
-        columns = scaled_columns(self.columns, center, scale)
-        return moments_as_values(Moments.from_rows(columns, (self.targets - target_center) / target_scale))
+        return self.rows.scaled(center, scale, target_center, target_scale, size)
 
     def _answer_errors(self, task: Mapping[str, Any]) -> Values:
         """Return a histogram of a calibrator's errors (reference - value) by band of the value [bands, BINS + 2]."""
@@ -155,23 +168,6 @@ def calibrator_from(task: Mapping[str, Any]) -> Calibrator:
         path = Path(folder) / "sent.scare"
         path.write_bytes(b64decode(str(task.get("calibrator", ""))))
         return Calibrator.load(path)
-
-
-def collect_rows(readings: Sequence[Readings]) -> tuple[np.ndarray, np.ndarray]:
-    """Collect the rows that are complete, usable and have a reference: columns [n, channels] and targets [n]."""
-    columns, targets = [], []
-    for box in readings:
-        values, _ = usable_values(box.values, box.channels, DEFAULT_SETTINGS)
-        complete = np.isfinite(values).all(axis=1) & np.isfinite(box.targets)
-        columns.append(values[complete])
-        targets.append(box.targets[complete])
-    return np.concatenate(columns), np.concatenate(targets)
-
-
-def scaled_columns(columns: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return scaled channels [n, channels], followed by the products of every two of them."""
-    scaled = (columns - center) / scale
-    return np.column_stack([scaled, products(scaled, {}, {"limit": PRODUCT_LIMIT})])
 
 
 def merge_small_counts(counts: np.ndarray) -> list[int]:

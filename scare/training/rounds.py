@@ -25,6 +25,7 @@ from jax.flatten_util import ravel_pytree
 
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.cost import count
+from scare.calibrator.model_card import SHARED_FACT
 from scare.calibrator.moments import PENALTIES, Moments
 from scare.calibrator.plan_passes import fold
 from scare.data.flags import DEFAULT_SETTINGS
@@ -257,7 +258,6 @@ def _make_calibrator(network: Network, inputs: Inputs, agreement: Agreement, reg
     windows = windows.astype(np.float32)
     empty = Sample(np.empty((0, inputs.window, len(inputs.channels)), np.float32), np.empty(0))
     facts: dict[str, Any] = {"model": "federated network", "parameters": count(plan).weights}
-    if "federated" in regression.facts:
-        facts["federated"] = regression.facts["federated"]
+    facts |= {name: regression.facts[name] for name in ("federated", SHARED_FACT) if name in regression.facts}
     calibrator = Calibrator(plan, inputs, agreement.data.reference, empty, empty, facts)
     return replace(calibrator, golden=Sample(windows, calibrator.compute(windows)))

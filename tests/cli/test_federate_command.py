@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from scare.calibrator.calibrator import Calibrator
 from tests.cli.output import RunCli
 
 SITES = ("north", "south")
@@ -97,7 +98,10 @@ def test_two_agencies_get_one_calibrator_and_a_third_town_gains(scare: RunCli, a
         assert error["own"] < error["all"] < error["others"]
     for name, site in zip(SITES, sites, strict=True):
         out, err = site.communicate(timeout=60)
-        assert json.loads(out)["site"] == name, err
+        shown = json.loads(out)
+        assert shown["site"] == name, err
+        assert shown["forward_rmse"]["combined"] < 1.1 * shown["forward_rmse"]["alone"]
+        assert Calibrator.load(f"out/{name}/combined.scare").facts["way"] == shown["way"]
         same = Path(f"out/{name}/federated.scare").read_bytes()
         assert same == Path("out/federation/federated.scare").read_bytes()
         sent = [json.loads(file.read_text()) for file in Path(f"out/{name}/sent").iterdir()]
@@ -107,6 +111,11 @@ def test_two_agencies_get_one_calibrator_and_a_third_town_gains(scare: RunCli, a
     table, truth = pl.read_csv("third.csv"), pl.read_csv("agencies/third.csv")["pm25_reference"].to_numpy()
     errors = [float(np.sqrt(np.mean((table[name].to_numpy() - truth) ** 2))) for name in ("calibrated", "pm25_raw")]
     assert errors[0] < 0.25 * errors[1]
+    assert scare("scare federate combine out/south/federated.scare agencies/third_week.csv --out third.scare").code == 0
+    assert scare("scare predict third.scare agencies/third.csv --out combined.csv").code == 0
+    later = table["time"].to_numpy() >= pl.read_csv("agencies/third_week.csv")["time"].max()
+    found = pl.read_csv("combined.csv")["calibrated"].to_numpy()
+    assert np.mean((found - truth)[later] ** 2) < 0.95 * np.mean((table["calibrated"].to_numpy() - truth)[later] ** 2)
 
 
 @pytest.mark.slow

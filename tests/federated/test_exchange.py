@@ -138,7 +138,7 @@ def test_a_federation_over_sockets_is_the_one_in_memory(running: Running, tmp_pa
     running.board.ask({name: {"kind": DONE, "calibrator": "YWJj"} for name in sites})
     for thread, results in threads:
         thread.join(5)
-        assert results == [b"abc"]
+        assert results == [{"kind": DONE, "calibrator": "YWJj"}]
     fresh = {name: Site([box(number)], running.agreement) for number, name in enumerate(NAMES[:2])}
     here = federate(asking(fresh), running.agreement).calibrator
     assert (over_sockets.facts, over_sockets.intervals) == (here.facts, here.intervals)

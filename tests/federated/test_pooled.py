@@ -13,7 +13,8 @@ from scare.data.readings import REFERENCE
 from scare.federated.agreement import AgreedNoise
 from scare.federated.pooled import Federation, as_task, federate
 from scare.federated.privacy import Privacy
-from scare.federated.site import SMALLEST_COUNT, Site, scaled_columns
+from scare.federated.rows import scaled_columns
+from scare.federated.site import SMALLEST_COUNT, Site
 from tests.federated.small_sites import NAMES, agreement, asking, box
 
 

@@ -64,7 +64,7 @@ def test_a_site_answers_as_often_as_a_fit_needs() -> None:
 def test_a_site_that_adds_noise_answers_once_and_never_exactly() -> None:
     site = Site([box(0, rows=3000)], agreement(noise=NOISE), Privacy(5.0))
     sent = moments_from_values(site.answer({"kind": "moments"}), 2, "north")
-    exact = Moments.from_rows(site.columns, site.targets)
+    exact = site.rows.moments
     assert sent.count != exact.count
     assert sent.count == pytest.approx(exact.count, rel=0.05)
     assert not np.isclose(sent.mean, exact.mean).any()
