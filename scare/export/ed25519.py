@@ -112,9 +112,7 @@ def _read_key(path: Path) -> tuple[bytes, bytes]:
     """Return the kind (PRIVATE or PUBLIC) and the key of a file."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii").split("\n")]
-        content = base64.b64decode(
-            "".join(line.strip() for line in lines if not line.startswith("-----")), validate=True
-        )
+        content = base64.b64decode("".join(line for line in lines if not line.startswith("-----")), validate=True)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except (UnicodeDecodeError, binascii.Error):

@@ -98,6 +98,7 @@ def least_bytes(blocks: Sequence[Block]) -> int:
     def alive(index: int) -> int:
         """Count the bytes alive at a call, without those that its output may share with its inputs."""
         living = {block.name: block for block in blocks if block.first <= index <= block.last}
+        # A block that begins at this call may begin at `start` in one of its inputs.
         shared = (
             max((min(block.size, living[name].size - start) for name, start in block.over.items()), default=0)
             for block in living.values()

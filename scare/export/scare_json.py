@@ -250,15 +250,19 @@ def golden_vectors(
     if steps_with_codes:
         _, codes = outputs_and_codes(plan, windows, steps_with_codes)  # of all windows
         tokens = codes.size
-    exact = run(integer_plan or plan.astype(np.float64), windows if integer_plan else windows.astype(np.float64))
+    if integer_plan:
+        scaled = run(integer_plan, windows).astype(np.float64)
+    else:
+        scaled = run(plan.astype(np.float64), windows.astype(np.float64))
     target = calibrator.inputs.scaling.target
-    results = target.invert(exact.astype(np.float64)[:, None])[:, 0]
+    results = target.invert(scaled[:, None])[:, 0]
     scale = float(target.scale[0])
     target_sd = deviation(calibrator) * scale
     # A tolerance grows with the numbers that are added up, of which the result may be a small difference.
-    sizes = magnitudes(results, np.abs(exact) * scale, target_sd)
+    sizes = magnitudes(results, np.abs(scaled) * scale, target_sd)
     if integer_plan:
-        return GoldenVectors(windows, results, INTEGER_TOLERANCE * sizes, np.zeros(len(windows), bool), tokens)
+        no_ties = np.zeros(len(windows), bool)  # every runtime computes the same integers
+        return GoldenVectors(windows, results, INTEGER_TOLERANCE * sizes, no_ties, tokens)
     tolerances = np.maximum(FLOAT32_TOLERANCE * sizes, ROUNDINGS * rounding(calibrator) * scale)
     if integer_weights:
         tolerances = np.maximum(tolerances, INTEGER_WEIGHTS_TOLERANCE * target_sd)

@@ -202,6 +202,7 @@ def to_ascii(text: str) -> str:
     >>> to_ascii('PM₂.₅ "raw" [µg/m³] */')
     'PM2.5 raw [ug/m3] /'
     """
+    # NFKC makes one of both signs for micro, and digits of subscripts; NFKD separates accents, which are then dropped.
     spelled = normalize("NFKC", " ".join(text.split())).replace("μ", "u").replace("°", "deg ")
     return " ".join(re.sub(r"[^\w .,:;/%()\[\]+-]", "", normalize("NFKD", spelled), flags=re.ASCII).split())
 

@@ -466,7 +466,7 @@ def _c_read_out_q(placed: PlacedStep) -> CForm:
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.rows_and_width
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])
-    # Padded with zeros, because C makes eight hidden numbers at a time, and multiplies words straight in pairs.
+    # Padded with zeros, because C makes eight hidden numbers at a time, and uses `straight` two weights at a time.
     tables = (
         table_q(pad_axis(inner, 0, 8), f"{name} inner bias and weights"),
         table_q(pad_axis(weights["outer"], 1, 8), f"{name} outer"),
