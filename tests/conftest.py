@@ -1,5 +1,6 @@
 """What tests of several packages share."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +34,13 @@ def double() -> Iterator[None]:
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
         yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was imported stays to the end: do not search it for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

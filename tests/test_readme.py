@@ -16,6 +16,13 @@ from tests.cli.test_score_command import QUICK
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+# A line's own options are read too; the last one counts.
+BRIEFLY = {
+    "simulate": ["--days", "5"],
+    "board": ["--windows", "20"],
+    "verify": ["--windows", "20"],
+    "score": ["--thresholds", "quick.toml"],
+}
 
 
 def blocks(language: str) -> list[str]:
@@ -25,7 +32,9 @@ def blocks(language: str) -> list[str]:
 def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (example,) = blocks("python")
-    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    assert ("days=3", "steps=300") == tuple(re.findall(r"days=\d+|steps=\d+", example))
+    shorter = example.replace("days=3", "days=1").replace("steps=300", "steps=30")
+    (tmp_path / "example.py").write_text(shorter, encoding="utf-8")
     names = runpy.run_path(str(tmp_path / "example.py"))
     assert names["value"] == pytest.approx(names["table"]["calibrated"][-1], rel=1e-5)
 
@@ -48,12 +57,12 @@ def test_the_command_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     own = [block for block in blocks("console") if not any(word in block for word in others)]
     lines = [line[2:] for block in own for line in block.splitlines() if line.startswith("$ scare")]
     assert len(lines) == 10
-    (tmp_path / "quick.toml").write_text(QUICK, encoding="utf-8")  # measured briefly
+    (tmp_path / "quick.toml").write_text(QUICK, encoding="utf-8")
     for line in lines:
         if "tflite" in line and not is_installed("tensorflow"):  # which has no wheel for the newest Python yet
             continue
-        briefly = ["--thresholds", "quick.toml"] if line.startswith("scare score") else []
-        assert run(shlex.split(line, comments=True)[1:] + briefly) == 0, line
+        words = shlex.split(line, comments=True)[1:]
+        assert run(words + BRIEFLY.get(words[0], [])) == 0, line
     assert (tmp_path / "calibrated.csv").stat().st_size > 0
     assert (tmp_path / "pm.zip").exists()
     assert "</html>" in (tmp_path / "out" / "pm" / "report.html").read_text(encoding="utf-8")
