@@ -32,7 +32,7 @@ def blocks(language: str) -> list[str]:
 def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (example,) = blocks("python")
-    assert ("days=3", "steps=300") == tuple(re.findall(r"days=\d+|steps=\d+", example))
+    assert tuple(re.findall(r"days=\d+|steps=\d+", example)) == ("days=3", "steps=300")
     shorter = example.replace("days=3", "days=1").replace("steps=300", "steps=30")
     (tmp_path / "example.py").write_text(shorter, encoding="utf-8")
     names = runpy.run_path(str(tmp_path / "example.py"))

@@ -25,6 +25,13 @@ extern "C" {
 #define SCARE_BLOB_FIXED 1
 #endif
 
+/* Bytes of stack, at most, of opening a file before anything is calibrated; most of them check the signature. */
+#if defined(SCARE_SLOTS_UNSIGNED) && SCARE_SLOTS_UNSIGNED
+#define SCARE_BLOB_OPEN_STACK 640u
+#else
+#define SCARE_BLOB_OPEN_STACK 1536u
+#endif
+
 #define SCARE_BLOB_KERNELS 32u /* different kernels in one file, at most */
 
 typedef struct {

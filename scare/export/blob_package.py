@@ -25,7 +25,7 @@ from scare.export.lowering import Compiled
 from scare.export.target import TEMPLATES, Artefact, Target, fill_template, fill_templates
 
 SUFFIX = ".blob"
-INTERPRETER_STACK = 64  # bytes beside those of the model in C; a test measures every model
+INTERPRETER_STACK = 72  # bytes beside those of the model in C
 HEADER = """\
 /* {title} */
 #ifndef {upper}_H
@@ -38,7 +38,8 @@ HEADER = """\
 #define {upper}_STEP_MS {step_ms}u
 #define {upper}_BYTES ({memory} + SCARE_PAST_BYTES({channels})) /* what scare_init takes for this model */
 #define {upper}_STACK_BYTES {stack} /* of scare_calibrate, at most */
-#define {upper}_RAM_BYTES ({upper}_BYTES + sizeof(scare) + sizeof(scare_blob) + {upper}_STACK_BYTES)
+#define {upper}_DEEPEST ({upper}_STACK_BYTES > SCARE_BLOB_OPEN_STACK ? {upper}_STACK_BYTES : SCARE_BLOB_OPEN_STACK)
+#define {upper}_RAM_BYTES ({upper}_BYTES + sizeof(scare) + sizeof(scare_blob) + {upper}_DEEPEST)
 #define {upper}_INPUTS {inputs:#010x}u /* `inputs` of blobs for the same channels and target */
 
 #ifdef SCARE_RAM_MAX /* a budget in bytes: a first model that needs more does not compile */

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scare.board.boards import board
+from scare.board.build import compile_c, link
+from scare.board.virtual import OUTSIDE, Machine
 from scare.calibrator.plan import Plan
 from scare.errors import DataError
 from scare.export.blob import (
@@ -25,11 +28,12 @@ from scare.export.blob_kernels import blob_kernels
 from scare.export.c_source import CModel, print_header, print_source
 from scare.export.ed25519 import new_key, public_key
 from scare.export.lowering import Arithmetic, compile_calibrator
+from scare.export.package import export_calibrator
 from scare.kernels.c_extents import Op
 from scare.live.blobs import Blob as Served
 from tests.calibrator.building import curve_plan, make_calibrator, newest_plan, tree_plan, with_edges
 from tests.export.blobs import DAMAGED, FOREIGN, MEMORY, OK, UNSIGNED, Blob
-from tests.export.building import compile_models
+from tests.export.building import RUNTIME, compile_models, sources
 from tests.fuzz.pushes import network_plan
 
 PLANS = {"line": newest_plan(3), "curve": curve_plan(20), "network": network_plan(), "trees": tree_plan()}
@@ -148,6 +152,32 @@ def test_formulas_fit_the_stack_of_the_interpreter() -> None:
     rules = [rule for kernel in blob_kernels().values() for rule in kernel.rules]
     assert max(depth(rule.code) for rule in rules) <= STACK
     assert max(len(kernel.parameters) for kernel in blob_kernels().values()) <= MOST_PARAMETERS
+
+
+def test_its_header_counts_the_stack_of_opening_a_signed_file(tmp_path: Path) -> None:
+    folder = export_calibrator(make_calibrator(PLANS["line"]), "blob", "float32", tmp_path / "out", "box-1").folder
+    (tmp_path / "check.c").write_text(
+        '#include "model.h"\n'
+        "char is_counted[MODEL_RAM_BYTES - MODEL_BYTES - sizeof(scare) - sizeof(scare_blob) == STACK ? 1 : -1];\n"
+    )
+    for flags in (["-DSTACK=1536"], ["-DSTACK=712", "-DSCARE_SLOTS_UNSIGNED=1"]):  # 640 in C, 72 to interpret
+        compile_c([tmp_path / "check.c"], tmp_path / "check.o", ["-c", *flags], [folder / "src"])
+    assert "1,536 bytes of stack" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", ["nano33ble", "rp2040", "esp32c3"])
+def test_opening_a_signed_file_takes_no_more_stack_than_that(core: str) -> None:
+    opens = ["scare_blob_open", "scare_blob_open_unsigned"]
+    machine = Machine(link(sources(RUNTIME), board(core), [RUNTIME], ["-DSCARE_SETTLE=1"], opens))
+    blob, content, key = (OUTSIDE + offset for offset in (0x1000, 0x10000, 0x2000))
+    file = sign_blob(make_blob(compiled(PLANS["trees"], Arithmetic.FIXED)), KEY)
+    machine.write(key, public_key(KEY))
+    machine.write(content, file)
+    signed = machine.call(opens[0], blob, content, len(file), key)
+    assert (machine.result, 1000 < signed.stack_bytes <= 1536) == (OK, True)
+    alone = machine.call(opens[1], blob, content, len(file))
+    assert (machine.result, alone.stack_bytes <= 640) == (OK, True)
 
 
 @pytest.mark.parametrize("settle", [0, 8])
