@@ -1,11 +1,16 @@
 """Named arrays with one row per device, in memory that grows by doubling; they hold the state of all live devices."""
 
+import mmap
 from collections.abc import Mapping
-from mmap import mmap
+from typing import Any
 
 import numpy as np
 
 LARGE = 1 << 16  # bytes: arrays of at least this size get their memory from mmap
+# Memory of this process alone, as a child that writes the state must not see what changes later; Windows has no fork.
+PRIVATE: dict[str, Any] = {}
+if hasattr(mmap, "MAP_PRIVATE"):
+    PRIVATE["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 class DeviceArrays:
@@ -65,4 +70,4 @@ def _allocate(count: int, row: np.ndarray) -> np.ndarray:
     """Allocate `count` rows; above 64 KiB from mmap, so untouched pages cost nothing and are returned to the OS."""
     if count * row.nbytes < LARGE:
         return np.empty((count, *row.shape), row.dtype)
-    return np.frombuffer(mmap(-1, count * row.nbytes), row.dtype).reshape(count, *row.shape)
+    return np.frombuffer(mmap.mmap(-1, count * row.nbytes, **PRIVATE), row.dtype).reshape(count, *row.shape)

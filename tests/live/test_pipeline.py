@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from time import sleep, time
+from time import time
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,7 @@ from scare.errors import DataError, UsageError
 from scare.live.arrivals import ClockGuard, Delivery, RowAssembler
 from scare.live.config import LiveLimits, Model
 from scare.live.fleet import FleetState
-from scare.live.journal import Journal, Store, read_journal
+from scare.live.journal import Journal, Store, read_journal, write_snapshot
 from scare.live.messages import Reading
 from scare.live.pipeline import ModelFiles, Monitor, Pipeline, Result
 from scare.live.recent_results import Recent
@@ -423,16 +424,25 @@ def test_a_snapshot_is_written_while_readings_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
     sink, state = Kept(), tmp_path / "state"
+    monkeypatch.setattr("scare.windowing.device_arrays.LARGE", 1)  # memory as that of a fleet
     pipeline, _ = make_pipeline(tmp_path, sink)
     push(pipeline, READINGS[:50])
+    begin, may_begin = os.pipe()
+
+    def write_later(*args: Any) -> None:
+        os.read(begin, 1)  # after the readings below
+        write_snapshot(*args)
+
     with monkeypatch.context() as patch:
-        if is_killed:  # before the file is there, however late the signal comes
-            patch.setattr("scare.live.journal.write_snapshot", lambda *_: sleep(60))
+        patch.setattr("scare.live.journal.write_snapshot", write_later)
+        patch.setattr("os.closerange", lambda *_: None)
         pipeline.snapshot(aside=True)
     child, number = pipeline._store._writing
     if is_killed:
         os.kill(child, signal.SIGKILL)
     push(pipeline, READINGS[50:90])
+    os.write(may_begin, b".")
+    os.close(begin), os.close(may_begin)
     wait_for(lambda: (pipeline.poll(), not pipeline._store.is_writing)[1])
     assert (state / f"snapshot-{number:08d}.safetensors").exists() is not is_killed
     assert ("was ended by signal 9" in pipeline.problems.get("disk", "")) is is_killed
