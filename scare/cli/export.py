@@ -68,7 +68,7 @@ def add_command(target: Target) -> None:
             known = ", ".join(known_devices(compiled.calibrator.inputs.scaling))
             for_one = f" For one device, add --device: {known}." if known else ""
             settle = compiled.descriptor.settle
-            settles_on_board = settle and target.runner in ("c", "python")
+            settles_on_board = settle and target.runner in ("c", "python")  # a model file has no stream of readings
             settles = f" A new device settles in its first {settle:,} readings." if settles_on_board else ""
             note(f"Scaled with the mean and spread of all devices.{settles}{for_one}")
         elif not device:

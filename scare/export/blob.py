@@ -65,6 +65,7 @@ def make_blob(model: CModel) -> bytes:
     for channel, label in zip(descriptor.channels, model.labels, strict=True):
         if channel.quantum and not QUANTA[0] <= channel.quantum <= QUANTA[1]:
             raise DataError(f"{label} has {channel.quantum:g} steps for a scaled value of 1; a blob cannot hold that")
+    # Cut off after a whole character, not in the middle of its bytes.
     title = model.title.encode()[: MOST_TITLE - 1].decode(errors="ignore").encode() + b"\0"
     interval = descriptor.interval
     channel_rows = [
@@ -99,6 +100,8 @@ def make_blob(model: CModel) -> bytes:
     identities = [blob_kernels()[name].identity for name in code.kernels]
     parts += [writer.add_array(np.array(identities, np.uint32)), *sections]
     program = model.program
+    # The head, in the order in which scare_blob.c reads it: facts, then where each part is, then the choice of a
+    # branch, the result and the sequence.
     head = struct.pack(
         "<4s13I10f",
         *(MARK, len(writer.content), model.identity, inputs_checksum(model)),
@@ -108,7 +111,8 @@ def make_blob(model: CModel) -> bytes:
         *(training.rising, training.lowest, training.slope, descriptor.spike_share, model.self_test.tolerance),
     )
     head += struct.pack(f"<{2 * PARTS}I", *(number for part in parts for number in part))
-    head += struct.pack("<5I", code.decided, *code.periods, code.pointer(program.result), 0)
+    no_sequence = 0  # `sign_blob` numbers the file
+    head += struct.pack("<5I", code.decided, *code.periods, code.pointer(program.result), no_sequence)
     assert len(head) == HEAD_BYTES
     writer.content[:HEAD_BYTES] = head
     return _seal(bytes(writer.content)) + bytes(SIGNATURE_BYTES)
