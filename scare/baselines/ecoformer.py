@@ -87,7 +87,7 @@ class EcoFormer:
     def operations(self, window: int, channels: int) -> Operations:
         """Return the operations of one inference: tokens and codes for every reading, the rest once."""
         width, hidden = self.width, self.expansion * self.width
-        hashing = 2 * width + self.supports * (width + self.bits)
+        hashing = 2 * width + self.supports * (width + self.bits)  # of a token: unit vector, kernel, projection to bits
         token = channels * width + 3 * width + width**2 + hashing  # embed, norm, project, hash
         # The value of each token with `Bias.TOKEN`; with `Bias.SUM`, the sum of the tokens.
         value = width**2 if self.bias == Bias.TOKEN else 0

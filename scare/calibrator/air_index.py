@@ -173,9 +173,10 @@ class IndexOf:
         if known[-3:].sum() < 2:  # NowCast needs two of the last three hours
             return np.full(hours.shape[1], np.nan)
         highest, lowest = recent[known, 0].max(), recent[known, 0].min()
-        weight = max(LEAST_WEIGHT, lowest / highest) if highest > 0 else 1.0
+        # An hour weighs this much of the next one: less if the air changes a lot, so that old hours hardly count.
+        decay = max(LEAST_WEIGHT, lowest / highest) if highest > 0 else 1.0
         hours_ago = np.arange(len(recent) - 1, -1, -1.0)
-        weights = weight ** hours_ago[known]
+        weights = decay ** hours_ago[known]
         return (weights[:, None] * recent[known]).sum(axis=0) / weights.sum()
 
     def read(self, hours: np.ndarray, level: float) -> IndexReading | None:

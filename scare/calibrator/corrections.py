@@ -157,8 +157,8 @@ def _sum_of_terms(kernel: str, roles: Sequence[str], formulas: Sequence[Terms], 
     squared = [role for role in roles if any(f"{role}^2" in terms for terms in formulas)]
     all_terms = [*roles, *(f"{role}^2" for role in squared)]
     # The exponent of each role in each term, [terms, roles].
-    powers = [[int(role == factor) for role in roles] for factor in roles]
-    powers += [[2 * int(role == factor) for role in roles] for factor in squared]
+    powers = [[int(role == of_term) for role in roles] for of_term in roles]
+    powers += [[2 * int(role == of_term) for role in roles] for of_term in squared]
     weight = np.array([[terms.get(term, 0.0) for terms in formulas] for term in all_terms])  # [terms, formulas]
     weights = {"weight": weight, "bias": np.array([terms.get(CONSTANT, 0.0) for terms in formulas])}
     return Step(kernel, ("now",), output, weights, {} if kernel == "dense" else {"powers": powers})

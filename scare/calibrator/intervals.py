@@ -316,6 +316,7 @@ def _widening(parts: Sequence[CalibrationErrors], intervals: Intervals) -> float
         if len(flagged) >= MIN_ERRORS:
             low, high = intervals.around(flagged.values, np.zeros(len(flagged), np.uint32))
             distances = np.where(flagged.residuals < 0, flagged.values - low, high - flagged.values)
+            # How many times as wide an interval must be to reach its reference.
             relative = np.abs(flagged.residuals) / np.maximum(distances, TINY)
             factors.append(float(np.clip(np.quantile(relative, intervals.level), 1 / MAX_WIDENING, MAX_WIDENING)))
             blocks.append(len(np.unique(flagged.blocks)))

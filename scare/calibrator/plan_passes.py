@@ -370,6 +370,7 @@ def narrow(plan: Plan) -> tuple[Plan, tuple[int, ...]]:
         return replace(plan, window=1), all_channels
     largest = np.max([np.abs(step.weights["weight"]).max(axis=1) for step in readers], axis=0)  # weight of each channel
     used = (0, *(channel for channel in all_channels[1:] if largest[channel] > NEGLIGIBLE * largest.max()))
+    # The weights [channels, outputs] without the rows of channels that are left out.
     weights = {step.output: {**step.weights, "weight": step.weights["weight"][list(used)]} for step in readers}
     steps = tuple(replace(step, weights=weights.get(step.output, step.weights)) for step in plan.steps)
     return Plan(1, len(used), steps), used

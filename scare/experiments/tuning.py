@@ -306,7 +306,7 @@ class Proposer:
             proposal = study.ask(self._indices)
             if self._values(proposal) not in known:
                 return proposal
-            study.tell(proposal, state=optuna.trial.TrialState.FAIL)
+            study.tell(proposal, state=optuna.trial.TrialState.FAIL)  # known already: it ends without a result
         generator = Random(self._seed + len(known))
         values = self._preset
         while values in known:

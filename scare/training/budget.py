@@ -80,8 +80,8 @@ def describe_cost(candidates: Sequence[Weighed], chosen: int, recipe: Recipe, sc
         return {"combinations": rows}
     first = candidates[0]
     error = first.combination.rmse
-    gain = 1 - error / candidates[chosen].combination.rmse
-    change = f"{100 * abs(gain):.1f} % {'higher, and' if gain < 0 else 'lower, but'}"
+    reduction = 1 - error / candidates[chosen].combination.rmse  # of the error, if the first one were shipped instead
+    change = f"{100 * abs(reduction):.1f} % {'higher, and' if reduction < 0 else 'lower, but'}"
     accuracy = f"{first.combination.label} has an RMSE of {scale * error:.3g} there, {change}"
     if first.over:
         reason = f"does not fit {recipe.budget}: {listed(first.over)}."

@@ -23,7 +23,7 @@ from scare.windowing.training_range import FALSE_ALARMS, TrainingRange, fit_trai
 FAR = 8.0  # widths of the range beyond its ends: where a first channel is clamped if the plan extrapolates well
 STEEPEST = 3.0  # standard deviations of the target for one of the first channel: steeper is not plausible
 FLAT = 1e-6  # a decrease by a smaller share of the steepest slope is rounding
-SWEPT_WINDOWS = 32  # windows that the sweep steps in
+SWEPT_WINDOWS = 32  # windows that the sweep is tried on
 STRIDES = (0.0, 0.1, 0.4, 1.0)  # points of the sweep, from the end of the range (0) to the far clamp (1)
 TAIL = 0.8  # quantile of the first channel above which the slope is fitted
 MOST_WINDOWS = 2000  # most windows from which a slope or the lowest output is found

@@ -65,9 +65,9 @@ def is_raw(readings: Sequence[Readings], index: int, channel: Channel) -> bool:
 def _share(readings: Sequence[Readings], index: int, settle: int) -> float:
     """Compute between / (between + noise), of a channel.
 
-    `between` is the variance of offsets between devices, `noise` that of a device's mean over `settle` readings.
-
-    It is the share that minimises the expected squared error of a device's offset (random effects, James–Stein).
+    `between` is the variance of offsets between devices, `noise` that of a device's mean over `settle` readings. If a
+    device's centre moves by this share to its own mean, the expected squared error of its offset is least (random
+    effects, James–Stein).
     """
     pairs = [(values, targets) for values, targets in (_pairs(box, index) for box in readings) if len(values) > 1]
     if not pairs:

@@ -180,7 +180,7 @@ class WindowStream:
         settled = self._scaling.update(values[real], real, len(times))  # the first row with the device's own scaling
         for rows, affine in self._with_scaling(real, settled):
             flags[rows] |= self._range_monitor.take(affine.apply(values[rows]))
-        has_window = real[usable[grid.slots[real]]]
+        has_window = real[usable[grid.slots[real]]]  # row numbers, too
         flags[has_window[has_window < settled]] |= np.uint32(Flag.UNSETTLED)
         segments = []
         for rows, affine in self._with_scaling(has_window, settled):

@@ -127,6 +127,7 @@ def fit_scaling(
     if method not in METHODS:
         raise DataError(f"there is no scaling '{method}'; choose one of {', '.join(METHODS)}")
     fit = METHODS[method]
+    # Whether a new device's centre moves towards its own mean.
     settles = own_share is not None and bool(own_share.any()) and method != "constant" and settle > 0
     scaling = Scaling(
         method,
