@@ -28,6 +28,7 @@ from scare.data.flags import DEFAULT_SETTINGS
 from scare.errors import DataError
 from scare.federated.agreement import FEWEST_SITES, Agreement
 from scare.federated.combined import SharedRegression, make_ways
+from scare.federated.plausibility import find_implausible
 from scare.federated.robust import robust_mean
 from scare.federated.rows import column_sets
 from scare.federated.site import BINS, DONE, Values, bin_edges, moments_from_values, numbers
@@ -99,7 +100,7 @@ class Federation:
 
     @property
     def doubts(self) -> list[str]:
-        """Sentences about sites without which the others would be calibrated clearly better."""
+        """Sentences about sites whose sums are implausible, or without which the others would be calibrated better."""
         if len(self.moments) <= FEWEST_SITES:
             return []
         found = []
@@ -112,7 +113,7 @@ class Federation:
                     f"without '{site}' the error at the other sites falls to {(without / with_site) ** 0.5:.0%}: its"
                     " columns, units or reference may differ; check them, or leave it out with --without"
                 )
-        return found
+        return found + find_implausible(self.moments, self.structure.solve)
 
 
 def federate(ask: Ask, agreement: Agreement) -> Federation:
