@@ -8,14 +8,14 @@ latest quarter of each site's rows is the test. Finished sets are kept in `--row
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import newcomers
+from benchmarks import lying_sites, newcomers
 from benchmarks.newcomers import coverage, cut, read_sites, rmse
 from benchmarks.progress import JRC
 from scare.calibrator.calibrator import Calibrator
@@ -123,19 +123,18 @@ def measure(folder: Path, name: str, settings: AgreedNetwork) -> dict[str, Any]:
     return {"sites": sites, "difference": difference, "structure": structure, "kept": kept}
 
 
-def page(
-    results: Mapping[str, Mapping[str, Any]], new: Mapping[str, Sequence[Mapping[str, Any]]], settings: AgreedNetwork
-) -> str:
-    """The page of all sets."""
+def page(results: Mapping[str, Mapping[str, Any]], settings: AgreedNetwork) -> str:
+    """The page: of each part, the results of its sets."""
+    sets = results["sets"]
     lines = [HEAD.format(rounds=settings.rounds, steps=settings.steps, window=settings.window)]
     order = ("raw", "own", "all", "combined", "others", "own network", "federated network", "pooled network")
-    for name, result in results.items():
+    for name, result in sets.items():
         means = [np.mean([site[who] for site in result["sites"].values()]) for who in order]
         raw, *others = [f"{mean:.3g}" for mean in means]
         shown = "–" if name in JRC else raw  # a cell's current is not in the reference's unit
         lines.append(f"| {ABOUT[name]} | {shown} | {' | '.join(others)} | {result['difference']:.0e} |")
     lines.append(LOSERS)
-    for name, result in results.items():
+    for name, result in sets.items():
         sites = list(result["sites"].values())
         pairs = (("all", 1.0, "own"), ("combined", 1.02, "own"), ("federated network", 1.0, "own network"))
         worse = [sum(site[joined] > slack * site[own] for site in sites) for joined, slack, own in pairs]
@@ -144,8 +143,9 @@ def page(
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += [
         "",
-        "What was kept: " + "; ".join(f"`{name}`: {_kept(result)}" for name, result in results.items()) + ".",
-        *newcomers.table(new),
+        "What was kept: " + "; ".join(f"`{name}`: {_kept(result)}" for name, result in sets.items()) + ".",
+        *newcomers.table(results["newcomers"]),
+        *lying_sites.table(results["lies"]),
         "",
     ]
     return "\n".join(lines)
@@ -171,19 +171,20 @@ def main() -> None:
     options = parser.parse_args()
     settings = AgreedNetwork(options.rounds, options.steps, 24)
     results = json.loads(options.rows.read_text()) if options.rows.exists() else {}
-    for name in ABOUT:
-        if name not in results:
-            results[name] = measure(options.folder, name, settings)
-            options.rows.parent.mkdir(parents=True, exist_ok=True)
-            options.rows.write_text(json.dumps(results, indent=1))
-    new = results.setdefault("newcomers", {})
-    for name in newcomers.SETS:
-        if name not in new:
-            new[name] = newcomers.measure(options.folder, name)
-            options.rows.write_text(json.dumps(results, indent=1))
+    parts: dict[str, tuple[Iterable[str], Callable[[Path, str], Any]]] = {
+        "sets": (ABOUT, lambda folder, name: measure(folder, name, settings)),
+        "newcomers": (newcomers.SETS, newcomers.measure),
+        "lies": (lying_sites.SETS, lying_sites.measure),
+    }
+    options.rows.parent.mkdir(parents=True, exist_ok=True)
+    for part, (names, measure_set) in parts.items():
+        done = results.setdefault(part, {})
+        for name in names:
+            if name not in done:
+                done[name] = measure_set(options.folder, name)
+                options.rows.write_text(json.dumps(results, indent=1))
     if options.page:
-        sets = {name: results[name] for name in ABOUT}
-        options.page.write_text(page(sets, new, settings), encoding="utf-8")
+        options.page.write_text(page(results, settings), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -101,19 +101,7 @@ class Federation:
     @property
     def doubts(self) -> list[str]:
         """Sentences about sites whose sums are implausible, or without which the others would be calibrated better."""
-        if len(self.moments) <= FEWEST_SITES:
-            return []
-        found = []
-        for site in self.moments:
-            others = {name: part for name, part in self.moments.items() if name != site}
-            without = left_out_error(others, self.structure, list(others))
-            with_site = left_out_error({**others, site: self.moments[site]}, self.structure, list(others))
-            if without < DOUBTFUL_GAIN**2 * with_site:  # both are squared errors
-                found.append(
-                    f"without '{site}' the error at the other sites falls to {(without / with_site) ** 0.5:.0%}: its"
-                    " columns, units or reference may differ; check them, or leave it out with --without"
-                )
-        return found + find_implausible(self.moments, self.structure.solve)
+        return find_doubts(self.moments, self.structure)
 
 
 def federate(ask: Ask, agreement: Agreement) -> Federation:
@@ -175,6 +163,23 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
     errors = [pooled.mean_squared_error(structure.solve(pooled)) for structure in structures]
     enough = SIMPLER_WITHIN**2 * min(errors)  # squared errors
     return next(structure for structure, error in zip(structures, errors, strict=True) if error <= enough)
+
+
+def find_doubts(moments: Mapping[str, Moments], structure: Structure) -> list[str]:
+    """Return sentences about sites that spoil the regression of the others, or whose sums are implausible."""
+    if len(moments) <= FEWEST_SITES:
+        return []
+    found = []
+    for site in moments:
+        others = {name: part for name, part in moments.items() if name != site}
+        without = left_out_error(others, structure, list(others))
+        with_site = left_out_error({**others, site: moments[site]}, structure, list(others))
+        if without < DOUBTFUL_GAIN**2 * with_site:  # both are squared errors
+            found.append(
+                f"without '{site}' the error at the other sites falls to {(without / with_site) ** 0.5:.0%}: its"
+                " columns, units or reference may differ; check them, or leave it out with --without"
+            )
+    return found + find_implausible(moments, structure.solve)
 
 
 def left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: Sequence[str]) -> float:
