@@ -28,18 +28,18 @@ STEP_BLOCK = 8  # rows: a shorter run of another step is a few gaps in a row, no
 SORTED_ROWS = 20_000_000  # most rows that are sorted in memory: a few gigabytes
 
 
-def align(sensor: Readings, reference: Readings, tolerance_seconds: float | None = None) -> Readings:
+def align(sensor: Readings, reference: Readings) -> Readings:
     """Give each of the sensor's rows the nearest value of the reference's only channel as its reference.
 
-    The finer of the two is first averaged to the step of the coarser; then a value may be at most
-    `tolerance_seconds` away (default: half a step). Unusable reference values count as missing.
+    The finer of the two is first averaged to the step of the coarser; then a value may be at most half a step away.
+    Unusable reference values count as missing.
     """
     if sensor.reference:
         raise DataError(f"{sensor.device}: the readings already have a reference, {sensor.reference.name}")
     channel = only_channel(reference)
     is_coarser = reference.step_seconds >= COARSER * sensor.step_seconds
     step_seconds = (reference if is_coarser else sensor).step_seconds
-    tolerance = step_seconds / 2 if tolerance_seconds is None else tolerance_seconds
+    tolerance = step_seconds / 2
     rows = _to_step(sensor, step_seconds, reference.times[0])
     truth = _without_unusable(_to_step(reference, step_seconds, sensor.times[0])).frame
     known = truth.select(TIME, pl.col(channel.name).alias(REFERENCE)).drop_nulls()

@@ -7,8 +7,9 @@ Called by `tables`, with the first rows and, if they have such a shape, with all
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 import polars as pl
@@ -75,19 +76,21 @@ class Reshaped:
     units: Mapping[str, str] = field(default_factory=dict)
 
 
-def reshape(
-    frame: pl.DataFrame, remarks: Sequence[str] = (), codes: Mapping[str, str] | None = None
-) -> Reshaped | None:
+def reshape(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
     """Reshape a table of text to one row per time; None if it has that shape already.
 
-    `codes` maps the file's codes of quantities and units to their names.
+    `remarks` are the lines around the table, and last the date in the file's name, or ""; `codes` maps the file's codes
+    of quantities and units to their names.
     """
+    steps: tuple[Callable[[pl.DataFrame], Reshaped | None], ...] = (
+        *(_join_blocks, _open_messages, _name_parts, _name_pairs, _scale_tenths, _fill_dates),
+        partial(_date_clocks, remarks=remarks),
+        *(_stack_hours, _name_monitors, _stack_stations, _share_units),
+        partial(_spread_names, codes=codes),
+    )
     result = Reshaped(_without_headers(frame), ())
-    for step in (
-        *(_join_blocks, _open_messages, _name_parts, _name_pairs, _scale_tenths, _fill_dates, _date_clocks),
-        *(_stack_hours, _name_monitors, _stack_stations, _share_units, _spread_names),
-    ):
-        changed = step(result.frame, remarks, codes or {})
+    for step in steps:
+        changed = step(result.frame)
         if changed is not None:
             result = Reshaped(changed.frame, result.notes + changed.notes, {**result.units, **changed.units})
     return result if result.notes else None  # every change has a note
@@ -114,7 +117,7 @@ def has_blocks(frame: pl.DataFrame) -> bool:
     return any(row[name] and row[name] != name for row in headers for name in others)
 
 
-def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _join_blocks(frame: pl.DataFrame) -> Reshaped | None:
     """Join tables that stand one below the other, each with a header, by the columns that keep their place.
 
     Rows of a table that has only columns of the first, in another order, are appended.
@@ -140,7 +143,7 @@ def _join_blocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     return Reshaped(top, (f"{len(below) + 1} tables that stand one below the other are joined by '{first}'.",))
 
 
-def _open_messages(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _open_messages(frame: pl.DataFrame) -> Reshaped | None:
     """Replace a column whose cells are JSON messages by a column for each of their values; a damaged message has none.
 
     A value with the name of another column gets the name of its column of messages in front.
@@ -172,7 +175,7 @@ def _values(cell: str | None) -> dict[str, str]:
         return {}
 
 
-def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _name_pairs(frame: pl.DataFrame) -> Reshaped | None:
     """Name columns of a table without a header by the word in the column before them, or by `name=` in their cells."""
     names = [name for name in frame.columns if name != LINE]
     if not all(name.startswith("column_") for name in names):
@@ -193,7 +196,7 @@ def _name_pairs(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
     return Reshaped(frame.drop(columns_of_words).rename(new_names), (note,))
 
 
-def _name_parts(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _name_parts(frame: pl.DataFrame) -> Reshaped | None:
     """Name columns of a table without a header that hold the parts of a time, such as year, month, day and hour.
 
     The parts are looked for in any neighbouring columns among the first eight.
@@ -228,7 +231,7 @@ def _are_numbers(column: pl.Series) -> bool:
     return bool(cells) and all(kind(cell) == "number" for cell in cells)
 
 
-def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _scale_tenths(frame: pl.DataFrame) -> Reshaped | None:
     """Read cells such as +0213,1 of NOAA's hourly files: tenths, then a quality code; 3 and 7 are errors."""
     samples = {name: frame[name].drop_nulls().head(50) for name in frame.columns if name != LINE}
     tenths = [name for name, cells in samples.items() if len(cells) and cells.str.contains(TENTHS).all()]
@@ -241,7 +244,7 @@ def _scale_tenths(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[st
     return Reshaped(scaled, (note,))
 
 
-def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _fill_dates(frame: pl.DataFrame) -> Reshaped | None:
     """Fill in the date of the row above where a row has a clock alone, as in tables with one date for each day."""
     clocks = [frame[name] for name, cells in _samples(frame).items() if cells and all(map(is_clock, cells))]
     clock_names = [column.name for column in clocks]
@@ -254,7 +257,7 @@ def _fill_dates(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str,
     return Reshaped(frame.with_columns(dates[0].forward_fill()), (note,))
 
 
-def _share_units(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _share_units(frame: pl.DataFrame) -> Reshaped | None:
     """Convert values to the most frequent unit of their quantity, where a column of units names several of one kind."""
     columns = [name for name in frame.columns if name != LINE]
     unit_column = next((name for name in columns if UNIT_COLUMN.fullmatch(name)), "")
@@ -286,7 +289,7 @@ def _share_units(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     return Reshaped(converted.sort(LINE, maintain_order=True), (f"Values are converted from {texts}.",))
 
 
-def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str]) -> Reshaped | None:
     """Add dates to times of day, if no column has them: the date stated before the table, a day later each midnight."""
     samples = _samples(frame)
     clocks = [name for name, cells in samples.items() if cells and all(map(is_clock, cells))]
@@ -317,7 +320,7 @@ def _date_clocks(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str
     return Reshaped(pl.concat([frame, dates], how="horizontal"), (note,))
 
 
-def _stack_hours(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _stack_hours(frame: pl.DataFrame) -> Reshaped | None:
     """Turn a column per hour of the day into a row per hour: `hour` and `value`.
 
     A column of flags, such as V01 beside H01, says which values are valid; values with a bad flag become missing.
@@ -380,7 +383,7 @@ def _hour(name: str) -> int | None:
     return hour if hour <= 24 else None
 
 
-def _name_monitors(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _name_monitors(frame: pl.DataFrame) -> Reshaped | None:
     """Add a column that names the instrument, if the parts of its name are in several columns and differ."""
     parts = [name for name in frame.columns if name.lower() in SITE_PARTS]
     if "poc" not in {name.lower() for name in parts} or MONITOR in frame.columns or len(parts) < 2:
@@ -393,7 +396,7 @@ def _name_monitors(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[s
     return Reshaped(named, (note,))
 
 
-def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _stack_stations(frame: pl.DataFrame) -> Reshaped | None:
     """Turn a column for each station into the columns `station` and `value`, in a table whose rows name a quantity."""
     columns = [name for name in frame.columns if name != LINE]
     name_column = next((name for name in columns if NAME_COLUMN.fullmatch(name)), "")
@@ -408,7 +411,7 @@ def _stack_stations(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[
     return Reshaped(stacked.sort(LINE, maintain_order=True), (f"{len(stations)} columns are read as stations.",))
 
 
-def _spread_names(frame: pl.DataFrame, remarks: Sequence[str], codes: Mapping[str, str]) -> Reshaped | None:
+def _spread_names(frame: pl.DataFrame, codes: Mapping[str, str]) -> Reshaped | None:
     """Pivot a table with one value per row to a column for each quantity; of equal times the first is kept.
 
     For example, the rows `12:00, pm25, 12.3` and `12:00, rh, 40` become one row, with the columns pm25 and rh. Rows of

@@ -261,6 +261,7 @@ def _parts_of_time(columns: tuple[str, ...]) -> list[pl.Expr]:
             has_minutes = is_zone_clock or re.search("hhmm|hrmn", name)
             later[i] = later[i].str.zfill(4 if has_minutes else 2).str.replace(r"^(\d{1,2})(\d\d)$", "$1:$2")
         elif i and re.search(PART_WORDS["minute"], name):  # i is 0 for the month, which may be called mm, too
+            # Minutes come last, so no other part moves when they become one text with the hour.
             hour, minute = later[i - 1], later[i].str.zfill(2)
             later[i - 1 : i + 1] = [pl.format("{}:{}", hour, minute)]
     if len(columns) > 1 and re.search(PART_WORDS["day of year"], columns[1].lower()):

@@ -89,7 +89,7 @@ class RmseDifference:
         return self.low > 0 or self.high < 0
 
 
-def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, seed: int = 0) -> RmseDifference:
+def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray) -> RmseDifference:
     """Compare two estimates by a paired block bootstrap: is one better, or did the weather favour it?
 
     Takes the squared errors [rows] of each (mean over seeds) at `times` in seconds [rows]. Whole blocks of time are
@@ -106,7 +106,7 @@ def compare_errors(first: np.ndarray, second: np.ndarray, times: np.ndarray, see
     difference = float(overall[0] - overall[1])
     if len(counts) < MIN_BLOCKS:
         return RmseDifference(difference, np.nan, np.nan)
-    drawn_blocks = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
+    drawn_blocks = np.random.default_rng(0).integers(0, len(counts), (DRAWS, len(counts)))
     drawn_rmse = np.sqrt(sums[:, drawn_blocks].sum(axis=2) / counts[drawn_blocks].sum(axis=1))  # [2, DRAWS]
     low, high = np.percentile(drawn_rmse[0] - drawn_rmse[1], [2.5, 97.5])
     return RmseDifference(difference, float(low), float(high))

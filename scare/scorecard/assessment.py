@@ -16,7 +16,7 @@ from scare.data.quantities import display_unit, spell_unit
 from scare.data.readings import Channel
 from scare.scorecard.averages import Averages, Averaging, common_periods
 from scare.scorecard.series import DeviceSeries
-from scare.scorecard.targets import MEASURES, Classes, Target, TargetSet
+from scare.scorecard.targets import Classes, Target, TargetSet, measures_of
 from scare.scorecard.uncertainty import (
     HETEROSCEDASTIC,
     Regression,
@@ -131,9 +131,8 @@ class Assessment:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that some class bounds, in the order in which they are shown."""
-        bounded = {measure for bounds in self.classes.values() for measure in bounds}
-        return tuple(measure for measure in MEASURES if measure in bounded)
+        """The measures that some class bounds."""
+        return measures_of(self.classes)
 
     @property
     def deming_ratio(self) -> float | None:

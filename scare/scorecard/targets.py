@@ -63,9 +63,8 @@ class Target:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that some class bounds, in the order in which they are shown."""
-        bounded = {measure for bounds in self.classes.values() for measure in bounds}
-        return tuple(measure for measure in MEASURES if measure in bounded)
+        """The measures that some class bounds."""
+        return measures_of(self.classes)
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,12 @@ class TargetSet:
                 f" {self.type_in} from {self.source}, in the form of [cen] in {TABLE.name}, and give the file:"
                 " --targets FILE.toml"
             )
+
+
+def measures_of(classes: Classes) -> tuple[str, ...]:
+    """Return the measures that some class bounds, in the order in which they are shown."""
+    bounded = {measure for bounds in classes.values() for measure in bounds}
+    return tuple(measure for measure in MEASURES if measure in bounded)
 
 
 @cache

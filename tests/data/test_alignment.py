@@ -94,7 +94,6 @@ def test_equal_steps_join_the_nearest_value_within_half_a_step() -> None:
     assert aligned.reference == TEMPERATURE
     assert aligned.device == "box-1"
     assert references(aligned) == [10.0, 20.0, 30.0, None]
-    assert references(align(sensor, reference, tolerance_seconds=4.0)) == [None, 20.0, None, None]
 
 
 def test_a_finer_sensor_is_averaged_to_the_reference_and_keeps_to_its_minutes() -> None:
