@@ -11,16 +11,11 @@ from typing import Literal
 import polars as pl
 
 from scare.data.time_text import is_clock, shape_of
+from scare.data.vocabulary import VOCABULARY
 
 Kind = Literal["number", "time", "text", "nothing"]
 TRIED = 10_000  # distinct texts of a column: if none of them is a number, the column is taken to hold none
-MISSING = (
-    *("", "-", "--", "---", "----", "?", ".", "NA", "N/A", "n/a", "na", "N/D", "n/d", "nd", "ND", "#N/A", "#NA"),
-    *("N.A.", "n.a."),
-    *("NaN", "nan", "NAN", "Nan", "-nan", "-NaN", "<NA>", "NaT", "null", "NULL", "Null", "None", "NONE", "none"),
-    *("inf", "-inf", "Inf", "-Inf", "INF", "-INF", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!", "(null)", "\\N"),
-    *("unknown", "Unknown", "unavailable", "Unavailable", "NoData", "No Data", "no data", "Missing", "missing"),
-)
+MISSING = tuple(VOCABULARY["missing"])  # cells that mean "no reading"
 # Besides MISSING, what a column of numbers has instead of a value: "<LOD" (below the limit of detection), "error".
 NO_VALUE = re.compile(
     r"[<>≤≥] ?(?:[\d.,]+.*|(?:[lmi]?d[l]?|lo[dq]|bdl)\b.*)|bdl|err(?:or)?\b.*|fail.*|invalid|over(?:flow|range)", re.I
@@ -34,22 +29,7 @@ WITH_UNIT = re.compile(r"(?:[A-Za-z][\w.]*=)?([+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][
 SPELLINGS = str.maketrans(
     {"µ": "u", "μ": "u", "³": "3", "²": "2", "⁻": "-", "¹": "1", "*": "°", "º": "°", "˚": "°"} | dict.fromkeys("^ _")
 )
-UNITS = {
-    *("%", "%rh", "rh%", "percent", "ppm", "ppb", "pphm", "ppt", "ppmv", "ppbv", "ug/m3", "mg/m3", "ng/m3", "g/m3"),
-    *("ug/m3lc", "ug/m3(lc)", "ug/m3sc", "ug/m3(25c)", "ug.m-3", "mg.m-3", "ng.m-3", "ug-m3", "mg-m3", "ugm3"),
-    *("ugm-3", "mgm-3", "ngm-3", "gm-3", "#/cm3", "1/cm3", "cm-3"),
-    *("microgrampercubicmeter", "microgramspercubicmeter", "micrograms/cubicmeter", "microgram/m3", "micrograms/m3"),
-    *("micrograms/cubicmeter(lc)", "partsperbillion", "partspermillion", "#/cc", "p/cm3", "particles/cm3", "um/dl"),
-    *("c", "degc", "°c", "celsius", "degreescelsius", "degreecelsius", "degreescentigrade", "deg.c", "gradc", "℃"),
-    *("f", "degf", "°f", "fahrenheit", "degreesfahrenheit", "deg.f", "k", "kelvin", "℉"),
-    *("pa", "hpa", "kpa", "mbar", "mb", "bar", "millibars", "mmhg", "inhg", "atm", "torr", "pascal", "psi"),
-    *("m/s", "km/h", "kmh", "kph", "mph", "knots", "kn", "kt", "kts", "deg", "degrees", "°", "m/sec", "ft/s"),
-    *("v", "volt", "volts", "mv", "uv", "a", "ma", "na", "ua", "w", "kw", "w/m2", "kw/m2", "mj/m2", "wm-2"),
-    *("um", "nm", "mm", "cm", "m", "km", "ft", "in", "s", "sec", "secs", "seconds", "min", "h", "hr", "hrs", "ms"),
-    *("lpm", "l/min", "slpm", "ml/min", "lmin-1", "m3/h", "m3/hr", "lux", "lx", "klx", "db", "dba", "db(a)", "dbm"),
-    *("hz", "khz", "ohm", "ohms", "kohm", "kohms", "ω", "kω", "mg/l", "ug/l", "us/cm", "ms/cm", "umol/mol", "mmol/mol"),
-    *("umolmol-1", "mmolmol-1", "psu", "ntu", "fnu", "rfu", "millimoles/m2", "mm/h", "in/hr", "mm/hr", "cfm", "aqi"),
-}
+UNITS = frozenset(VOCABULARY["units"])
 # Formats in a line above or below a header: dd-MM-yyyy, hh:mm:ss, the widths 5s and 14n of an RDB file.
 FORMATS = re.compile(r"[dmyhsap:./\-, ]*(?:y{2,4}|d{1,2}|h{1,2})[dmyhsap:./\-, ]*|\d{1,2}[sdn]", re.IGNORECASE)
 

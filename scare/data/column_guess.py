@@ -20,6 +20,7 @@ import polars.selectors as cs
 from scare.data.alignment import MANY_REPEATED
 from scare.data.cells import plain_numbers
 from scare.data.column_kind import (
+    COLUMN_WORDS,
     MARGIN,
     PARAMETER_WORDS,
     TIME_WORDS,
@@ -41,8 +42,7 @@ from scare.data.tables import AS_FOUND, TableFile, TableOptions, Tally, open_tab
 from scare.data.times import TimeFormat, find_time_columns, find_time_format, parse_times
 from scare.errors import DataError
 
-SITE_WORDS = {"site", "station", "location", "estacion", "estación", "stazione", "estação", "messstation", "stacja"}
-NUMBERED_WORDS = {"device", "id", "node", "box", "serial", "number"}  # columns in which a device may be a number
+SITE_WORDS, NUMBERED_WORDS = COLUMN_WORDS["site"], COLUMN_WORDS["numbered_device"]
 DEVICE_WORDS = NUMBERED_WORDS | {"sensor", "name"}
 LABEL_WORDS = DEVICE_WORDS | SITE_WORDS | {"code"}  # columns in which numbers may tell rows of equal times apart
 SIZES = ("PM2.5", "PM10", "PM", "particle count")  # of particles, first what is calibrated most

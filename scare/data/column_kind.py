@@ -28,32 +28,14 @@ from scare.data.quantities import (
     quantity_of_unit,
 )
 from scare.data.readings import REFERENCE, Channel, Readings
+from scare.data.vocabulary import VOCABULARY
 from scare.words import plural
 
-TIME_WORDS = {
-    *("date", "time", "datetime", "timestamp", "epoch", "year", "month", "day", "hour", "minute", "julian", "jday"),
-    *("doy", "yday", "since", "elapsed", "yr", "mo", "dy", "decimaldate"),
-}
-PLACE_WORDS = {"lat", "latitude", "lon", "long", "lng", "longitude", "alt", "altitude", "elevation"}
-LABEL_WORDS = {"flag", "flags", "qc", "qaqc", "status", "error", "id", "serial", "version", "code", "poc", "type"}
-ROW_WORDS = {"row", "record", "unnamed", "entry"}
-STATE_WORDS = {
-    *("rssi", "dbm", "uptime", "uptimeminutes", "heap", "battery", "batt", "latency", "memory", "firmware", "snr"),
-    *("satellites", "vbat", "vcc", "bv", "battv", "vbatt"),
-}
-INDEX_WORDS = {  # computed from concentrations, not measured
-    *("aqi", "nowcast", "iaqi", "aqius", "aqicn", "caqi", "iaq", "index", "indexes", "score", "wärmeindex", "aqs"),
-    "subaqi",
-}
-LEFT_OUT = {  # words of names that are never a channel or a reference, by what they are
-    **{"a time": TIME_WORDS, "a place": PLACE_WORDS, "a code": LABEL_WORDS, "a row number": ROW_WORDS},
-    **{"the state of the device": STATE_WORDS, "an index": INDEX_WORDS, "a deviation": {"std", "stdev", "sd"}},
-}
-# Parts of an instrument, whose names may begin with what it measures, such as "PM-2.5 TEOM frequency".
-PART_WORDS = {
-    *("flow", "frequency", "noise", "load", "pump", "tube", "cooler", "dryer", "filter", "laser", "lamp", "slope"),
-    *("offset", "baseline", "absorption", "smpflw", "smpprs", "stabil"),
-}
+# Words of names that are never a channel or a reference, by what they are.
+LEFT_OUT = {kind: frozenset(names) for kind, names in VOCABULARY["left_out"].items()}
+TIME_WORDS = LEFT_OUT["a time"]
+COLUMN_WORDS = {kind: frozenset(names) for kind, names in VOCABULARY["columns"].items()}
+INSTRUMENT_WORDS, PARAMETER_WORDS = COLUMN_WORDS["instrument_part"], COLUMN_WORDS["parameter"]
 NUMBER_OF = re.compile(r"\b(?:site|station|serial|sample|sr|sl|s|row|unit)[ ._]*no\b", re.IGNORECASE)
 # The quality of another column, such as "calidad_pm25" and "NO2 validity"; air quality is something else.
 QUALITY_OF = re.compile(
@@ -65,10 +47,6 @@ FOREIGN_UNIT = re.compile(
 )
 NUMBER_COLUMN = re.compile(r"no\.?", re.IGNORECASE)  # nitric oxide or the number of the row
 LETTERS = {"C": "degC", "F": "degF", "K": "K"}  # units that are one letter, in a row or brackets of their own
-PARAMETER_WORDS = {
-    *("parameter", "param", "pollutant", "polluant", "species", "component", "komponente", "analyte", "type", "stof"),
-    *("contaminant", "contaminante", "magnitud", "inquinante", "phenomenon", "entity"),
-}
 # Names of a column of values whose quantity another column states.
 VALUE_NAME = re.compile(r"value|measure|conc|mean|result|reading|state|valeur|valore?|wert")
 # Such as "Ref.NO2", "CO(GT)" (ground truth), "FEM_PM2.5" (federal equivalent method), "pm25_station" and "fidas_pm10".
@@ -195,7 +173,7 @@ def _kind_by_name(name: str, quantity: Quantity | None, is_whole: bool) -> str:
     if QUALITY_OF.search(name):
         kind = "a code"
     if quantity and quantity.family in ("particles", "gas"):
-        if words(name) & PART_WORDS:
+        if words(name) & INSTRUMENT_WORDS:
             return "the state of the device"
         if NUMBER_OF.search(name):
             return "a code"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 from zipfile import BadZipFile, ZipFile
 
+from scare.data.vocabulary import VOCABULARY
 from scare.errors import DataError, UsageError
 from scare.limits import check_table, table_limit
 from scare.words import suggestion
@@ -30,13 +31,7 @@ NAMES = {  # of encodings in messages
     **{"cp932": "Japanese (cp932)", "cp1251": "Windows-1251", "cp1252": "Windows-1252"},
 }
 # Encodings that a file does not state, with words of headers that only the right encoding shows.
-HEADER_WORDS = {
-    "cp949": ("측정", "일시", "시간", "날짜", "지역", "온도", "습도", "농도", "지점"),
-    "gb18030": ("时间", "日期", "浓度", "温度", "湿度", "监测", "站点"),
-    "big5": ("時間", "日期", "測站", "測項", "溫度", "濕度"),
-    "cp932": ("日時", "時刻", "年月日", "測定", "温度", "湿度", "日付"),
-    "cp1251": ("Дата", "дата", "Время", "время", "Температура"),
-}
+HEADER_WORDS: dict[str, list[str]] = VOCABULARY["header_words"]
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # the first bytes of an .xls file
 TABLES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls", ".ods", ".parquet", ".json")  # in an archive
 # Characters that are replaced: zero bytes by nothing, no-break spaces, the minus sign, digits of other scripts.

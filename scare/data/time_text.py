@@ -14,24 +14,12 @@ from typing import Literal
 
 import polars as pl
 
+from scare.data.vocabulary import VOCABULARY
+
 Order = Literal["dmy", "mdy", "ymd"]
-MONTHS = {  # as they begin in English, German, French, Spanish, Italian, Portuguese, Dutch and Polish
-    **{"jan": 1, "ene": 1, "gen": 1, "sty": 1, "feb": 2, "fév": 2, "fev": 2, "lut": 2, "mar": 3, "mär": 3, "mrz": 3},
-    **{"mrt": 3, "maa": 3, "apr": 4, "avr": 4, "abr": 4, "kwi": 4, "may": 5, "mai": 5, "mag": 5, "mei": 5, "maj": 5},
-    **{"juin": 6, "jun": 6, "giu": 6, "cze": 6, "juil": 7, "jul": 7, "lug": 7, "lip": 7, "aug": 8, "aoû": 8, "aou": 8},
-    **{"ago": 8, "sie": 8, "sep": 9, "set": 9, "wrz": 9, "oct": 10, "okt": 10, "ott": 10, "out": 10, "paź": 10},
-    **{"nov": 11, "lis": 11, "dec": 12, "dez": 12, "déc": 12, "dic": 12, "gru": 12},
-    # 11 and 12 come first, because both begin with the sign for 10.
-    **{"十一": 11, "十二": 12, "一": 1, "二": 2, "三": 3, "四": 4},
-    **{"五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10},
-}
-# Minutes ahead of UTC of the zones that stand after a time. Names that mean several zones (IST, CST) are left out.
-ZONE_MINUTES = {
-    **{"z": 0, "utc": 0, "gmt": 0, "wet": 0, "cet": 60, "mez": 60, "cest": 120, "mesz": 120, "eet": 120, "eest": 180},
-    **{"est": -300, "edt": -240, "cdt": -300, "mst": -420, "mdt": -360, "pst": -480, "pdt": -420, "akst": -540},
-    **{"hst": -600, "jst": 540, "kst": 540, "hkt": 480, "aest": 600, "aedt": 660, "acst": 570, "awst": 480},
-    **{"nzst": 720, "nzdt": 780, "sast": 120},
-}
+# Numbers of months by how their names begin.
+MONTHS = {name: number for number, names in enumerate(VOCABULARY["months"], 1) for name in names}
+ZONE_MINUTES: dict[str, int] = VOCABULARY["zone_minutes"]
 NAMED = rf"(?:{'|'.join(MONTHS)})[^\W\d_]*\.?"  # a month by its name
 ZONE = rf"(?P<z>(?:utc|gmt)? ?[+-]\d\d?(?::?\d\d)?|{'|'.join(sorted(ZONE_MINUTES, key=len, reverse=True))})"
 CLOCK = (
@@ -162,8 +150,8 @@ def _map_distinct(texts: pl.Series, function: Callable[[str], int | None]) -> pl
 
 
 def _month_number(text: str) -> int | None:
-    text = text.lower()
-    return next((number for name, number in MONTHS.items() if text.startswith(name)), None)
+    names = [name for name in MONTHS if text.lower().startswith(name)]
+    return MONTHS[max(names, key=len)] if names else None  # 十一, the eleventh, begins with 十, the tenth
 
 
 def offset_minutes(zone: str) -> int:

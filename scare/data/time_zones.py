@@ -14,6 +14,7 @@ import polars as pl
 
 from scare.data.tables import TableFile
 from scare.data.time_text import ZONE_MINUTES, offset_minutes
+from scare.data.vocabulary import VOCABULARY
 from scare.errors import UsageError
 from scare.words import suggestion
 
@@ -29,15 +30,8 @@ HEAD_ROWS = 200  # first rows in which a column of zones must have one
 US_ZONES = {"eastern": "New_York", "central": "Chicago", "mountain": "Denver", "pacific": "Los_Angeles"}
 US_ABBREVIATIONS = {"EST EDT": "New_York", "CST CDT": "Chicago", "MST MDT": "Denver", "PST PDT": "Los_Angeles"}
 TOLERANCE = 600.0  # s between a shift and the offset of a time zone
-LIKELY_ZONES = (  # the first that explains a shift is named
-    *("Europe/Berlin", "Europe/London", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"),
-    *("Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Europe/Athens", "Europe/Moscow", "America/Sao_Paulo"),
-    *("America/Halifax", "America/St_Johns", "America/Anchorage", "America/Phoenix", "America/Bogota", "Africa/Lagos"),
-    *("Africa/Johannesburg", "Africa/Nairobi", "Asia/Tehran", "Asia/Dubai", "Asia/Kabul", "Asia/Karachi", "Asia/Dhaka"),
-    *("Asia/Kathmandu", "Asia/Yangon", "Asia/Bangkok", "Australia/Perth", "Australia/Adelaide", "Australia/Darwin"),
-    *("Australia/Brisbane", "Australia/Sydney", "Pacific/Auckland", "Pacific/Honolulu"),
-    *(f"Etc/GMT{hours:+d}" for hours in range(-14, 13) if hours),
-)
+# The first that explains a shift is named.
+LIKELY_ZONES = (*VOCABULARY["likely_zones"], *(f"Etc/GMT{hours:+d}" for hours in range(-14, 13) if hours))
 
 
 def find_zone(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str]:
