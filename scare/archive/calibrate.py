@@ -325,11 +325,11 @@ def calibrate(plain_task: dict[str, Any]) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def load_model(path: str, sha256: str) -> Calibrator:
+def load_model(model: Model) -> Calibrator:
     """Load a calibrator; raises a DataError if the file has changed since the run began."""
-    if content_hash(Path(path)) != sha256:
-        raise DataError(f"{path} has changed since the run began; run again")
-    return Calibrator.load(path)
+    if content_hash(Path(model.path)) != model.sha256:
+        raise DataError(f"{model.path} has changed since the run began; run again")
+    return Calibrator.load(model.path)
 
 
 class SeriesWorker:
@@ -437,16 +437,14 @@ class SeriesWorker:
         return pl.concat([part for part in parts if part.height], how="diagonal").sort(ORDER).drop(ORDER)
 
     def _calibrator(self, device: str) -> Calibrator:
-        """Load the calibrator of a device (cached)."""
-        model = self._task.models[device]
-        return load_model(model.path, model.sha256)
+        return load_model(self._task.models[device])
 
     def _step(self, device: str) -> float:
         return self._calibrator(device).inputs.step_seconds
 
     def _stream(self, model: Model) -> DeviceStreams:
         if model not in self._streams:
-            self._streams[model] = DeviceStreams(load_model(model.path, model.sha256))
+            self._streams[model] = DeviceStreams(load_model(model))
         return self._streams[model]
 
     def _state(self) -> DeviceStates:

@@ -85,30 +85,34 @@ def _view(run: Run, series: DeviceSeries, rows: int, points: int) -> View:
             f" About the 1:1 line R² is {number(accuracy.r2)}."
             f" {charts['scatter']['points']:,} rows are drawn; the most extreme readings may lie outside the chart."
         )
-        _add_agreement(run, errors["calibrated"], charts, captions)
+        charts["agreement"], captions["agreement"] = _agreement(run, errors["calibrated"])
         if rows and len(run.series) > MANY:
             captions |= dict.fromkeys(OF_ERRORS, f"Of more than {MANY} devices, only all together have this chart.")
         else:
-            _add_conditions(run, scored, errors, charts, captions)
-            _add_changes(run, series, charts, captions)
+            of_concentration, of_humidity = (scored.reference, run.target.unit), (scored.humidity, "%")
+            charts["concentration"], captions["concentration"] = _by_condition(run, errors, *of_concentration)
+            charts["humidity"], captions["humidity"] = _by_condition(run, errors, *of_humidity)
+            if run.humidity is None:
+                captions["humidity"] = "No channel is known to be relative humidity, by its unit (%) or by its name."
+            charts["changes"], captions["changes"] = _around_changes(run, series)
     else:
         captions |= dict.fromkeys(OF_SCORED, f"Nothing to show: {series.why_not_scored}.")
     return View(series.device, accuracy, raw_accuracy, charts, captions)
 
 
-def _add_agreement(run: Run, error: np.ndarray, charts: dict[str, Any], captions: dict[str, str]) -> None:
-    """Add the Bland-Altman chart, whose range holds the limits of agreement and nearly all rows."""
+def _agreement(run: Run, error: np.ndarray) -> tuple[dict[str, Any], str]:
+    """Make the Bland-Altman chart, whose range holds the limits of agreement and nearly all rows, and its caption."""
     limits = limits_of_agreement(error)
     low, high = np.percentile(error, CENTRAL).tolist()
     low, high = float(np.fmin(low, limits.low)), float(np.fmax(high, limits.high))
     margin = 0.1 * ((high - low) or 1.0)
-    charts["agreement"] = {**asdict(limits), "range": [low - margin, high + margin]}
-    captions["agreement"] = (
+    caption = (
         f"Calibrated readings are {quantity(abs(limits.bias), run.target.unit)}"
         f" {'above' if limits.bias >= 0 else 'below'} the reference on average. The 95 % limits of agreement are"
         f" {number(limits.low)} to {quantity(limits.high, run.target.unit)};"
         f" {percent(limits.inside, 1)} of the rows lie between them."
     )
+    return {**asdict(limits), "range": [low - margin, high + margin]}, caption
 
 
 def _accuracy(scored: DeviceSeries, estimates: np.ndarray) -> Accuracy | None:
@@ -172,47 +176,42 @@ def _scatter(scored: DeviceSeries, points: int, accuracies: Mapping[str, Accurac
     return {**estimates, "fit": fit, "points": len(sample), "range": [low - margin, high + margin]}
 
 
-def _add_conditions(
-    run: Run, scored: DeviceSeries, errors: Mapping[str, np.ndarray], charts: dict[str, Any], captions: dict[str, str]
-) -> None:
-    conditions = {"concentration": (scored.reference, run.target.unit), "humidity": (scored.humidity, "%")}
-    for name, (values, unit) in conditions.items():
-        bins = error_by(values, errors)
-        charts[name] = []
-        for part in bins:
-            shown = {estimate: _five_digits(error) for estimate, error in part.rmse.items()}
-            charts[name].append({**asdict(part), "rmse": shown})
-        known = {index: rmse for index, part in enumerate(bins) if (rmse := part.rmse["calibrated"]) is not None}
-        if not known:
-            captions[name] = "There are too few rows with both values for this chart."
-            continue
-        lowest, highest = min(known, key=lambda index: known[index]), max(known, key=lambda index: known[index])
-        best, worst = bins[lowest], bins[highest]
-        captions[name] = (
-            f"The RMSE is lowest, {quantity(known[lowest], run.target.unit)}, at {number(best.low)} to"
-            f" {quantity(best.high, unit)} ({best.rows:,} rows) and highest,"
-            f" {quantity(known[highest], run.target.unit)}, at {number(worst.low)} to {quantity(worst.high, unit)}"
-            f" ({worst.rows:,} rows)."
-        )
-    if run.humidity is None:
-        captions["humidity"] = "No channel is known to be relative humidity, by its unit (%) or by its name."
+def _by_condition(
+    run: Run, errors: Mapping[str, np.ndarray], values: np.ndarray, unit: str
+) -> tuple[list[dict[str, Any]], str]:
+    """Make the chart of the errors [rows] by the values [rows] of a condition, such as humidity, and its caption."""
+    bins = error_by(values, errors)
+    chart = [
+        {**asdict(part), "rmse": {name: _five_digits(error) for name, error in part.rmse.items()}} for part in bins
+    ]
+    known = {index: rmse for index, part in enumerate(bins) if (rmse := part.rmse["calibrated"]) is not None}
+    if not known:
+        return chart, "There are too few rows with both values for this chart."
+    lowest, highest = min(known, key=lambda index: known[index]), max(known, key=lambda index: known[index])
+    best, worst = bins[lowest], bins[highest]
+    return chart, (
+        f"The RMSE is lowest, {quantity(known[lowest], run.target.unit)}, at {number(best.low)} to"
+        f" {quantity(best.high, unit)} ({best.rows:,} rows) and highest,"
+        f" {quantity(known[highest], run.target.unit)}, at {number(worst.low)} to {quantity(worst.high, unit)}"
+        f" ({worst.rows:,} rows)."
+    )
 
 
-def _add_changes(run: Run, series: DeviceSeries, charts: dict[str, Any], captions: dict[str, str]) -> None:
+def _around_changes(run: Run, series: DeviceSeries) -> tuple[dict[str, Any], str]:
+    """Make the chart of the error before and after sudden changes of the raw reading, and its caption."""
     series = series.rows(~series.trained)
     changes = largest_changes(series)
     around = error_around(series, changes, _errors(series, run.comparable))
     minutes = (np.arange(-AROUND, AROUND + 1) * series.step_seconds / 60).tolist()
     shown = {estimate: [_five_digits(value) for value in values] for estimate, values in around.items()}
-    charts["changes"] = {"minutes": minutes, "rmse": shown, "count": len(changes)}
+    chart = {"minutes": minutes, "rmse": shown, "count": len(changes)}
     calibrated = np.array(around["calibrated"])  # RMSE by offset, −30 … +30 rows; the middle one is at the change
     if not np.isfinite(calibrated).any():
-        captions["changes"] = "There is no sudden change with a reference around it."
-        return
+        return chart, "There is no sudden change with a reference around it."
     early = calibrated[: AROUND // 2]  # 30 to 16 rows before the change
     early = early[np.isfinite(early)]
     before = float(early.mean()) if len(early) else float("nan")
-    captions["changes"] = (
+    return chart, (
         f"{len(changes):,} sudden changes, each the largest of the raw reading within {AROUND} rows: the calibrated"
         f" reading's RMSE is {number(calibrated[AROUND])} at the change and {quantity(before, run.target.unit)} 16 to"
         f" 30 rows before it."
