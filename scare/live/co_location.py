@@ -11,6 +11,7 @@ is follows from the files alone, so it is the same after a restart, and whenever
 import csv
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -236,11 +237,22 @@ def _hour(time: str) -> int:
 
 
 def _last_hour(path: Path) -> int:
-    """Return the number of the last hour in a device's file; -1 without one."""
+    """Return the number of the last hour in a device's file; -1 without one.
+
+    A line that a power failure cut off is removed first.
+    """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        content = path.read_bytes()
     except OSError:
         return -1
+    size = content.rfind(b"\n") + 1  # of whole lines
+    if size < len(content):
+        LOG.warning("%s: the last line was cut off and is removed", path)
+        os.truncate(path, size)
+    if not size:
+        path.unlink()  # not even the header is left
+        return -1
+    lines = content[:size].decode().splitlines()
     return _hour(lines[-1].partition(",")[0]) if len(lines) > 1 else -1
 
 

@@ -6,6 +6,7 @@
 A journal that is replayed after a crash overwrites its part, so no row is stored twice.
 """
 
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -30,6 +31,7 @@ from scare.files import replacing
 from scare.live.journal import sync
 from scare.live.pipeline import Result
 
+LOG = logging.getLogger(__name__)
 MAX_PARTS = 60  # most files for one day and model; more are merged
 
 
@@ -97,13 +99,22 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
 
 
 def merge_parts(folder: Path, model: str) -> None:
-    """Merge a day's parts into its file; of duplicate rows the last one stays."""
-    parts = sorted(folder.glob(f"{model}.*.parquet"))
-    merged = folder / f"{model}.parquet"
-    tables = [pl.read_parquet(path) for path in [merged, *parts] if path.exists()]
+    """Merge a day's parts into its file; of duplicate rows the last one stays.
+
+    A damaged file is left out and kept under another name.
+    """
+    merged, tables = folder / f"{model}.parquet", []
+    for path in [merged, *sorted(folder.glob(f"{model}.*.parquet"))]:
+        try:
+            tables += [pl.read_parquet(path)] if path.exists() else []
+        except pl.exceptions.PolarsError as error:
+            damaged = path.replace(path.with_name(f"{path.name}.damaged"))
+            LOG.error("%s cannot be read (%s); it is kept as %s", path, error, damaged)
+    if not tables:
+        return
     table = pl.concat(tables, how="diagonal")  # a part of an older version has fewer columns
     write_table(table.unique([DEVICE, TIME], keep="last").sort(DEVICE, TIME), merged)
-    for path in parts:
+    for path in folder.glob(f"{model}.*.parquet"):
         path.unlink()
 
 

@@ -31,6 +31,12 @@ adapter = "json"
 [limits]
 snapshot_seconds = 2
 """
+PROGRAM = """
+from scare.cli import main
+from scare.windowing import device_arrays
+device_arrays.LARGE = 1  # memory as that of a fleet of many devices
+main()
+"""
 Published = dict[tuple[str, str], set[tuple[float | None, int]]]  # all values and flags, by device and time
 
 
@@ -98,7 +104,7 @@ def _is_same(reported: tuple[float | None, int], value: float, flag: int) -> boo
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from scare.cli import main; main()", "live", "run", "live.toml"]
+    command = [sys.executable, "-c", PROGRAM, "live", "run", "live.toml"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, env=environment, stderr=log)

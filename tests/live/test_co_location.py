@@ -57,6 +57,17 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.parametrize("cut", [3, 30, 150])  # bytes from the end: in a line, a line and a half, in the header
+def test_a_line_that_a_power_failure_cut_off_is_written_again(tmp_path: Path, cut: int) -> None:
+    beside(tmp_path, {}).take(readings(range(4)))
+    whole = rows(tmp_path)
+    file = tmp_path / "hours" / "box 1.csv"
+    file.write_bytes(file.read_bytes()[:-cut])
+    beside(tmp_path, {}).take(readings(range(4)))
+    assert rows(tmp_path) == whole
+    assert len(whole) == 3
+
+
 def test_hours_with_enough_readings_are_kept_once_whatever_is_sent_again(tmp_path: Path) -> None:
     kept = beside(tmp_path, {})
     kept.take(readings(range(3)))

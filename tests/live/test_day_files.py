@@ -66,6 +66,22 @@ def test_many_parts_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert pl.read_parquet(tmp_path / "*/*.parquet").height == 6
 
 
+def test_a_damaged_file_is_kept_under_another_name_and_the_others_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("scare.live.day_files.MAX_PARTS", 4)
+    files = ParquetFiles(tmp_path)
+    for number in range(6):
+        files.publish([result("a", START + number)])
+        files.keep(number)
+        if number == 2:
+            (part,) = tmp_path.rglob("dust.00000002.parquet")
+            part.write_bytes(b"nothing")
+    assert pl.read_parquet(tmp_path / "*/*.parquet").height == 5
+    assert part.with_name("dust.00000002.parquet.damaged").read_bytes() == b"nothing"
+    assert f"{part} cannot be read" in caplog.text
+
+
 @pytest.mark.parametrize("cut", [40, 90])
 def test_a_process_that_dies_writes_nothing_twice(tmp_path: Path, cut: int) -> None:
     readings = draw_readings(5, 40)
