@@ -24,6 +24,9 @@ for name, value in {
     os.environ.setdefault(name, value)
 
 
+gc.disable()  # until all is imported
+gc.set_threshold(10_000)  # objects; JAX makes many that stay
+
 settings.register_profile("ours", deadline=None)  # beside other work a machine is slow at times
 settings.load_profile("ours")
 
@@ -38,9 +41,9 @@ def double() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What was imported stays to the end: do not search it for garbage again and again."""
-    gc.collect()
+    """What was imported stays to the end: no search for garbage goes through it."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -77,12 +77,20 @@ def rmse(calibrator: Calibrator, readings: tuple[Readings, ...]) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_error_that_is_written_is_that_of_the_file(kind: str, tmp_path: Path) -> None:
-    train, validation, recipe = parts(kind)
-    calibrator = fit(train, validation, replace(recipe, rules=replace(recipe.rules, refit=False)))
-    assert "refitted" not in calibrator.facts
+    _, validation, _ = parts(kind)
+    calibrator = evaluated(kind).calibrator
     loaded = Calibrator.load(calibrator.save(tmp_path / "a.scare"))
     assert rmse(loaded, validation) == pytest.approx(loaded.facts["validation_rmse"], rel=1e-5, abs=1e-6)
     assert loaded.facts["training_data_sha256"] == calibrator.facts["training_data_sha256"]
+
+
+def test_without_a_refit_the_file_is_what_was_evaluated() -> None:
+    train, validation, recipe = parts("one cell")
+    calibrator = fit(train, validation, replace(recipe, rules=replace(recipe.rules, refit=False)))
+    expected = evaluated("one cell").calibrator
+    assert "refitted" not in calibrator.facts
+    np.testing.assert_array_equal(calibrator.golden.numbers, expected.golden.numbers)
+    assert calibrator.facts["validation_rmse"] == expected.facts["validation_rmse"]
 
 
 def test_the_kinds_are_clamped_and_free_and_have_effects_and_trees() -> None:
