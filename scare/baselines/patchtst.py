@@ -234,15 +234,12 @@ class ResidualAttention(eqx.Module):
     def __call__(self, tokens: Array, before: Array | None) -> tuple[Array, Array]:
         """Return mixed values and scores; `before` are the scores of the preceding layer, None in the first layer."""
         # Axes of the sums: b batch, i and j tokens, h heads, w width of a head.
-        query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
+        by_head = (*tokens.shape[:2], self.heads, -1)
+        query, key, value = (part(tokens).reshape(by_head) for part in (self.query, self.key, self.value))
         scores = jnp.einsum("bihw,bjhw->bhij", query, key) / jnp.sqrt(query.shape[-1])
         scores = scores if before is None else scores + before
         mixed = jnp.einsum("bhij,bjhw->bihw", jax.nn.softmax(scores, axis=-1), value)
         return self.out(mixed.reshape(tokens.shape)), scores
-
-    def _split(self, x: Array) -> Array:
-        """Split heads: [batch, tokens, width] to [batch, tokens, heads, width / heads]."""
-        return x.reshape(*x.shape[:2], self.heads, -1)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
         """Return the layer as kernel calls, which make the values `name`.scores and `name`, the output.

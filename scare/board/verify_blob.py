@@ -4,7 +4,7 @@ file + calibrator -> verify_blob -> BlobProof: the file is this calibrator's; ce
 interpreter = C in every bit of every result, on windows and on a stream of bad readings; instructions of both
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,13 +63,13 @@ class BlobProof:
     @property
     def reasons(self) -> list[str]:
         """Why it fails; empty if it passes."""
-        return [*self.certificate.reasons, *self._differences()]
-
-    def _differences(self) -> Iterator[str]:
-        for place, count in self.different.items():
-            if count:
-                total = self.windows + self.readings
-                yield f"on {place} the interpreter and C differ in {count:,} of {total:,} results"
+        total = self.windows + self.readings
+        differences = [
+            f"on {place} the interpreter and C differ in {count:,} of {total:,} results"
+            for place, count in self.different.items()
+            if count
+        ]
+        return [*self.certificate.reasons, *differences]
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to JSON types."""

@@ -393,8 +393,10 @@ def average(plans: Sequence[Plan]) -> Plan:
     outputs = Counter(_join(steps, plan, index) for index, plan in enumerate(plans))
     if len(outputs) == 1:
         return Plan(plans[0].window, plans[0].channels, tuple(steps))
+    weights = (weight for step in plans[0].steps for weight in step.weights.values())
+    number_type = next((weight.dtype.type for weight in weights if weight.dtype.kind == "f"), np.float32)
     for index, (output, times) in enumerate(outputs.items()):
-        share = np.full((1, 1), times / len(plans), _number_type(plans[0]))
+        share = np.full((1, 1), times / len(plans), number_type)
         steps.append(Step("dense", (output,), f"share.{index}", {"weight": share}))
     return _summed(plans[0], steps, [f"share.{index}" for index in range(len(outputs))])
 
@@ -438,12 +440,6 @@ def _same(step: Step, other: Step) -> bool:
     return step.weights.keys() == other.weights.keys() and all(
         np.array_equal(weight, other.weights[name]) for name, weight in step.weights.items()
     )
-
-
-def _number_type(plan: Plan) -> type[np.floating]:
-    """Return the floating-point type of a plan's weights; float32 if it has none."""
-    weights = (weight for step in plan.steps for weight in step.weights.values())
-    return next((weight.dtype.type for weight in weights if weight.dtype.kind == "f"), np.float32)
 
 
 def with_learned(plan: Plan, numbers: np.ndarray) -> Plan:

@@ -405,13 +405,9 @@ def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
     hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
     sums = (hidden * weights["outer"].astype(np.int64)).sum(axis=-1, keepdims=True)
     straight = multiply_half(wide, weights["straight"].astype(np.int64)).sum(axis=(1, 2))
-    rows = _shifted_back(sums, spare + settings["bits"])
+    down = spare + settings["bits"]  # to the left if negative
+    rows = (sums << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
     return to_word(rows.sum(axis=1) + straight[:, None] + weights["bias"])
-
-
-def _shifted_back(sums: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """Shift right by `down` bits; left if that is negative."""
-    return (sums << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
 
 
 def _read_bound(q: QuantisationState, step: Step) -> np.ndarray:

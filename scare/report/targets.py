@@ -89,7 +89,9 @@ def target_table(assessment: Assessment) -> ReportTable:
     """Tabulate each device's class, its number of averages and its measures; `bounds_table` has the bounds."""
     names = _single_device_measures(assessment)
     headings = [_heading(name, assessment) for name in names]
-    head = ("", f"class{_second_hand(assessment)}", _averages(assessment), *headings)
+    hours = assessment.average_hours
+    averaged = {1: "complete hours", 24: "complete days"}.get(hours, f"complete {hours} h")
+    head = ("", f"class{_second_hand(assessment)}", averaged, *headings)
     rows: list[list[str | Cell]] = []
     for result in assessment.devices:
         sure = f"{result.certainty}, extrapolated" if assessment.beyond(result) else result.certainty
@@ -97,7 +99,7 @@ def target_table(assessment: Assessment) -> ReportTable:
         averages = Cell(count, badge=_days(result, assessment), below=True)
         cells = [_measure(name, result, assessment) for name in names]
         rows.append([result.device, _class(result, assessment, sure), averages, *cells])
-    caption = f"{assessment.title}: {assessment.pollutant}, {assessment.average_hours}-hour averages"
+    caption = f"{assessment.title}: {assessment.pollutant}, {hours}-hour averages"
     return ReportTable(caption, head, rows)
 
 
@@ -113,11 +115,6 @@ def bounds_table(assessment: Assessment) -> ReportTable:
 
 def _single_device_measures(assessment: Assessment) -> list[str]:
     return [name for name in assessment.measures if name not in OF_SEVERAL]
-
-
-def _averages(assessment: Assessment) -> str:
-    usual = {1: "complete hours", 24: "complete days"}
-    return usual.get(assessment.average_hours, f"complete {assessment.average_hours} h")
 
 
 def class_label(reached: str, assessment: Assessment) -> str:

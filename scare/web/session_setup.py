@@ -163,13 +163,13 @@ def _guess_kinds(previews: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     possible = [name for name in distinct_files if previews[name].get("kind") != SENSOR]
     if sure or likely or len(previews) == 2:
         # A station's file usually has fewer quantities than a sensor's.
-        station = min(sure or likely or possible or previews, key=lambda name: _count_measured(previews[name]))
+        quantities = {
+            name: sum(column["looks"] in (*CHANNELS, REFERENCE) for column in preview["columns"])
+            for name, preview in previews.items()
+        }
+        station = min(sure or likely or possible or previews, key=quantities.__getitem__)
         kinds[station] = REFERENCE
     return kinds
-
-
-def _count_measured(preview: Mapping[str, Any]) -> int:
-    return sum(column["looks"] in (*CHANNELS, REFERENCE) for column in preview["columns"])
 
 
 def _has(preview: Mapping[str, Any], kind: str) -> bool:
