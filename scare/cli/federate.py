@@ -21,7 +21,7 @@ from scare.federated.agreement import FEWEST_SITES, AgreedData, Agreement, read_
 from scare.federated.combined import combine
 from scare.federated.pooled import Ask, Federation, federate, raw_error
 from scare.federated.privacy import Privacy
-from scare.federated.site import DONE, AnswerNetwork, Site, read_site
+from scare.federated.site import DONE, AnswerNetwork, Site, check_columns, read_site
 from scare.files import replacing
 from scare.live.config import secret
 from scare.report.federation_chart import make_federation_chart
@@ -164,7 +164,9 @@ def combine_with_own(
     """
     calibrator = Calibrator.load(federated)
     data = AgreedData(calibrator.inputs.channels, calibrator.target, calibrator.inputs.step_seconds)
-    combined = combine(calibrator, read_site(files, Agreement(data), read_config(config).config.data, note))
+    readings = read_site(files, Agreement(data), read_config(config).config.data, note)
+    check_columns(readings, Agreement(data))
+    combined = combine(calibrator, readings)
     combined.save(out)
     if as_json:
         emit({"combined": str(out), **_facts_of(combined)})

@@ -48,15 +48,16 @@ Split = tuple[np.ndarray, np.ndarray]  # masks [n] of the rows to fit, and of la
 
 @dataclass(frozen=True)
 class SharedRegression:
-    """The federation's regression of scaled columns, and how well each way to combine it served its sites."""
+    """The federation's regression of scaled columns, and how well each way to combine it served its sites.
+
+    `errors` has the logarithm of the scaled RMSE of each way, the mean over sites; it is empty if no site sent any.
+    """
 
     channels: int
     inputs: tuple[int, ...]  # indices of its columns
     weights: tuple[Finite, ...]  # [columns]
     bias: Finite
-    errors: Mapping[
-        str, Finite
-    ]  # of each way: logarithm of the scaled RMSE, mean over sites; empty if no site sent any
+    errors: Mapping[str, Finite]
 
     def __post_init__(self) -> None:
         columns = len(self.weights)

@@ -12,7 +12,12 @@ import polars as pl
 import pytest
 
 from scare.calibrator.calibrator import Calibrator
+from scare.data.column_mapping import DataSection
+from scare.federated.agreement import read_agreement
+from scare.federated.pooled import federate
+from scare.federated.site import Site, read_site
 from tests.cli.output import RunCli
+from tests.federated.small_sites import asking
 
 SITES = ("north", "south")
 
@@ -63,6 +68,21 @@ def test_mistakes_in_the_servers_file_are_told(scare: RunCli, agencies: Path, ol
     output = scare("scare federate server agencies/federation.toml --out out")
     assert output.code == 2
     assert message in " ".join(output.err.split())
+
+
+def test_a_newcomer_whose_rows_are_others_is_refused(scare: RunCli, agencies: Path) -> None:
+    agreed = read_agreement(agencies / "federation.toml")
+    sites = {name: Site(read_site([agencies / f"{name}.csv"], agreed, DataSection(), print), agreed) for name in SITES}
+    federate(asking(sites), agreed).calibrator.save("federated.scare")
+    week = pl.read_csv("agencies/third_week.csv")
+    week[::3].write_csv("slow.csv")
+    output = scare("scare federate combine federated.scare slow.csv --out third.scare")
+    assert output.code == 3
+    assert "has a row every 10800 s, and 3600 s is agreed on" in " ".join(output.err.split())
+    output = scare("scare federate combine federated.scare agencies/third_week.csv --out third.scare --json")
+    assert set(json.loads(output.out)["forward_rmse"]) == {"alone", "federated", "combined"}
+    output = scare("scare federate combine third.scare agencies/third_week.csv --out again.scare")
+    assert "this calibrator has no regression to combine with" in " ".join(output.err.split())
 
 
 def start(*arguments: str) -> "subprocess.Popen[str]":
