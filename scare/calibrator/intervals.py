@@ -48,7 +48,7 @@ MAX_FEW_BLOCKS_FACTOR = 3.0  # no fewer blocks were seen in real data than those
 USUAL_WIDENING, WIDENING_BLOCKS = 2.0, 5  # widening where no flagged rows were seen, and the blocks it counts for
 MAX_WIDENING = 10.0  # largest factor for rows with a flag of UNCERTAIN
 RATE, MAX_FACTOR = 0.005, 4.0  # of `next_factor`: change per pair, as a logarithm, and how wide or narrow at most
-KEPT_WINDOWS_FACTOR = 1.2  # widens intervals derived from a file's few windows, all of them from validation
+KEPT_WINDOWS_FACTOR = 1.25  # widens intervals derived from a file's few windows, all of them from validation
 
 
 @dataclass(frozen=True)
