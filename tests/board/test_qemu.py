@@ -41,7 +41,7 @@ def write_whole(folder: Path) -> Path:
 
 
 @pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"{QEMU} (Debian) would run it")
-@pytest.mark.parametrize("write", [write_float, write_whole, write_network])
+@pytest.mark.parametrize("write", [pytest.param(write_float, marks=pytest.mark.slow), write_whole, write_network])
 def test_qemu_gives_the_same_values_and_instructions(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     windows = np.random.default_rng(3).normal(size=(WINDOWS, WINDOW, CHANNELS)).astype(np.float32)
     model = VirtualModel(read_export(write(tmp_path / "model")), NANO)

@@ -100,7 +100,7 @@ def close(ours: np.ndarray, theirs: np.ndarray, calibrator: Calibrator, share: f
 
 
 @pytest.mark.parametrize("name", ["newest", "curve", "trees"])
-@pytest.mark.parametrize("device", ["box-1", "box-2", "box-9"])
+@pytest.mark.parametrize("device", ["box-1", pytest.param("box-2", marks=pytest.mark.slow), "box-9"])
 def test_an_export_for_a_device_is_its_stream(name: str, device: str, tmp_path: Path) -> None:
     calibrator = with_effects(with_edges(make_calibrator(plan_of(name))))
     times, values = np.arange(120) * STEP_MS, rows(1, level=0.5)

@@ -127,7 +127,7 @@ def close(values: np.ndarray, expected: np.ndarray, calibrator: Calibrator) -> N
 
 
 @pytest.mark.parametrize("name", CALIBRATORS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_reading_by_reading_it_is_as_live_and_predict(built: Built, name: str, seed: int) -> None:
     calibrator, board = CALIBRATORS[name], built[name]
     readings = readings_in_float32(seed)
