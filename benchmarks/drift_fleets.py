@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import polars as pl
 
 from benchmarks.accuracy_page import STYLE
 from scare.baselines.classical import linear_regression
@@ -26,7 +27,6 @@ from scare.training.data import prepare_inputs
 from scare.training.recipe import Recipe
 from scare.upkeep.drift import (
     RECENT_DAYS,
-    THRESHOLDS,
     USUAL_DAYS,
     Assessment,
     DriftMeter,
@@ -34,8 +34,8 @@ from scare.upkeep.drift import (
     assess,
     box_hours,
     drift_meter,
+    lasting,
     periods,
-    training_hours,
 )
 
 DAY = 86400.0
@@ -52,7 +52,10 @@ DRIFTS = {
     "offset": Drift(DriftKind.OFFSET),
     "humidity": Drift(DriftKind.HUMIDITY),
     "dying cell": Drift(DriftKind.DYING),
+    "jump": Drift(DriftKind.OFFSET, ramp_days=0, size=15.0),
 }
+STUCK = "stuck"  # the sensor repeats its last reading
+FAULTS = (*DRIFTS, STUCK)
 
 
 @dataclass(frozen=True)
@@ -104,11 +107,10 @@ def make_days(setting: SimulatedSetting, seed: int, work: Path) -> FleetHours:
         named = {f"drift {name}": hours for name, hours in days.drifted.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
-            names = np.array(days.drift_meter.channels)
-            np.savez(file, sound=days.sound, channels=names, borders=days.drift_meter.borders, **named)
+            np.savez(file, sound=days.sound, channels=np.array(days.drift_meter.channels), **named)
     with np.load(path) as kept:
-        known = DriftMeter(tuple(map(str, kept["channels"])), kept["borders"])
-        return FleetHours(known, kept["sound"], {name: kept[f"drift {name}"] for name in DRIFTS})
+        meter = DriftMeter(tuple(map(str, kept["channels"])))
+        return FleetHours(meter, kept["sound"], {name: kept[f"drift {name}"] for name in FAULTS})
 
 
 def _simulate(setting: SimulatedSetting, seed: int) -> FleetHours:
@@ -118,27 +120,39 @@ def _simulate(setting: SimulatedSetting, seed: int) -> FleetHours:
     calibrator = fit_line([one.rows(one.times < deployed) for one in simulate(simulation)])
     town = replace(simulation, place_spread=setting.apart)
 
-    def hours(box: int, *drifts: Drift) -> tuple[str, np.ndarray, np.ndarray]:
+    def deploy(box: int, *drifts: Drift) -> Readings:
         readings = simulate_box(replace(town, drifts=drifts), box).readings
-        return readings.device, *box_hours(calibrator, readings.rows(readings.times >= deployed))
+        return readings.rows(readings.times >= deployed)
 
-    sound = align_boxes([hours(box) for box in range(BOXES)]).values
+    def hours(*boxes: Readings) -> np.ndarray:
+        return align_boxes([(one.device, *box_hours(calibrator, one)) for one in boxes]).values
+
+    sound = [deploy(box) for box in range(BOXES)]
     begins = TRAINED_DAYS + DRIFTS_ON
-    drifted = {name: align_boxes([hours(0, replace(drift, day=begins))]).values[0] for name, drift in DRIFTS.items()}
-    return FleetHours(drift_meter(calibrator), sound, drifted)
+    drifted = {name: hours(deploy(0, replace(drift, day=begins)))[0] for name, drift in DRIFTS.items()}
+    drifted[STUCK] = hours(freeze(sound[0], deployed + DRIFTS_ON * DAY))[0]
+    return FleetHours(DriftMeter(drift_meter(calibrator).channels), hours(*sound), drifted)
+
+
+def freeze(readings: Readings, since: float) -> Readings:
+    """Let the first channel repeat its last known reading before a time (seconds since 1970) from then on."""
+    sensor = pl.col(readings.channels[0].name)
+    is_before = pl.Series(readings.times < since)
+    last = readings.frame.filter(is_before)[readings.channels[0].name].drop_nulls()[-1]
+    frozen = pl.when(is_before).then(sensor).otherwise(pl.lit(last))
+    return replace(readings, frame=readings.frame.with_columns(frozen.alias(readings.channels[0].name)))
 
 
 def fit_line(train: Sequence[Readings]) -> Calibrator:
     """Fit a linear regression on all channels, without spikes: a calibrator that is made quickly."""
     clean = [one.rows(one.flags & Flag.SPIKE == 0) for one in map(flag, train)]
     inputs, target = prepare_inputs(clean, clean, Recipe.preset("default", WINDOW))
-    line = linear_regression(clean, inputs, target, len(inputs.channels))
-    return replace(line, training_hours=training_hours(line.inputs, clean))
+    return linear_regression(clean, inputs, target, len(inputs.channels))
 
 
 @dataclass(frozen=True)
 class FleetUnits:
-    """The units and states of every box on every day that is assessed, [boxes, days] each."""
+    """The units of every box by day, and the states that have lasted [boxes, days]."""
 
     units: np.ndarray
     states: np.ndarray
@@ -150,7 +164,18 @@ Fleets = Mapping[str, Sequence[FleetUnits]]  # by drift
 def watch_fleet(days: FleetHours, drift: str, boxes: int) -> FleetUnits:
     """Watch a fleet of the first `boxes` boxes, of which box 0 has this drift."""
     assessed = list(days.assessed(drift, boxes))
-    return FleetUnits(*(np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states")))
+    units, states = (np.stack([getattr(one, name) for one in assessed], axis=1) for name in ("scores", "states"))
+    return FleetUnits(units, lasting(states))
+
+
+def begins(alarms: np.ndarray) -> np.ndarray:
+    """Return on which days alarms [boxes, days] begin.
+
+    >>> begins(np.array([[True, True, False, True]]))
+    array([[ True, False, False,  True]])
+    """
+    before = np.concatenate([np.zeros((len(alarms), 1), bool), alarms[:, :-1]], axis=1)
+    return np.asarray(alarms & ~before)
 
 
 def false_alarms(alarms: Sequence[np.ndarray]) -> float:
@@ -159,9 +184,7 @@ def false_alarms(alarms: Sequence[np.ndarray]) -> float:
     >>> false_alarms([np.array([[True, True, False, True, False]])])
     12.0
     """
-    begins = sum(int((one[:, 1:] & ~one[:, :-1]).sum() + one[:, 0].sum()) for one in alarms)
-    months = sum(one.size for one in alarms) / 30
-    return begins / months
+    return sum(int(begins(one).sum()) for one in alarms) / (sum(one.size for one in alarms) / 30)
 
 
 def waits(alarms: Sequence[np.ndarray]) -> np.ndarray:
@@ -179,17 +202,17 @@ def draw_curves(found: Mapping[SimulatedSetting, Fleets], path: Path) -> Path:
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(2, 2, figsize=(8, 6.4), layout="constrained", sharex=True, sharey=True)
         for axes, (setting, fleets) in zip(panels.flat, found.items(), strict=True):
-            for drift in DRIFTS:
-                alarms, share = curve(fleets, drift, CURVE_UNITS.tolist()).T
-                (line,) = axes.plot(np.maximum(alarms, FEWEST), share, label=drift)
-                alarms, share = curve(fleets, drift, list(THRESHOLDS.values())).T
-                axes.plot(np.maximum(alarms, FEWEST), share, "o", color=line.get_color(), markersize=4)
+            for drift in FAULTS:
+                rates, share = curve(fleets, drift, CURVE_UNITS.tolist()).T
+                (line,) = axes.plot(np.maximum(rates, FEWEST), share, label=drift)
+                rates, share = curve(fleets, drift, [1.0]).T
+                axes.plot(np.maximum(rates, FEWEST), share, "o", color=line.get_color(), markersize=4)
             axes.set_xscale("log")
             axes.set_title(setting.name, loc="left")
             axes.set_ylim(-0.03, 1.03)
             axes.spines[["top", "right"]].set_visible(False)
         panels[1, 1].legend(loc="lower right", frameon=False)
-        figure.supxlabel("false alarms a box and month (dots: look, re-collocate)")
+        figure.supxlabel("false alarms a box and month (dots: one alarm unit)")
         figure.supylabel(f"share of drifts found within {FOUND_WITHIN} days")
         with replacing(path) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
@@ -197,10 +220,15 @@ def draw_curves(found: Mapping[SimulatedSetting, Fleets], path: Path) -> Path:
     return path
 
 
+def alarms(units: np.ndarray, threshold: float) -> np.ndarray:
+    """Return on which days boxes have an alarm [boxes, days] if it needs this many units instead of one."""
+    return np.asarray(lasting((units >= threshold).astype(int)) > 0)
+
+
 def curve(fleets: Fleets, drift: str, thresholds: Sequence[float]) -> np.ndarray:
     """Compute false alarms and the share of drifts found, at each threshold [thresholds, 2]."""
     pairs = []
     for threshold in thresholds:
-        sound, drifting = ([one.units >= threshold for one in fleets[name]] for name in (SOUND, drift))
+        sound, drifting = ([alarms(one.units, threshold) for one in fleets[name]] for name in (SOUND, drift))
         pairs.append((false_alarms(sound), float((waits(drifting) < FOUND_WITHIN).mean())))
     return np.array(pairs)

@@ -1,17 +1,16 @@
 """What inputs alone can tell of lost accuracy: an oracle that is fitted to other sets, where references are known.
 
-    python -m benchmarks.drift_oracle DATA [--work out/drift_oracle] [--out docs/benchmarks/drift_oracle.md] [--json]
+    python -m benchmarks.drift_oracle DATA [--out docs/benchmarks/drift_oracle.md] [--json]
 
 A line is fitted to the training rows of each task. For each box and day after training, what the inputs show (evidence)
 is compared with what the reference shows (loss: the logarithm of RMSE of the last days over that of the first days).
 The oracle is ridge regression of the loss's rank on all evidence, fitted to all sets but the one that it is judged on.
-What it cannot rank, no rule about these inputs can be expected to rank. Evidence of a task stays in `--work`.
+What it cannot rank, no rule about these inputs can be expected to rank.
 """
 
 import argparse
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
@@ -20,26 +19,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.accuracy_tasks import load_tasks
-from benchmarks.drift_fleets import fit_line
-from benchmarks.drift_real import error_sums, mean_of_days, rank_correlation
-from scare.calibrator.calibrator import Calibrator
-from scare.calibrator.intervals import derive_intervals
-from scare.data.readings import CALIBRATED, Readings
-from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
+from benchmarks.drift_neighbours import NEARBY, TIED, neighbour_units
+from benchmarks.drift_real import DAY, WatchedTask, rank_correlation, watch_tasks
+from benchmarks.network_real import RealSet, read_sets
 from scare.files import replacing
-from scare.upkeep.drift import Hours, align_boxes, assess, box_hours, drift_meter, expected_errors, periods, split_days
 
-DAY = 86400.0
-SETS = ("JRC", "Denver", "Antwerp", "Beijing", "QUANT", "Toucan", "miniDOT")
-TRACKS = ("same box later", "after a year")
 PENALTY = 1.0  # of ridge regression, for each set
-USEFUL = 0.6  # rank correlation of the oracle from which on the drift alarm is asked to follow it
+USEFUL = 0.6  # rank correlation of the oracle from which on `scare watch` is asked to follow it
 FEW_HOURS = 24
-MOST_ROWS = 20_000  # that intervals are fitted to
 OF_FLEET = ("neighbours", "gain", "humidity", "night", "response", "shift")
-SHOWN = ("oracle", "expected", "units", "oracle, beyond the fleet", "units, beyond the fleet")
-EVIDENCE = ("expected", "level", "spread", "PSI", "cross", *OF_FLEET, "age")
+SHOWN = ("oracle", "shown", "expected", "units", "oracle, beyond the fleet", "units, beyond the fleet")
+EVIDENCE = ("expected", "level", "spread", "cross", *OF_FLEET, "age")
+THROUGH = (NEARBY, TIED)
 
 
 PAGE = Template("""# What readings tell of lost accuracy
@@ -50,9 +41,10 @@ other sets learns it from the readings. What it cannot rank on the set that was 
 
 Made by `python -m benchmarks.drift_oracle DATA --out docs/benchmarks/drift_oracle.md`; do not edit.
 
-- On $useful of $count tasks the oracle ranks the loss at $USEFUL or better ($names). There the **expected error** that
-  `scare watch` states, the width of a box's intervals in the air that it reads, ranks it at $expected in the median;
-  the units of drift at $units.
+- On $useful of $count tasks the oracle ranks the loss at $USEFUL or better ($names). There **the order in which
+  `scare watch` lists boxes**, by alarm and then by the expected error, ranks it at $shown in the median (between
+  $lowest and $highest); the expected error alone at $expected, the units of drift at $units.
+- On all $count tasks together the order ranks the loss at $all_shown in the median, below zero on $below.
 - **What a box loses beyond its fleet** is ranked by the oracle at $least to $most on $fleets tasks: below $USEFUL on
   all. So it cannot be judged, and `watch` gives a schedule by age and kind of sensor instead.
 
@@ -64,6 +56,7 @@ of the first. *Beyond the fleet*: minus the median of that day.
 $tasks
 
 - *oracle*: ridge regression of the loss's rank on all evidence below, fitted to the other sets.
+- *shown*: what a user sees. An alarm (`re-collocate`, then `look`) comes before none, then the larger expected error.
 - *expected*: the expected error of `scare watch`. *units*: those of its drift.
 - Boxes are calibrated by a line, fitted to the training rows, with intervals from the same rows.
 - No interval is given, because days overlap and boxes are few: JRC has nine days, miniDOT two tests of four days.
@@ -74,10 +67,26 @@ Of each piece alone, with the loss:
 
 $evidence
 
-- *level*, *spread*: change of the mean and of the spread of calibrated values. *PSI*: of the channels against training.
+- *level*, *spread*: change of the mean and of the spread of calibrated values.
 - *cross*: what the first channel does that the box's other channels do not explain, against the first days.
 - *neighbours* to *shift*: as in [watch](../watch.md#what-is-compared), where at least two boxes read at once.
 - *age*: days since training.
+
+## Neighbours in the graph
+
+Where it is known where boxes stand, a box can be compared with its neighbours instead of all boxes. Both columns of
+each pair are rank correlations, with the loss and beyond the fleet:
+
+$through
+
+- *all*: level and gain relative to the median of all boxes, as in `scare watch`.
+- *nearby*: relative to the mean of the others, weighted by exp(−distance / 3 km).
+- *tied*: relative to what each other box predicts by the pair's line of the first days, weighted by how exact it was
+  and by distance, as the graph of `scare network` ties them.
+- *oracle with them*: the oracle of the loss with both as further evidence, fitted to the other sets.
+
+Neighbours change the median of the oracle on these tasks from $without to $with_them. That adds nothing that a user
+could see, so `scare watch` takes no table of sites.
 """)
 
 
@@ -89,107 +98,58 @@ class Evidence:
     set: str
     boxes: int
     inputs: np.ndarray  # [rows, EVIDENCE]
-    units: np.ndarray  # score of `scare watch` [rows]
+    shown: np.ndarray  # the order of `scare watch` [rows]
+    units: np.ndarray  # of drift [rows]
     loss: np.ndarray  # [rows]
     beyond: np.ndarray  # loss minus the fleet's median of the day [rows]
+    through: np.ndarray | None = None  # relative to neighbours [rows, THROUGH]; None where it is not known who they are
 
 
 def main() -> None:
     """Judge the oracle and each piece of evidence, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--work", type=Path, default=Path("out/drift_oracle"))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    tasks = [one for one in load_tasks() if one.set in SETS and one.track in TRACKS]
-    found = [evidence for task in tasks if (evidence := load(task, given.data, given.work)) is not None]
-    rows = judge(found)
+    sets = [found for found, _ in read_sets(given.data) if found.name.split()[0] in ("JRC", "Denver", "Antwerp")]
+    rows = judge([collect(one, sets) for one in watch_tasks(given.data)])
     if given.out:
         with replacing(given.out) as temporary:
             temporary.write_text(page(rows), encoding="utf-8")
     print(json.dumps(rows, indent=1) if given.json else page(rows))
 
 
-def load(task: SuiteTask, data: Path, work: Path) -> Evidence | None:
-    """Return the evidence of a task, from `work` if it is there; None if its readings are not available."""
-    path = work / f"{task.name.replace(' ', '_').replace(',', '')}.npz"
-    if not path.exists():
-        if not (readings := read_task(task, data)):
-            return None
-        print(task.name, file=sys.stderr)
-        found = collect(task, readings, data)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            arrays = {name: getattr(found, name) for name in ("inputs", "units", "loss", "beyond")}
-            np.savez(file, boxes=found.boxes, **arrays)
-    with np.load(path) as kept:
-        numbers = {name: kept[name] for name in ("inputs", "units", "loss", "beyond")}
-        return Evidence(task.name, task.set, int(kept["boxes"]), **numbers)
-
-
-def collect(task: SuiteTask, readings: Sequence[Readings], data: Path) -> Evidence:
-    """Fit a line to the training rows, and collect evidence and loss of each later day."""
-    split = split_task(task, list(readings), data)
-    calibrator = with_intervals(fit_line(split.train), split.train)
-    first, last = (pick(one.times[end] for one in split.train) for pick, end in ((min, 0), (max, -1)))
-    watched = [one.rows(one.times >= first) for one in readings]
-    hours = align_boxes([(one.device, *box_hours(calibrator, one)) for one in watched])
-    count = hours.values.shape[1]
-    lengths, meter = split_days(count), drift_meter(calibrator)
-    sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(count)], axis=1)
-    totals = error_sums(calibrator, watched, hours, task.every)
-    usual_days = slice(0, lengths[0])
-    usual = np.sqrt(mean_of_days(totals[2], totals[0], usual_days))
-    inputs, units, losses = [], [], []
-    for day in range(max(sum(lengths) - 1, int(last // DAY) - hours.first + 1), count):
-        recent_days = slice(day + 1 - lengths[1], day + 1)
-        assessed = assess(periods(sums[:, : day + 1], meter, *lengths), meter)
-        known = np.abs(np.nan_to_num(assessed.units))
-        of_kind = {
-            kind: known[:, [name.startswith(kind) for name in assessed.measures]].max(axis=1) for kind in OF_FLEET
-        }
-        own = [
-            own_evidence(box[usual_days].reshape(-1, box.shape[-1]), box[recent_days].reshape(-1, box.shape[-1]))
-            for box in hours.values
+def collect(one: WatchedTask, sets: Iterable[RealSet]) -> Evidence:
+    """Collect the evidence of a task."""
+    usual = slice(0, one.lengths[0])
+    own = np.array(
+        [
+            [own_evidence(_rows(box[usual]), _rows(box[day + 1 - one.lengths[1] : day + 1])) for day in one.days]
+            for box in one.hours.values
         ]
-        psi = np.abs(np.nan_to_num(assessed.values))[:, [name.startswith("PSI") for name in assessed.measures]].max(
-            axis=1
-        )
-        age = np.full(len(own), np.log1p(day + hours.first - last / DAY))
-        level, spread, cross = np.array(own).T
-        until = Hours(hours.devices, hours.first, hours.values[:, : day + 1])
-        expected = np.nan_to_num(np.log(expected_errors(calibrator, until, lengths)))
-        inputs.append(np.stack([expected, level, spread, psi, cross, *of_kind.values(), age], axis=1))
-        units.append(assessed.scores)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            losses.append(np.log(np.sqrt(mean_of_days(totals[2], totals[0], recent_days)) / usual))
-    loss = np.array(losses)
-    with np.errstate(invalid="ignore"):
-        beyond = (
-            loss
-            - np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else np.nan for row in loss])[
-                :, None
-            ]
-        )
-    usable = np.isfinite(loss)
+    )  # [boxes, days, 3]
+    since = np.log1p(np.array(one.days) + one.hours.first - one.trained_until / DAY)
+    age = np.broadcast_to(since, one.loss.shape)
+    columns = [np.nan_to_num(one.expected), *np.moveaxis(own, -1, 0), *map(one.measure, OF_FLEET), age]
+    neighbours = neighbour_units(one, sets)
+    known = np.isfinite(one.loss)
     return Evidence(
-        task.name,
-        task.set,
-        len(watched),
-        np.array(inputs)[usable],
-        np.array(units)[usable],
-        loss[usable],
-        beyond[usable],
+        one.task,
+        one.set,
+        one.boxes,
+        np.stack(columns, axis=-1)[known],
+        one.order[known],
+        one.units[known],
+        one.loss[known],
+        one.beyond[known],
+        None if neighbours is None else np.stack([neighbours[kind] for kind in THROUGH], axis=-1)[known],
     )
 
 
-def with_intervals(calibrator: Calibrator, train: Sequence[Readings]) -> Calibrator:
-    """Give a line intervals, as any trained calibrator has; from training, as many rows as are needed."""
-    pairs = [(calibrator.predict(one)[CALIBRATED].fill_null(np.nan).to_numpy(), one.targets) for one in train]
-    values, references = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    known = np.flatnonzero(np.isfinite(values) & np.isfinite(references))
-    known = known[:: max(1, len(known) // MOST_ROWS)]
-    return replace(calibrator, intervals=derive_intervals(values[known], references[known]))
+def _rows(days: np.ndarray) -> np.ndarray:
+    """Join the hours of days [days, 24, 1 + channels] to [hours, 1 + channels]."""
+    return days.reshape(-1, days.shape[-1])
 
 
 def own_evidence(usual: np.ndarray, recent: np.ndarray) -> tuple[float, float, float]:
@@ -212,22 +172,37 @@ def own_evidence(usual: np.ndarray, recent: np.ndarray) -> tuple[float, float, f
 
 
 def judge(found: Sequence[Evidence]) -> list[dict[str, Any]]:
-    """Return, for each task, rank correlations with the loss: of the oracle, the units, and each piece of evidence."""
+    """Return, for each task, rank correlations with the loss: of the oracle, of what is shown, of each piece alone."""
+    further = [with_neighbours(one) for one in found]
     rows = []
-    for one in found:
-        others = [other for other in found if other.set != one.set]
-        weights = {name: fit_oracle(others, name) for name in ("loss", "beyond")}
+    for one, more in zip(found, further, strict=True):
+        # The median of one or two boxes is no fleet.
+        beyond = one.beyond if one.boxes > 2 else np.full(len(one.loss), np.nan)
         row: dict[str, Any] = {"task": one.task, "boxes": one.boxes, "box-days": len(one.loss)}
-        for name, (mean, scale, weight) in weights.items():
-            suffix = ", beyond the fleet" if name == "beyond" else ""
-            rank = np.clip((one.inputs - mean) / scale, -3, 3) @ weight
-            # The median of one or two boxes is no fleet.
-            truth = getattr(one, name) if name == "loss" or one.boxes > 2 else np.full(len(one.loss), np.nan)
-            row[f"oracle{suffix}"] = rank_correlation(rank, truth)
-            row[f"units{suffix}"] = rank_correlation(one.units, truth)
+        row["oracle"] = rank_correlation(predict(one, found, "loss"), one.loss)
+        row["oracle, beyond the fleet"] = rank_correlation(predict(one, found, "beyond"), beyond)
+        row |= {"shown": rank_correlation(one.shown, one.loss), "units": rank_correlation(one.units, one.loss)}
+        row["units, beyond the fleet"] = rank_correlation(one.units, beyond)
         row |= {name: rank_correlation(column, one.loss) for name, column in zip(EVIDENCE, one.inputs.T, strict=True)}
+        if one.through is not None:
+            row["oracle with them"] = rank_correlation(predict(more, further, "loss"), one.loss)
+            level_and_gain = one.inputs[:, [EVIDENCE.index(name) for name in ("neighbours", "gain")]].max(axis=1)
+            for name, column in zip(("all", *THROUGH), (level_and_gain, *one.through.T), strict=True):
+                row[name], row[f"{name}, beyond"] = (rank_correlation(column, truth) for truth in (one.loss, beyond))
         rows.append(row)
     return rows
+
+
+def with_neighbours(one: Evidence) -> Evidence:
+    """Add the evidence through neighbours to the inputs, zeros where it is not known who they are."""
+    through = np.zeros((len(one.loss), len(THROUGH))) if one.through is None else one.through
+    return replace(one, inputs=np.concatenate([one.inputs, through], axis=1))
+
+
+def predict(one: Evidence, found: Sequence[Evidence], target: str) -> np.ndarray:
+    """Rank a task's rows by the oracle that was fitted to the other sets."""
+    mean, scale, weights = fit_oracle([other for other in found if other.set != one.set], target)
+    return np.asarray(np.clip((one.inputs - mean) / scale, -3, 3) @ weights)
 
 
 def fit_oracle(found: Sequence[Evidence], target: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -247,16 +222,31 @@ def fit_oracle(found: Sequence[Evidence], target: str) -> tuple[np.ndarray, np.n
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """Render the page in Markdown."""
     useful = [row for row in rows if row["oracle"] >= USEFUL]
+    ranked = [row["shown"] for row in rows if np.isfinite(row["shown"])]
     beyond = [row["oracle, beyond the fleet"] for row in rows if np.isfinite(row["oracle, beyond the fleet"])]
+    through = [row for row in rows if "oracle with them" in row]
+    pairs = [name for kind in ("all", *THROUGH) for name in (kind, f"{kind}, beyond")]
+
+    def middle(name: str, some: Sequence[Mapping[str, Any]]) -> str:
+        return f"{np.median([row[name] for row in some]):+.2f}" if some else "–"
+
     return PAGE.substitute(
         tasks=_table(("task", "boxes", "box-days", *SHOWN), rows),
         evidence=_table(("task", *EVIDENCE), rows),
+        through=_table(("task", *pairs, "oracle", "oracle with them"), through),
+        without=middle("oracle", through),
+        with_them=middle("oracle with them", through),
         useful=len(useful),
         USEFUL=USEFUL,
         names=", ".join(row["task"] for row in useful),
         count=len(rows),
-        expected=f"{np.median([row['expected'] for row in useful]):+.2f}",
-        units=f"{np.median([row['units'] for row in useful]):+.2f}",
+        shown=middle("shown", useful),
+        lowest=f"{min(row['shown'] for row in useful):+.2f}",
+        highest=f"{max(row['shown'] for row in useful):+.2f}",
+        expected=middle("expected", useful),
+        units=middle("units", useful),
+        all_shown=f"{np.median(ranked):+.2f}",
+        below=sum(rank < 0 for rank in ranked),
         least=f"{min(beyond):+.2f}",
         most=f"{max(beyond):+.2f}",
         fleets=len(beyond),

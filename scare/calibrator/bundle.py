@@ -1,7 +1,7 @@
 """A bundle is the `.scare` file: a zip of manifest.json, weights.safetensors, windows.safetensors and card.md.
 
     manifest.json          the calibrator without its arrays, and SHA-256 checksums of the other members
-    weights.safetensors    arrays of the plan, the scaling, the training hours and a few rows of training
+    weights.safetensors    arrays of the plan, the scaling and a few rows of training
     windows.safetensors    golden windows with their outputs, validation windows with their references
     card.md                for people (`model_card`)
 
@@ -59,7 +59,7 @@ MAX_DIRECTORY_BYTES = 4096  # largest list of a zip's members: our four need a t
 MAX_FACT_DEPTH = 20  # levels of nested tables and lists
 TRIAL_OPERATIONS = 10**7  # spent on golden windows when a plan is loaded; at least one window is computed
 SAMPLES = ("golden", "validation")  # fields of a calibrator that are a `Sample`; their arrays are in WINDOWS
-TRAINING_HOURS, KNOWN_ROWS = "training.hours", "training.rows"  # names of arrays in WEIGHTS
+KNOWN_ROWS = "training.rows"  # name of an array in WEIGHTS
 # Names in files made before these were renamed.
 FORMER_KEYS = {
     "validity": "training_range",
@@ -241,8 +241,6 @@ def save(calibrator: "Calibrator", path: Path) -> Path:
     for name in SAMPLES:
         sample = getattr(calibrator, name)
         windows |= {f"{name}.windows": sample.windows, f"{name}.numbers": sample.numbers}
-    if calibrator.training_hours is not None:
-        weights[TRAINING_HOURS] = calibrator.training_hours
     if calibrator.known_rows is not None:
         weights[KNOWN_ROWS] = calibrator.known_rows
     manifest: dict[str, Any] = {
@@ -335,12 +333,9 @@ def load(path: Path) -> dict[str, Any]:
     plan = _restore_plan(manifest.plan, arrays)
     golden = _restore_sample("golden", arrays, plan)
     _try_out(plan, golden[0])
-    hours, rows = arrays.get(TRAINING_HOURS), arrays.get(KNOWN_ROWS)
-    for what, array, columns in (("hours", hours, plan.channels), ("rows", rows, 2 + plan.channels)):
-        if array is None:
-            continue
-        if array.ndim != 2 or array.shape[1] != columns or not np.isfinite(array).all():
-            raise ValueError(f"the {what} of training do not fit the channels")
+    rows = arrays.get(KNOWN_ROWS)
+    if rows is not None and (rows.ndim != 2 or rows.shape[1] != 2 + plan.channels or not np.isfinite(rows).all()):
+        raise ValueError("the rows of training do not fit the channels")
     return {
         "plan": plan,
         "inputs": _restore_inputs(manifest.inputs, arrays, plan),
@@ -350,7 +345,6 @@ def load(path: Path) -> dict[str, Any]:
         "intervals": manifest.intervals,
         "golden": golden,
         "validation": _restore_sample("validation", arrays, plan),
-        "training_hours": hours,
         "known_rows": rows,
     }
 

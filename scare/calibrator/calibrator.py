@@ -105,9 +105,6 @@ class Calibrator:
         Lower limit of calibrated values, if one was stated.
     intervals
         Conformal prediction intervals.
-    training_hours
-        For drift detection by PSI: the edges [7, channels], scaled, that divide each channel's hourly means in training
-        into equally filled bins; None in older files.
     known_rows
         A few rows of each device of training, by which it is recognised under another name [n, 2 + channels]: its
         number among the devices, the time in seconds, readings; None in older files.
@@ -131,7 +128,6 @@ class Calibrator:
     facts: Mapping[str, Any] = field(default_factory=dict)
     floor: float | None = None
     intervals: Intervals | None = None
-    training_hours: np.ndarray | None = None
     known_rows: np.ndarray | None = None
 
     def __repr__(self) -> str:

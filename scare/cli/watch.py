@@ -1,4 +1,4 @@
-"""`scare watch`: find boxes that drift, without a reference."""
+"""`scare watch`: the error to expect of each box, and which of them drift, without a reference."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def watch(
     device_column: options.DeviceColumn = "",
     as_json: options.Json = False,
 ) -> None:
-    """Report for each box of a fleet whether it is fine, needs a look or re-collocation, and why.
+    """Report the error to expect of each box of a fleet, and whether it drifts, without a reference.
 
     Examples:
       scare watch pm.scare fleet.parquet --out out/watch
@@ -51,10 +51,10 @@ def watch(
         emit({"page": str(out / "watch.html"), **report})
     else:
         rows = [
-            [box.device, box.state.label, f"{box.score:.2f}", "; ".join(piece.sentence for piece in box.evidence)]
+            [box.device, box.expected_words, box.state.label, "; ".join(piece.sentence for piece in box.evidence)]
             for box in watched.boxes
         ]
-        show_table("boxes, worst first", ["box", "state", "score", "evidence"], rows)
+        show_table("boxes, worst first", ["box", "expected error", "drift", "evidence"], rows)
     for line in (*watched.notes, watched.schedule):
         note(line)
     counted = ", ".join(f"{count} {words}" for words, count in count_states(watched).items())

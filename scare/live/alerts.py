@@ -26,7 +26,6 @@ from scare.live.config import AlertSettings
 from scare.live.messages import format_time, topic_level
 from scare.live.pipeline import Result
 from scare.upkeep.drift import DriftState
-from scare.upkeep.live_drift import NOT_YET
 from scare.words import duration, plural
 
 LOG = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class _Device:
 
     model: str
     heard: float  # on the monotonic clock
-    drift: int = NOT_YET
+    drift: int = DriftState.UNKNOWN
     since_silent: int = 0  # readings since it was silent
 
 

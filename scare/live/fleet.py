@@ -159,12 +159,16 @@ class Fleet:
         """
         return self._groups[self._models[device]].beyond_training(device, row)
 
-    def drift_states(self, devices: Sequence[str]) -> np.ndarray:
-        """Return the drift state of each device (`upkeep.live_drift`), as of the last day that has ended: [n]."""
-        states = np.empty(len(devices), np.int8)
+    def watched(self, devices: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return expected error and drift state of each device (`upkeep.live_drift`) after the last whole day.
+
+        Both are [n]; NaN and `DriftState.UNKNOWN` where they are not known.
+        """
+        expected, states = np.empty(len(devices)), np.empty(len(devices), np.int8)
         for name, indices in _group_by_name(self._models[device] for device in devices).items():
-            states[indices] = self._groups[name].drift_states([devices[index] for index in indices.tolist()])
-        return states
+            some = self._groups[name].watched([devices[index] for index in indices.tolist()])
+            expected[indices], states[indices] = some
+        return expected, states
 
     def replace(self, name: str, calibrator: Calibrator) -> None:
         """Use another calibrator in place of the one of this name.
@@ -312,9 +316,10 @@ class DeviceGroup:
         ranges, channels = self._windows.beyond_training(self._find([device]), row[None])
         return float(ranges[0]), self.calibrator.inputs.channels[channels[0]].name if ranges[0] > 0 else ""
 
-    def drift_states(self, devices: Sequence[str]) -> np.ndarray:
-        """Return the drift state of each device, `NOT_YET` before it is known: [n]."""
-        return self._drift.states(self._find(devices))
+    def watched(self, devices: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `Fleet.watched` does."""
+        indices = self._find(devices)
+        return self._drift.expected_errors(indices), self._drift.states(indices)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return everything remembered: plain arrays by name, which the next push changes."""

@@ -100,9 +100,9 @@ def device_config(
         ),
         "flags": _entity("Flags", "value_json.flag_names | join(', ')", DIAGNOSTIC),
         "watch": _entity(
-            "Watch",
+            "Drift",
             "value_json.watch",
-            _words([state.label for state in DriftState if state >= DriftState.FINE]) | DIAGNOSTIC,
+            _words([state.label for state in DriftState]) | DIAGNOSTIC,
         ),
         "product": _entity("Model version", "value_json.product", DIAGNOSTIC),
         **(_index_entities(index) if index else {}),
@@ -169,7 +169,12 @@ def _entity(name: str, template: str, more: Mapping[str, Any]) -> dict[str, Any]
 
 def _interval_entities(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     more = {**target, **DIAGNOSTIC}
-    return {"low": _entity("Low", "value_json.low", more), "high": _entity("High", "value_json.high", more)}
+    times = {"state_class": "measurement", "unit_of_measurement": "×"} | DIAGNOSTIC  # relative to the first days
+    return {
+        "low": _entity("Low", "value_json.low", more),
+        "high": _entity("High", "value_json.high", more),
+        "expected_error": _entity("Expected error", _unless_missing("expected_error", "| round(2)"), times),
+    }
 
 
 def _index_entities(of: IndexOf) -> dict[str, dict[str, Any]]:

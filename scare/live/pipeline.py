@@ -43,7 +43,7 @@ from scare.live.fleet import GAPS, Fleet, Route, choose_route, split_batches
 from scare.live.journal import Store
 from scare.live.live_index import LiveIndex
 from scare.live.messages import Reading, format_time, show_time
-from scare.upkeep.live_drift import NOT_YET, state_label
+from scare.upkeep.drift import DriftState
 from scare.words import duration, some_of
 
 LOG = logging.getLogger(__name__)
@@ -77,9 +77,10 @@ OpenCalibrator = Callable[..., Calibrator]  # of a file, or of a published corre
 class Result:
     """A calibrated reading: raw value of the calibrated channel, calibrated value and interval, flags, model.
 
-    NaN where there is no number. `watch` says whether the device drifts, as of the last day that has ended. `site` is
-    where the device stands, empty if that is not stated; `product` and `level` are the version of the model and its
-    processing level (`calibrator.provenance`); `index` is the air quality index of the newest hour, if one is wanted.
+    NaN where there is no number. `expected_error` and `watch` (whether the device drifts) are those of `scare watch`
+    after the last day that has ended. `site` is where the device stands, empty if that is not stated; `product` and
+    `level` are the version of the model and its processing level (`calibrator.provenance`); `index` is the air quality
+    index of the newest hour, if one is wanted.
     """
 
     device: str
@@ -90,13 +91,14 @@ class Result:
     high: float
     flags: int
     model: str
-    watch: int = NOT_YET
+    watch: int = DriftState.UNKNOWN
     site: str = ""
     product: str = ""
     level: str = ""
     index: IndexReading | None = None
     outside_ranges: float = nan  # how far beyond training, in ranges of a channel
     outside_channel: str = ""  # of which channel; empty in a row flagged OUTSIDE: channels do not go together
+    expected_error: float = nan
 
     @property
     def is_late(self) -> bool:
@@ -108,8 +110,8 @@ class Result:
 
         >>> Result("box-1", 1.8e9, 3.5, 2.5, 1.0, 5.5, 8, "pm").as_json()
         {'time': '2027-01-15T08:00:00Z', 'raw': 3.5, 'calibrated': 2.5, 'low': 1.0, 'high': 5.5, 'flags': 8,
-         'flag_names': ['SPIKE'], 'model': 'pm', 'watch': None, 'site': None, 'product': None, 'level': None,
-         'index': None, 'outside_ranges': None, 'outside_channel': None}
+         'flag_names': ['SPIKE'], 'model': 'pm', 'expected_error': None, 'watch': 'cannot be judged', 'site': None,
+         'product': None, 'level': None, 'index': None, 'outside_ranges': None, 'outside_channel': None}
         """
         return {
             "time": format_time(self.time),
@@ -120,7 +122,8 @@ class Result:
             "flags": self.flags,
             "flag_names": flag_names(self.flags),
             "model": self.model,
-            "watch": state_label(self.watch),
+            "expected_error": finite(round(self.expected_error, 3)),
+            "watch": DriftState(self.watch).label,
             "site": self.site or None,
             "product": self.product or None,
             "level": self.level or None,
@@ -784,9 +787,9 @@ class Pipeline:
             channels = fleet.calibrator(reading.device).inputs.channels
             rows.append(np.array([reading.values.get(channel.name, nan) for channel in channels]))
         calibrated = fleet.push(devices, np.array([reading.time for reading in readings]), rows, self.widths())
-        columns = (column.tolist() for column in (*calibrated, fleet.drift_states(devices)))
+        columns = (column.tolist() for column in (*calibrated, *fleet.watched(devices)))
         outputs = zip(*columns, strict=True)
-        for reading, row, (value, low, high, flags, watch) in zip(readings, rows, outputs, strict=True):
+        for reading, row, (value, low, high, flags, expected, watch) in zip(readings, rows, outputs, strict=True):
             model = fleet.model(reading.device)
             site = self._models.sites.at(reading.device, reading.time)
             product, level = self._models.products[model]
@@ -797,7 +800,8 @@ class Pipeline:
             if flags & _OUTSIDE and not isnan(value):
                 beyond = fleet.beyond_training(reading.device, row)
             numbers = (raw, value, low, high, flags)
-            yield Result(reading.device, reading.time, *numbers, model, watch, site, product, level, index, *beyond)
+            origin = (model, watch, site, product, level)
+            yield Result(reading.device, reading.time, *numbers, *origin, index, *beyond, expected)
 
 
 def _about(seconds: float) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from scare.data.flags import flag_names
 from scare.errors import DataError
 from scare.live.pipeline import Result, finite
-from scare.upkeep.live_drift import state_label
+from scare.upkeep.drift import DriftState
 
 KEPT = 240  # newest results kept per device, fewer if that would be more than MOST in all
 MOST = 4_000_000  # results of all devices together, about 110 MB
@@ -36,6 +36,7 @@ class Recent:
         self._names: list[str] = []
         self._models: list[str] = []
         self._watch: list[str | None] = []
+        self._expected: list[float | None] = []  # errors to expect, relative to those of the first days
         self._columns = {name: np.zeros((0, kept), kind) for name, kind in KINDS.items()}  # [devices, kept]
         self._counts = np.zeros(0, np.int64)  # results so far [devices]
         self._changes = np.zeros(0, np.int64)  # number of the last change [devices]
@@ -66,7 +67,8 @@ class Recent:
             indices[at] = index = self._add(result.device) if index is None else index
             places[at] = self._counts.item(index) + before[result.device]
             before[result.device] += 1
-            self._models[index], self._watch[index] = result.model, state_label(result.watch)
+            self._models[index], self._watch[index] = result.model, DriftState(result.watch).label
+            self._expected[index] = finite(round(result.expected_error, 3))
         places %= self._kept  # which is less once there are more devices
         for name in KINDS:
             self._columns[name][indices, places] = [getattr(result, name) for result in results]
@@ -80,6 +82,7 @@ class Recent:
         self._names.append(device)
         self._models.append("")
         self._watch.append(None)
+        self._expected.append(None)
         if index == len(self._counts):
             spare = max(64, index)
             self._shorten(max(SPARKS, MOST // (index + spare)))
@@ -107,8 +110,9 @@ class Recent:
     def changed(self, since: int, sparks: bool = False) -> tuple[int, list[list[Any]]]:
         """Return the number of the newest change, and a row for each device changed `since`.
 
-        A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, drift state], and, with
-        `sparks`, a list of the last calibrated values. A row may already be of a newer change than the number says.
+        A row is [device, model, time, raw, calibrated, low, high, flags, time of arrival, expected error, drift state],
+        and, with `sparks`, a list of the last calibrated values. A row may already be of a newer change than the number
+        says.
         """
         with self._lock:
             newest = self._change
@@ -127,7 +131,7 @@ class Recent:
         last = (self._counts[index] - 1) % self._kept  # its position in the ring
         when, *numbers, flags = (self._columns[name][index, last].item() for name in KINDS)
         row = [self._names[index], self._models[index], when, *map(_short, numbers), flags]
-        row += [self._heard[index].item(), self._watch[index]]
+        row += [self._heard[index].item(), self._expected[index], self._watch[index]]
         if sparks:
             newest = self._order(index)[-SPARKS:]
             row.append([_short(value) for value in self._columns["calibrated"][index, newest].tolist()])
@@ -141,10 +145,11 @@ class Recent:
             index = self._devices[name]
             order = self._order(index)
             when, *numbers, flags = (self._columns[column][index, order].tolist() for column in KINDS)
-            model, watch = self._models[index], self._watch[index]
+            model, expected, watch = self._models[index], self._expected[index], self._watch[index]
         return {
             "device": name,
             "model": model,
+            "expected_error": expected,
             "watch": watch,
             "time": when,
             **{column: list(map(_short, values)) for column, values in zip(NUMBERS, numbers, strict=True)},

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from scare.calibrator.model_card import model_card
 from scare.data.quantities import display_unit
 from scare.files import PAGES, UPLOT, replacing
 from scare.report import sections
-from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, number, render, shorten
+from scare.report.blocks import Badge, Block, Cell, Note, ReportTable, render, shorten
 from scare.report.chart_data import View, make_views, opening
 from scare.report.deployment import Deployment, deployment_blocks
 from scare.report.drawings import Drawing, weather_drawings
@@ -35,7 +35,7 @@ from scare.schema import nan_to_none
 from scare.scorecard.accuracy import Accuracy
 from scare.scorecard.run_folder import Run
 from scare.scorecard.targets import title
-from scare.upkeep.drift import THRESHOLDS, BoxReport, DriftState, FleetReport
+from scare.upkeep.drift import ALARM_DAYS, BoxReport, DriftState, FleetReport
 from scare.words import plural
 
 ASSETS = Path(__file__).with_name("assets")
@@ -62,14 +62,12 @@ BADGES = {
     DriftState.LOOK: "fair",
     DriftState.RECOLLOCATE: "bad",
 }  # kinds of badges
-WIDTH, HEIGHT, TOP = 300, 60, 4.0  # the small chart of a box: size [px], and the alarm units at its upper edge
-ABOUT_UNITS = (
-    "Each box is compared with its own first days and with the median of the others, so weather and season, which"
-    " affect all of them, do not count. One unit is a change that one healthy box in a hundred shows, or five times the"
-    f" spread of these boxes. From {THRESHOLDS[DriftState.LOOK]:g} units: check the box; from"
-    f" {THRESHOLDS[DriftState.RECOLLOCATE]:g} units: re-collocate it with the reference. This does not measure the"
-    " error: only a reference can. Expected error: how many times as wide the intervals are as in its first days,"
-    " because of the air, not of the box."
+WIDTH, HEIGHT, TOP = 300, 60, 4.0  # the small chart of a box: size [px], and the expected error at its upper edge
+ABOUT_WATCH = (
+    "Expected error: how many times as wide the intervals of the last days are as those of the first days, because of"
+    " the air that the box reads. Drift: how the box has changed relative to the others, which weather and season do"
+    f" not count for. A box needs a look or re-collocation if it has changed by one unit or more on {ALARM_DAYS}"
+    " successive days, which is rare. Neither measures the error: only a reference can."
 )
 DEMO_COLUMNS = {
     "rmse": "RMSE",
@@ -185,15 +183,15 @@ def _asset(name: str | Path) -> Markup:
 
 
 def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
-    """Render the page of `scare watch`: which boxes to check or to re-collocate, and the evidence."""
+    """Render the page of `scare watch`: the error to expect of each box, which of them drift, and the evidence."""
     target = calibrator.target
     heading = f"{target.name}{f' [{display_unit(target.unit)}]' if target.unit else ''}"
     first, last = _date(watched.first), _date(watched.first + watched.days - 1)
-    head = ("box", "state", "units", "expected error", "days", "evidence")
+    head = ("box", "expected error", "drift", "days", "evidence")
     table = ReportTable("All boxes, worst first", head, [_row(box) for box in watched.boxes], "words")
     sentences = [*watched.notes, *([watched.schedule] if watched.schedule else [])]
     notes = [Note(f"{sentence[0].upper()}{sentence[1:]}.") for sentence in sentences]
-    blocks: list[Block] = [table, *notes, Note(ABOUT_UNITS)]
+    blocks: list[Block] = [table, *notes, Note(ABOUT_WATCH)]
     return render(
         "watch.html.j2",
         title=f"Fleet watch: {heading}",
@@ -202,7 +200,7 @@ def make_watch_page(watched: FleetReport, calibrator: Calibrator) -> str:
         tiles=[(str(count), words) for words, count in count_states(watched).items()],
         boxes=blocks,
         charts=[_chart(box) for box in watched.boxes],
-        levels=[round(_height(threshold), 1) for threshold in THRESHOLDS.values()],
+        level=round(_height(1.0), 1),
         width=WIDTH,
         height=HEIGHT,
         version=__version__,
@@ -224,12 +222,12 @@ def watch_as_dict(watched: FleetReport) -> dict[str, Any]:
         "boxes": [
             {
                 "device": box.device,
+                "expected_error": _rounded(box.expected_error),
                 "state": box.state.label,
                 "units": round(box.score, 3),
-                "expected_error": round(box.expected_error, 3) if isfinite(box.expected_error) else None,
                 "days": box.days,
                 "evidence": [vars(piece) for piece in box.evidence],
-                "units_by_day": list(box.history),
+                "expected_error_by_day": [_rounded(expected) for expected in box.history],
             }
             for box in watched.boxes
         ],
@@ -243,27 +241,31 @@ def _date(day: int) -> str:
     return f"{datetime.fromtimestamp(day * DAY, UTC):%Y-%m-%d}"
 
 
+def _rounded(expected: float) -> float | None:
+    """Round an expected error for JSON; None if it is not known."""
+    return round(expected, 3) if isfinite(expected) else None
+
+
 def _row(box: BoxReport) -> list[str | Cell]:
-    """Make a box's row of the table: name, state, score in alarm units, days with data, evidence."""
+    """Make a box's row of the table: name, expected error, drift, days with data, evidence."""
     badge = Cell("", badge=Badge(BADGES[box.state], box.state.label))
     sentences = "; ".join(piece.sentence for piece in box.evidence)
-    expected = f"× {box.expected_error:.2g}" if isfinite(box.expected_error) else "–"
-    return [box.device, badge, number(round(box.score, 2)), expected, str(box.days), sentences]
+    return [box.device, box.expected_words, badge, str(box.days), sentences]
 
 
 def _chart(box: BoxReport) -> dict[str, Any]:
-    """Make a box's small chart: the points of a line of units by day, and a description for screen readers."""
+    """Make a box's small chart: the points of a line of its expected error by day, and words for screen readers."""
     step = WIDTH / max(1, len(box.history) - 1)
-    points = " ".join(f"{index * step:.1f},{_height(units):.1f}" for index, units in enumerate(box.history))
-    rises = sum(before < THRESHOLDS[DriftState.LOOK] <= after for before, after in pairwise(box.history))
-    above = f"above {THRESHOLDS[DriftState.LOOK]:g} {plural(rises, 'time')}"
-    words = f"{box.device}: {box.score:.2g} units on the last day, {above}"
+    known = [(day, expected) for day, expected in enumerate(box.history) if isfinite(expected)]
+    points = " ".join(f"{day * step:.1f},{_height(expected):.1f}" for day, expected in known)
+    largest = f"at most {max(expected for _, expected in known):.2g}" if known else "not known"
+    words = f"{box.device}: expected error {box.expected_words} on the last day, {largest}"
     return {"device": box.device, "points": points, "words": words, "kind": BADGES[box.state]}
 
 
-def _height(units: float) -> float:
-    """Find the vertical position [px] of a number of units; the chart ends at `TOP`."""
-    return HEIGHT * (1 - min(units, TOP) / TOP)
+def _height(expected: float) -> float:
+    """Find the vertical position [px] of an expected error; the chart ends at `TOP`."""
+    return HEIGHT * (1 - min(expected, TOP) / TOP)
 
 
 # --- `scare demo` ---

@@ -38,7 +38,6 @@ from scare.training.extrapolation import flagged_outside, is_better_free, with_t
 from scare.training.loop import SCORED, Report
 from scare.training.recipe import Recipe
 from scare.training.selection import NETWORK, describe_selection
-from scare.upkeep.drift import training_hours
 from scare.windowing.inputs import Inputs
 from scare.windowing.scaling import add_devices
 from scare.windowing.training_examples import Examples, check_examples, make_examples
@@ -206,7 +205,6 @@ class Evaluation:
             validation=_validation_sample(fitted, held_out),
             facts={**evaluated.facts, "refitted": refitted},
             intervals=evaluated.intervals,
-            training_hours=training_hours(fitted.inputs, usable),
             known_rows=keep_rows(fitted.inputs, usable),
         )
         if over := Weighed.of(self.combination, fitted, self.recipe.budget).over:
@@ -283,7 +281,6 @@ def evaluate(
             calibrator,
             golden=_golden_sample(calibrator, windows),
             validation=_validation_sample(calibrator, windows),
-            training_hours=training_hours(calibrator.inputs, train),
             known_rows=keep_rows(calibrator.inputs, train),
         )
         evaluation = Evaluation(recipe, train, validation, inputs, combination, calibrator, free)

@@ -1,17 +1,18 @@
-"""Drift in a fleet without a reference: which boxes have changed since their first days, and what shows it.
+"""A fleet without a reference: how large an error to expect of each box, and which boxes drift.
 
     readings → hourly means → daily sums → first days against last days → a report for each box, the worst first
 
-Changes of the fleet's median are weather. So each box is compared with the median, by ridge regression over the hours
-of a period:
+The expected error is how many times as wide the calibrator's intervals are in the last days as in the first: in other
+air, any box has other errors. A box drifts if it changes relative to the others. Changes of the fleet's median are
+weather, so each box is compared with the median, by ridge regression over the hours of a period:
 
     calibrated − fleet  =  neighbours  +  (gain − 1) · fleet  +  humidity · RH
 
-`neighbours` is how much more a box reads than the others, evaluated at the average air of training. Channels are
-compared with training by the population stability index (PSI). A change is measured in alarm units: the change that one
-healthy box in a hundred shows (`RULES`), or five times the spread of the boxes here (median absolute deviation),
-whichever is larger. Units and thresholds were chosen on simulated fleets; docs/benchmarks/drift.md has the false alarms
-on other fleets. `report/page` shows the report; `live_drift` does the same as readings arrive.
+`neighbours` is how much more a box reads than the others, evaluated at the average air of training. A change is
+measured in alarm units: a number for each measure (`RULES`), or a multiple of the spread of the boxes here (median
+absolute deviation), whichever is larger. One unit on `ALARM_DAYS` successive days is an alarm. How the numbers were
+chosen is in docs/benchmarks/drift.md, with the false alarms on other fleets. `report/page` shows the report;
+`live_drift` does the same as readings arrive.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,19 +34,19 @@ from scare.words import plural
 HOUR, DAY = 3600.0, 86400.0
 LEFT_OUT = Flag.SPIKE | Flag.WARM_UP | Flag.EARLY  # rows with these flags are not averaged
 
-FEWEST_BOXES = 2  # boxes that must have a value in the same hour, for a median to compare with
+FEWEST_BOXES = 3  # boxes that must have a value in the same hour: of two, the one that drifts cannot be identified
 FEWEST_HOURS = 36  # hours that a period must have to be measured
 CLEAN_HOURS = 6  # hours of a day with the lowest median of the fleet: "night"
 CLIPPED = 5.0  # distances from the fleet are clipped at this many scaled units
 PENALTY = 6.0  # ridge penalty: as if six more hours had shown that the box is like the others
-BINS = 8  # of the PSI: each holds an eighth of the training hours
 FLEET_MEASURES = ("neighbours", "gain", "humidity", "night", "response", "liveliness", "stuck", "silent")
 
 USUAL_DAYS, RECENT_DAYS = 14, 7  # the first days are a box's baseline, the last days are compared with it
 MEASURED_HOURS = 12  # hours of a day that must have a value for the day to count
-FEWEST_DAYS = 4  # days needed to compare two days with two others
+FEWEST_DAYS = 8  # days needed to compare two days with four others, on three successive days
+ALARM_DAYS = 3  # successive days on which a box must reach one alarm unit
 LONGEST_STEP_HOURS = 24 // MEASURED_HOURS
-SPREAD_FACTOR = 5.0  # an alarm unit is at least five times the spread of the boxes
+SPREAD_FACTOR = 5.6  # an alarm unit is at least so many times the spread of the boxes
 ENOUGH_BOXES = 5  # boxes needed to estimate their spread
 MIN_SPREAD = 3.0  # factor on the rule's alarm unit when fewer than 5 boxes are known
 MAD_TO_SD = 1.4826  # from a median absolute deviation to a standard deviation, for normal values
@@ -73,32 +74,30 @@ class DriftState(IntEnum):
         return ("cannot be judged", "fine", "look", "re-collocate")[self + 1]
 
 
-THRESHOLDS = {DriftState.LOOK: 1.25, DriftState.RECOLLOCATE: 2.0}  # alarm units
-
-
 @dataclass(frozen=True)
 class DriftRule:
-    """How a measure is assessed: its alarm unit, the worst state it can lead to, and when it is used."""
+    """How a measure is assessed: its alarm unit, the state that an alarm leads to, and when it is used."""
 
     unit: float
-    worst: DriftState = DriftState.RECOLLOCATE
+    state: DriftState = DriftState.RECOLLOCATE
     alone: bool = False  # used for a box without a fleet
     fleet: bool = True  # used for a box of a fleet
     change: bool = True  # the change since the first days counts; False: the present level
     ratio: bool = False  # the change is the logarithm of a ratio, not a difference
+    falls: bool = False  # only a fall counts
 
 
 RULES = {  # by the first word of a measure
-    "neighbours": DriftRule(0.4),
-    "gain": DriftRule(0.2, ratio=True),
-    "humidity": DriftRule(0.1),
-    "night": DriftRule(0.45),
-    "response": DriftRule(0.2, ratio=True),
-    "shift": DriftRule(0.8),
-    "liveliness": DriftRule(1.1, DriftState.LOOK, alone=True, fleet=False),
-    "PSI": DriftRule(2.7, DriftState.LOOK, alone=True, fleet=False),
-    "stuck": DriftRule(1 / 6, alone=True, change=False),
-    "silent": DriftRule(1 / 3, DriftState.LOOK, alone=True, change=False),
+    "neighbours": DriftRule(0.45),
+    "gain": DriftRule(0.225, ratio=True),
+    "humidity": DriftRule(0.11),
+    "night": DriftRule(0.5),
+    # A sensor that dies follows less of the air; one that follows more than in its first days stands in livelier air.
+    "response": DriftRule(0.225, ratio=True, falls=True),
+    "shift": DriftRule(0.9),
+    "liveliness": DriftRule(1.4, DriftState.LOOK, alone=True, fleet=False),
+    "stuck": DriftRule(1 / 3, alone=True, change=False),
+    "silent": DriftRule(0.9, DriftState.LOOK, alone=True, change=False),
 }
 
 
@@ -131,13 +130,15 @@ class Periods:
 class Assessment:
     """Changes (or levels) of measures [boxes, measures] and states [boxes].
 
-    `values` are in the measures' own units, `units` in alarm units.
+    `values` are in the measures' own units, `units` in alarm units. `expected` [boxes] is the factor on the error of
+    the first days that the air of the last days makes likely, NaN if it is not known.
     """
 
     measures: tuple[str, ...]
     values: np.ndarray
     units: np.ndarray
     states: np.ndarray
+    expected: np.ndarray
 
     @property
     def scores(self) -> np.ndarray:
@@ -163,19 +164,24 @@ class Evidence:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """One box: what to do, its score in the units of `THRESHOLDS`, the evidence, days with data, and the score by day.
+    """One box: the error to expect, whether it drifts and what shows it, and its days with data.
 
-    `expected_error` is how many times as wide the intervals of its last days are as those of its first days, NaN if it
-    is not known. Above 1, its last days had air in which any box has larger errors.
+    `expected_error` is how many times as large its errors are to be expected in the last days as in the first, NaN if
+    it is not known; `history` has it for each day. `score` is the change of the last days in alarm units.
     """
 
     device: str
+    expected_error: float
     state: DriftState
     score: float
     evidence: tuple[Evidence, ...]
     days: int
     history: tuple[float, ...]
-    expected_error: float = np.nan
+
+    @property
+    def expected_words(self) -> str:
+        """The expected error as shown to people, such as "× 1.4"."""
+        return f"× {self.expected_error:.2g}" if np.isfinite(self.expected_error) else "–"
 
 
 @dataclass(frozen=True)
@@ -197,27 +203,26 @@ class DriftMeter:
     """Measures boxes: hourly means → sums of a day → sums of a period, by addition → measures.
 
     Hours [boxes, 24, 1 + channels] are means of the calibrated value, in the target's scale, and of each channel, in
-    its device's. `borders` [7, channels] are the inner borders of the bins of training, scaled.
+    its device's. `width` gives the widths of the intervals around calibrated values, both of any shape.
     """
 
     channels: tuple[str, ...]
-    borders: np.ndarray
+    width: Callable[[np.ndarray], np.ndarray] = np.zeros_like
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of the measures, in the order of `measure`."""
-        return (*FLEET_MEASURES, *(f"{kind} {channel}" for kind in ("shift", "PSI") for channel in self.channels))
+        return (*FLEET_MEASURES, *(f"shift {channel}" for channel in self.channels))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of sums in each part of a day's sums.
 
         These are the regression on the fleet, the clean hours (their number and sum), changes from hour to hour
-        (`_change_sums`), three counts of hours, a regression for each channel, and counts in the bins of each channel.
+        (`_change_sums`), three counts of hours, squared widths of intervals, and a regression for each channel.
         """
-        channels = len(self.channels)
         # The normal equations of n coefficients are n(n+1)/2 squares and n products: 9 for three, 5 for two.
-        return (9, 2, 4, 3, 5 * channels, BINS * channels)
+        return (9, 2, 4, 3, 1, 5 * len(self.channels))
 
     @property
     def humidity(self) -> int | None:
@@ -242,8 +247,8 @@ class DriftMeter:
             _change_sums(sensor, air[:, 0]),
             # Hours with a value, hours in which the sensor repeats the one before, hours in which any box has a value.
             np.stack([is_known.sum(axis=1), stuck, np.full(len(is_known), is_known.any(axis=0).sum())], axis=1),
+            np.nansum(np.square(self.width(calibrated)), axis=1, keepdims=True),
             *(_line_sums(readings[..., index] - air[:, index], air[:, index, None]) for index in each_channel),
-            *(_bin_counts(readings[..., index], self.borders[:, index]) for index in each_channel),
         ]
         return np.concatenate(parts, axis=1)
 
@@ -252,7 +257,7 @@ class DriftMeter:
 
         NaN where there are too few hours.
         """
-        line, clean, changes, counts, levels, bins = np.split(sums, list(accumulate(self.sizes))[:-1], axis=-1)
+        line, clean, changes, counts, _, levels = self._split(sums)
         neighbours, excess_gain, humidity = np.moveaxis(_solve_line(line), -1, 0)
         night = _ratio(clean[..., 1], clean[..., 0])  # mean excess in the clean hours
         fleet_squares, products, own_squares, own_changes = np.moveaxis(changes, -1, 0)
@@ -260,21 +265,25 @@ class DriftMeter:
         # The logarithm of the root mean square of the sensor's changes.
         liveliness = np.log(np.maximum(_ratio(own_squares, own_changes), 1e-12)) / 2
         known_hours, stuck_hours, all_hours = np.moveaxis(counts, -1, 0)
-        shifts = np.moveaxis(_solve_line(self._by_channel(levels))[..., 0], -1, 0)  # one for each channel
-        stability = np.moveaxis(_population_stability(self._by_channel(bins)), -1, 0)
+        by_channel = levels.reshape(*levels.shape[:-1], len(self.channels), -1)  # [..., channels, 5]
+        shifts = np.moveaxis(_solve_line(by_channel)[..., 0], -1, 0)
         fleet_hours = line[..., 0]  # hours in which the box and the fleet have a value
         columns = [  # in the order of `measures`
             *_if_enough(fleet_hours, neighbours, 1 + excess_gain, humidity, night, response),
             *_if_enough(known_hours, liveliness, _ratio(stuck_hours, known_hours)),
             1 - _ratio(known_hours, all_hours),
             *_if_enough(fleet_hours, *shifts),
-            *_if_enough(known_hours, *stability),
         ]
         return np.stack(columns, axis=-1)
 
-    def _by_channel(self, part: np.ndarray) -> np.ndarray:
-        """Reshape [..., channels · n] to [..., channels, n]."""
-        return part.reshape(*part.shape[:-1], len(self.channels), -1)
+    def mean_square_width(self, sums: np.ndarray) -> np.ndarray:
+        """Compute the mean of squared widths of the intervals of periods [...] from sums [..., sums]; NaN if none."""
+        _, _, _, counts, squares, _ = self._split(sums)
+        return _ratio(squares[..., 0], counts[..., 0])
+
+    def _split(self, sums: np.ndarray) -> list[np.ndarray]:
+        """Split sums [..., sums] into the parts that `sizes` lists."""
+        return np.split(sums, list(accumulate(self.sizes))[:-1], axis=-1)
 
 
 def watch(
@@ -306,26 +315,26 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(days)], axis=1)
     lengths = split_days(days)  # days in the first and in the last period
     daily = [assess(periods(sums[:, : day + 1], meter, *lengths), meter) for day in range(days)]
-    history = np.stack([assessment.scores for assessment in daily], axis=1)
     latest = daily[-1]
+    states = lasting(np.stack([assessment.states for assessment in daily], axis=1))[:, -1]
     measured = (known_hours(sums, meter) >= MEASURED_HOURS).sum(axis=1)
-    expected = expected_errors(calibrator, hours, lengths)
     compared = latest.compared
     boxes = [
         BoxReport(
             device,
+            float(latest.expected[index]),
             # Without a comparison, a box can be worse than fine, but not fine.
-            DriftState(latest.states[index]) if latest.states[index] or compared[index] else DriftState.UNKNOWN,
+            DriftState(states[index]) if states[index] or compared[index] else DriftState.UNKNOWN,
             float(latest.scores[index]),
             _find_evidence(latest, index, calibrator),
             int(measured[index]),
-            tuple(history[index].round(3).tolist()),
-            float(expected[index]),
+            tuple(float(assessment.expected[index]) for assessment in daily),
         )
         for index, device in enumerate(hours.devices)
     ]
-    boxes.sort(key=lambda box: (-box.state, -box.score, box.device))
-    notes = _notes(calibrator, len(boxes), days, lengths)
+    # Alarms first, because they are rare; then by the error to expect, boxes of which it is not known last.
+    boxes.sort(key=lambda box: (-max(box.state, 0), -np.nan_to_num(box.expected_error), box.device))
+    notes = _notes(len(boxes), days, lengths)
     incomplete = [box.device for box in boxes if box.days < sum(lengths) and lengths[0]]
     if incomplete:
         notes.append(
@@ -336,36 +345,29 @@ def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
     return FleetReport(tuple(boxes), hours.first, days, tuple(notes), schedule)
 
 
-def expected_errors(calibrator: Calibrator, hours: Hours, lengths: tuple[int, int]) -> np.ndarray:
-    """Return how many times as wide each box's intervals are in the last days as in the first [boxes].
+def lasting(states: np.ndarray) -> np.ndarray:
+    """Return the states of boxes by day [boxes, days] if one begins, and ends, only after `ALARM_DAYS` successive days.
 
-    Widths are root mean squares, `lengths` the numbers of first and of last days. The factor is NaN without intervals,
-    or without days to compare.
+    >>> lasting(np.array([[0, 2, 0, 2, 2, 2, 1, 2, 0, 0, 0]]))
+    array([[0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 0]])
     """
-    boxes, days = hours.values.shape[:2]
-    if calibrator.intervals is None or not lengths[0]:
-        return np.full(boxes, np.nan)
-    calibrated = calibrator.inputs.scaling.target.invert(hours.values[..., 0].reshape(-1, 1))[:, 0]
-    low, high = calibrator.intervals.around(calibrated, np.zeros(len(calibrated), np.uint32))
-    squares = np.square(high - low).reshape(boxes, days, 24)
-    is_known = np.isfinite(squares)
-    totals, counts = np.where(is_known, squares, 0.0).sum(axis=2), is_known.sum(axis=2)  # of each day [boxes, days]
-    is_measured = counts >= MEASURED_HOURS
-    measured_so_far = np.cumsum(is_measured, axis=1)
-    has_both_periods = measured_so_far[:, -1:] >= sum(lengths)
-    is_first = is_measured & (measured_so_far <= lengths[0]) & has_both_periods
-    is_last = is_measured & (np.arange(days) >= days - lengths[1])
-    before, after = (
-        _ratio((totals * period).sum(axis=1), (counts * period).sum(axis=1)) for period in (is_first, is_last)
-    )
-    return np.sqrt(_ratio(after, before))
+    held = np.zeros_like(states)
+    for day in range(ALARM_DAYS - 1, states.shape[1]):
+        successive = states[:, day + 1 - ALARM_DAYS : day + 1]
+        held[:, day] = next_state(held[:, day - 1], successive)
+    return held
+
+
+def next_state(state: np.ndarray, successive: np.ndarray) -> np.ndarray:
+    """Move states [boxes] no further than all of the last days [boxes, days] agree on."""
+    return np.clip(state, successive.min(axis=1), successive.max(axis=1))
 
 
 def split_days(days: int) -> tuple[int, int]:
     """Decide how many of these days are the baseline, and how many are compared with it.
 
-    >>> split_days(21), split_days(10), split_days(3)
-    ((14, 7), (5, 2), (0, 3))
+    >>> split_days(21), split_days(10), split_days(7)
+    ((14, 7), (5, 2), (0, 7))
     """
     if days < FEWEST_DAYS:
         return 0, days
@@ -404,41 +406,36 @@ def assess(periods: Periods, meter: DriftMeter) -> Assessment:
     changes = [_change(rule, now, before) for rule, now, before in zip(rules, recent.T, usual.T, strict=True)]
     values = np.stack(changes, axis=1)
     has_fleet = np.isfinite(recent[:, 0])  # `neighbours` could be measured
-    if has_fleet.sum() > 2:
+    has_fleet &= has_fleet.sum() >= FEWEST_BOXES
+    if has_fleet.any():
         values = values - median(values, 0)  # what changes for all boxes is weather
     is_assessed = np.where(has_fleet[:, None], [rule.fleet for rule in rules], [rule.alone for rule in rules])
-    units = np.where(is_assessed, np.abs(values) / _alarm_units(values, rules), np.nan)
-    # The state that each measure leads to [boxes, measures]: how many thresholds it reaches, up to the rule's worst.
-    states = sum((np.nan_to_num(units) >= threshold).astype(int) for threshold in THRESHOLDS.values())
-    states = np.minimum(states, [rule.worst for rule in rules])
-    # A change over few days, or of one of two boxes (which one drifts?), leads to LOOK at most; a level to any state.
+    sizes = np.where([rule.falls for rule in rules], np.maximum(-values, 0.0), np.abs(values))
+    units = np.where(is_assessed, sizes / _alarm_units(values, rules), np.nan)
+    # The state that each measure leads to [boxes, measures].
+    states = np.where(np.nan_to_num(units) >= 1, [rule.state for rule in rules], DriftState.FINE)
+    # A change over few days leads to LOOK at most; a level to any state.
     is_short = (periods.usual_days < USUAL_DAYS) | (periods.recent_days < RECENT_DAYS)
-    is_doubtful = is_short | (has_fleet.sum() == 2)
     is_change = np.array([rule.change for rule in rules])
-    states = np.where(is_change & is_doubtful[:, None], np.minimum(states, DriftState.LOOK), states)
-    return Assessment(names, values, units, np.asarray(states.max(axis=1), int))
+    states = np.where(is_change & is_short[:, None], np.minimum(states, DriftState.LOOK), states)
+    mean_squares = (meter.mean_square_width(sums) for sums in (periods.recent, periods.usual))
+    expected = np.sqrt(_ratio(*mean_squares))
+    return Assessment(names, values, units, np.asarray(states.max(axis=1), int), expected)
 
 
 def drift_meter(calibrator: Calibrator) -> DriftMeter:
-    """Return the meter for a calibrator's boxes; an older file has no bins, so its validation windows give them."""
+    """Return the meter for a calibrator's boxes."""
     names = tuple(channel.name for channel in calibrator.inputs.channels)
-    if calibrator.training_hours is not None:
-        return DriftMeter(names, calibrator.training_hours)
-    rows = max(1, round(HOUR / calibrator.inputs.step_seconds))
-    last_hours = calibrator.validation.windows[:, -rows:].mean(axis=1)
-    # A published correction has no training data: every hour falls into the first bin, so the PSI never changes.
-    if not len(last_hours):
-        return DriftMeter(names, np.full((BINS - 1, len(names)), np.nan))
-    return DriftMeter(names, bin_borders(last_hours))
+    intervals = calibrator.intervals
+    if intervals is None:
+        return DriftMeter(names)
 
+    def width(calibrated: np.ndarray) -> np.ndarray:
+        values = calibrator.inputs.scaling.target.invert(calibrated.reshape(-1, 1))[:, 0]
+        low, high = intervals.around(values, np.zeros(len(values), np.uint32))
+        return (high - low).reshape(calibrated.shape)
 
-def training_hours(inputs: Inputs, readings: Sequence[Readings]) -> np.ndarray:
-    """Compute what a calibrator stores about its training for the PSI: inner borders of bins [7, channels], scaled.
-
-    Each bin holds an eighth of a channel's hourly means.
-    """
-    means = [hourly(box.times, _scaled(inputs, box.device, inputs.select(box)))[1] for box in readings]
-    return bin_borders(np.concatenate(means)).astype(np.float32)
+    return DriftMeter(names, width)
 
 
 def box_hours(calibrator: Calibrator, readings: Readings) -> tuple[np.ndarray, np.ndarray]:
@@ -484,11 +481,6 @@ def align_boxes(boxes: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Hours:
     for index, (_, hours, means) in enumerate(boxes):
         values[index, hours - first * 24] = means
     return Hours(tuple(device for device, _, _ in boxes), int(first), values.reshape(len(boxes), -1, 24, columns))
-
-
-def bin_borders(rows: np.ndarray) -> np.ndarray:
-    """Return the inner borders of bins that hold equal shares of the rows [n, channels]: [7, channels]."""
-    return np.nanquantile(rows, np.arange(1, BINS) / BINS, axis=0)
 
 
 def fleet_median(values: np.ndarray) -> np.ndarray:
@@ -552,24 +544,6 @@ def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
     squares = both @ np.nan_to_num(fleet_change**2)
     products = np.where(both, change * fleet_change, 0.0).sum(axis=1)
     return np.stack([squares, products, np.nansum(change**2, axis=1), np.isfinite(change).sum(axis=1)], axis=1)
-
-
-def _bin_counts(channel: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """Return how many hours of a channel [boxes, hours] are in each bin of training [boxes, bins]."""
-    bin_of_hour = np.searchsorted(borders, channel)  # [boxes, hours]
-    is_in_bin = (bin_of_hour[..., None] == np.arange(BINS)) & np.isfinite(channel)[..., None]  # [boxes, hours, bins]
-    return is_in_bin.sum(axis=1)
-
-
-def _population_stability(bins: np.ndarray) -> np.ndarray:
-    """Return the PSI of counts [..., bins] against equal shares; each bin gets half an hour more, so none is empty.
-
-    >>> _population_stability(np.array([[10.0] * 8, [80.0] + [0.0] * 7]))
-    array([0. , 4.23])
-    """
-    shares = (bins + 0.5) / (bins + 0.5).sum(axis=-1, keepdims=True)
-    expected = 1 / BINS
-    return np.asarray(((shares - expected) * np.log(shares * BINS)).sum(axis=-1))
 
 
 def _if_enough(hours: np.ndarray, *measures: np.ndarray) -> list[np.ndarray]:
@@ -672,27 +646,20 @@ SENTENCES: dict[str, Callable[[float, _UnitFormatter, str], str]] = {
     "liveliness": lambda value, scales, _: (
         f"its sensor's changes from hour to hour are {np.exp(value):.2g} times those of its first days"
     ),
-    "PSI": lambda value, scales, channel: (
-        f"{channel} is further from training than in its first days: PSI {value:+.1f}"
-    ),
     "stuck": lambda value, scales, _: f"{100 * value:.0f} % of its hours repeat the hour before",
     "silent": lambda value, scales, _: f"no value in {100 * value:.0f} % of the hours in which others have one",
 }
 
 
-def _notes(calibrator: Calibrator, boxes: int, days: int, lengths: tuple[int, int]) -> list[str]:
+def _notes(boxes: int, days: int, lengths: tuple[int, int]) -> list[str]:
     """Return what could not be assessed in a fleet of this size over these days, and why."""
     notes = []
-    if boxes == 1:
+    if boxes < FEWEST_BOXES:
         notes.append(
-            "one box has no neighbours: it is compared with training and with its first days only, and a season"
-            " looks like drift"
+            f"with fewer than {FEWEST_BOXES} boxes a drift cannot be told from weather: only a sensor that is stuck,"
+            " silent or hardly changes any more is found"
         )
-    if boxes == 2:
-        notes.append(
-            "with two boxes the drifting one cannot be identified, so neither is recommended for re-collocation"
-        )
-    if 2 < boxes < ENOUGH_BOXES:
+    elif boxes < ENOUGH_BOXES:
         notes.append(f"with {boxes} boxes the normal spread is unknown, so an alarm needs three times the change")
     if days < FEWEST_DAYS:
         notes.append(f"a change cannot be measured in {plural(days, 'day')}; give at least {FEWEST_DAYS}")
@@ -701,6 +668,4 @@ def _notes(calibrator: Calibrator, boxes: int, days: int, lengths: tuple[int, in
             f"{days} days: the last {lengths[1]} are compared with the first {lengths[0]}; re-collocation is only"
             f" recommended from {USUAL_DAYS + RECENT_DAYS} days on"
         )
-    if calibrator.training_hours is None:
-        notes.append("the model's file does not hold the hours of training: PSI comes from its validation windows")
     return notes

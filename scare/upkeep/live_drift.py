@@ -12,6 +12,7 @@ import numpy as np
 from scare.calibrator.calibrator import Calibrator
 from scare.data.flags import LARGEST
 from scare.upkeep.drift import (
+    ALARM_DAYS,
     DAY,
     HOUR,
     LEFT_OUT,
@@ -23,11 +24,11 @@ from scare.upkeep.drift import (
     assess,
     drift_meter,
     known_hours,
+    next_state,
 )
 from scare.windowing.device_arrays import DeviceArrays
 
 NEVER = -1  # in place of a day: there has been none
-NOT_YET = -1  # in place of a state: it is not known yet
 MAX_DEVICES = 10_000  # devices watched per model; more need no closer neighbours, and memory is for windows
 
 
@@ -49,7 +50,10 @@ class DriftMonitor(DeviceArrays):
                 "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # sums of each of the last days, newest last
                 "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`
                 "ended": np.array(NEVER, np.int32),  # the last day that has ended, the same for all
-                "state": np.array(NOT_YET, np.int8),
+                "days": np.zeros(ALARM_DAYS, np.int8),  # states of the last days by themselves, newest last
+                "held": np.array(0, np.int8),  # the state that has lasted
+                "state": np.array(DriftState.UNKNOWN, np.int8),
+                "expected": np.array(np.nan, np.float32),  # as `BoxReport.expected_error`
             }
         )
 
@@ -63,11 +67,18 @@ class DriftMonitor(DeviceArrays):
         return super().add(min(count, MAX_DEVICES - len(self)))
 
     def states(self, indices: np.ndarray) -> np.ndarray:
-        """Return the drift states of devices, given by index [n], `NOT_YET` for those that are not watched."""
-        states = np.full(len(indices), NOT_YET, np.int8)
+        """Return the drift states of devices, given by index [n], `UNKNOWN` for those that are not watched."""
+        states = np.full(len(indices), DriftState.UNKNOWN, np.int8)
         is_watched = indices < len(self)
         states[is_watched] = self["state"][indices[is_watched]]
         return states
+
+    def expected_errors(self, indices: np.ndarray) -> np.ndarray:
+        """Return the expected errors of devices, given by index [n], NaN where they are not known."""
+        expected = np.full(len(indices), np.nan)
+        is_watched = indices < len(self)
+        expected[is_watched] = self["expected"][indices[is_watched]]
+        return expected
 
     def record(self, indices: np.ndarray, times: np.ndarray, rows: np.ndarray, flags: np.ndarray) -> None:
         """Add one row of each device to its hours, and assess all devices when a day has ended.
@@ -93,8 +104,9 @@ class DriftMonitor(DeviceArrays):
             self._end_days()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of another monitor, except arrays for another number of channels."""
-        super().restore({name: array for name, array in state.items() if array.shape[1:] == self[name].shape[1:]})
+        """Take over the state of another monitor; of one with other sums, its devices, whose first days begin anew."""
+        is_alike = all(array.shape[1:] == self[name].shape[1:] for name, array in state.items())
+        super().restore(state if is_alike else {"ended": state["ended"]})
 
     def _end_days(self) -> None:
         """End each day that is over, as the module docstring says, and assess all devices after it."""
@@ -127,7 +139,7 @@ class DriftMonitor(DeviceArrays):
     def _assess(self, devices: slice) -> None:
         """Set the drift states of the devices in this slice.
 
-        A device without enough days, or without other devices, to measure a change stays `NOT_YET`, unless its present
+        A device without enough days, or without other devices, to measure a change stays `UNKNOWN`, unless its present
         level alone is a problem.
         """
         can_compare = self["since"][devices] >= RECENT_DAYS  # days since the usual ones
@@ -135,14 +147,8 @@ class DriftMonitor(DeviceArrays):
         recent = self["recent"][devices].sum(axis=1, dtype=np.float64)
         periods = Periods(usual, recent, self["usual_days"][devices], np.where(can_compare, RECENT_DAYS, 0))
         found = assess(periods, self._meter)
-        is_judged = found.compared | (found.states > DriftState.FINE)
-        self["state"][devices] = np.where(is_judged, found.states, NOT_YET)
-
-
-def state_label(state: int) -> str | None:
-    """Return the state as shown to people; None if it is not known yet.
-
-    >>> state_label(NOT_YET), state_label(DriftState.LOOK)
-    (None, 'look')
-    """
-    return None if state == NOT_YET else DriftState(state).label
+        days = np.concatenate([self["days"][devices, 1:], found.states[:, None]], axis=1)
+        held = next_state(self["held"][devices], days)
+        self["days"][devices], self["held"][devices] = days, held
+        self["state"][devices] = np.where(found.compared | (held > DriftState.FINE), held, DriftState.UNKNOWN)
+        self["expected"][devices] = found.expected

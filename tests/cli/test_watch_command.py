@@ -20,7 +20,7 @@ def test_the_page_the_numbers_and_the_table_agree(scare: RunCli, model: Path, si
     assert printed == json.loads(Path("w/watch.json").read_text())
     assert [one["device"] for one in printed["boxes"]] == ["box-01", "box-02", "box-03", "box-04"]
     assert printed["states"] == {"re-collocate": 0, "look": 0, "fine": 0, "cannot be judged": 4}
-    assert "a change cannot be measured in 1 day; give at least 4" in " ".join(output.err.split())
+    assert "a change cannot be measured in 1 day; give at least 8" in " ".join(output.err.split())
     page = Path("w/watch.html").read_text(encoding="utf-8")
     assert page.count('class="grade none"') == page.count("<polyline") == 4
     assert "re-collocate particle sensors every 12 months: these have learned until" in " ".join(output.err.split())
@@ -67,7 +67,10 @@ def test_the_lines_of_its_page_run(scare: RunCli) -> None:
     output = {line: scare(line) for line in lines}
     assert [one.err for one in output.values() if one.code] == []
     printed = json.loads(Path("out/watch/watch.json").read_text())
-    assert printed["notes"] == []  # a model that is trained today tells the hours of its training
+    assert printed["notes"] == []
     assert printed["boxes"][0]["device"] == "box-02"
     assert printed["boxes"][0]["state"] == "re-collocate"
+    rest = [one["expected_error"] for one in printed["boxes"][1:]]
+    assert rest == sorted(rest, reverse=True)
+    assert len(printed["boxes"][0]["expected_error_by_day"]) == 60
     assert [one["state"] for one in printed["boxes"][1:]] == ["fine"] * 5

@@ -74,16 +74,23 @@ def test_the_templates_show_a_result() -> None:
     """Home Assistant takes the word None as unknown."""
     config = device_config("box-1", "dust", SURE, "scare", PM25, has_sites=True)
     index = IndexReading(20.0, 16.0, 24.0, 71, "moderate", {"good": 0.1, "moderate": 0.9})
-    origin = {"site": "Main Street", "product": "pm@3fa2b1c4d5e6", "level": "2B"}
+    origin: dict[str, Any] = {
+        "site": "Main Street",
+        "product": "pm@3fa2b1c4d5e6",
+        "level": "2B",
+        "expected_error": 1.4142,
+    }
     good = Result("box-1", 0.0, 30.0, 20.0, 16.0, 24.0, int(Flag.GAP), "dust", 0, **origin, index=index)
     assert shown(config, good) == {
         **{"calibrated": "20.0", "low": "16.0", "high": "24.0", "raw": "30.0", "problem": "OFF"},
         **{"flags": "GAP", "watch": "fine", "product": "pm@3fa2b1c4d5e6", "site": "Main Street"},
-        **{"index": "71", "index_category": "moderate"},
+        **{"index": "71", "index_category": "moderate", "expected_error": "1.41"},
     }
     nothing = shown(config, Result("box-1", 0.0, *[float("nan")] * 4, int(Flag.MISSING), "dust"))
     assert nothing["problem"] == "ON"
-    assert {nothing[key] for key in ("calibrated", "low", "watch", "site", "index", "index_category")} == {"None"}
+    unknown = ("calibrated", "low", "expected_error", "site", "index", "index_category")
+    assert {nothing[key] for key in unknown} == {"None"}
+    assert nothing["watch"] == "cannot be judged"
     assert shown(config, replace(good, flags=int(Flag.OUTSIDE)))["problem"] == "ON"
 
 
@@ -114,7 +121,7 @@ def test_a_co_location_has_a_device_of_its_own() -> None:
 def test_only_what_there_is_becomes_an_entity() -> None:
     always = {"calibrated", "raw", "problem", "flags", "watch", "product"}
     assert device_config("a", "dust", make_calibrator(), "scare")["components"].keys() == always
-    assert device_config("a", "dust", SURE, "scare")["components"].keys() == always | {"low", "high"}
+    assert device_config("a", "dust", SURE, "scare")["components"].keys() == always | {"low", "high", "expected_error"}
     bands = find_index("eea", Channel("PM2.5", "ug/m3"))  # has no values
     with_bands = device_config("a", "dust", make_calibrator(), "scare", bands)["components"]
     assert with_bands.keys() == always | {"index_category"}

@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from scare.baselines.classical import linear_regression
 from scare.calibrator.calibrator import Calibrator
+from scare.calibrator.intervals import derive_intervals
 from scare.data.flags import Flag, flag
 from scare.data.simulate import Simulation, SimulationKind, simulate
 from scare.training.data import prepare_inputs
 from scare.training.recipe import Recipe
-from scare.upkeep.drift import training_hours
 
 FLEET = Simulation(boxes=6, days=44, step_seconds=1800, kind=SimulationKind.GAS, seed=5)
 BORDER = FLEET.start.timestamp() + 14 * 86400
@@ -22,4 +23,7 @@ def calibrator() -> Calibrator:
     train = [one.rows((one.times < BORDER) & (one.flags & Flag.SPIKE == 0)) for one in map(flag, simulate(FLEET))]
     inputs, target = prepare_inputs(train, train, Recipe.preset("default", 4), with_effects=False)
     line = linear_regression(train, inputs, target, len(inputs.channels))
-    return replace(line, training_hours=training_hours(line.inputs, train))
+    pairs = [(line.predict(box)["calibrated"].fill_null(np.nan).to_numpy(), box.targets) for box in train]
+    values, references = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    known = np.isfinite(values) & np.isfinite(references)
+    return replace(line, intervals=derive_intervals(values[known], references[known]))

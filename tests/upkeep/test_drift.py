@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,22 +16,19 @@ from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.errors import DataError
 from scare.upkeep.drift import (
-    BINS,
+    ALARM_DAYS,
     FLEET_MEASURES,
     PENALTY,
     RULES,
-    THRESHOLDS,
     Assessment,
     DriftMeter,
     DriftState,
     Hours,
     align_boxes,
     assess,
-    bin_borders,
     box_hours,
-    drift_meter,
-    expected_errors,
     hourly,
+    lasting,
     median,
     periods,
     watch,
@@ -41,8 +37,7 @@ from scare.upkeep.drift import (
 from tests.upkeep.conftest import BORDER, FLEET
 
 CHANNELS = ("pm25", "T", "RH")
-BORDERS = np.tile(np.linspace(-1.2, 1.2, BINS - 1)[:, None], (1, len(CHANNELS)))
-METER = DriftMeter(CHANNELS, BORDERS)
+METER = DriftMeter(CHANNELS)
 Change = Callable[[np.ndarray], None]  # of the hours [boxes, days, 24, 1 + channels] in place
 
 
@@ -98,7 +93,6 @@ def test_boxes_that_are_alike_have_nothing_to_say_whatever_the_weather() -> None
         np.testing.assert_allclose(found["gain"], 1, atol=0.03)
         np.testing.assert_allclose(found["response"], 1, atol=0.03)
         assert np.abs(found["night"]).max() < 0.03
-        assert (found["PSI pm25"] > 2).all() == (far > 0)  # which is what training tells
 
 
 def test_a_slow_sensor_follows_less_of_what_changes() -> None:
@@ -123,7 +117,7 @@ def test_stuck_and_silent_hours_are_shares_of_hours() -> None:
 
 
 def test_without_humidity_nothing_is_said_of_it() -> None:
-    dry = DriftMeter(("pm25", "T"), BORDERS[:, :2])
+    dry = DriftMeter(("pm25", "T"))
     sums = sums_of(make_hours()[..., :3], dry).sum(axis=1)
     np.testing.assert_allclose(dry.measure(sums)[:, 2], 0)
 
@@ -134,7 +128,7 @@ def test_what_was_hardly_there_is_not_measured() -> None:
     assert reported == ["silent"]
     alone = measured(make_hours(boxes=1))
     assert np.isnan([alone[name] for name in ("neighbours", "gain", "night", "response", "shift T")]).all()
-    assert np.isfinite([alone[name] for name in ("liveliness", "stuck", "PSI T")]).all()
+    assert np.isfinite([alone[name] for name in ("liveliness", "stuck")]).all()
 
 
 @settings(max_examples=8, deadline=None)
@@ -148,12 +142,6 @@ def test_days_add_up_to_periods(cut: int, seed: int) -> None:
 def test_the_median_is_of_what_is_known(values: list[float]) -> None:
     known = [value for value in values if np.isfinite(value)]
     np.testing.assert_allclose(median(np.array(values), 0), np.median(known) if known else np.nan, atol=1e-14)
-
-
-def test_bins_hold_equal_shares_of_training() -> None:
-    rows = np.random.default_rng(3).standard_normal((8000, 1))
-    counts = np.bincount(np.searchsorted(bin_borders(rows)[:, 0], rows[:, 0]))
-    assert counts == pytest.approx([1000] * 8, abs=1)
 
 
 # Assessment
@@ -199,9 +187,33 @@ def test_a_greater_change_is_never_assessed_milder(size: float) -> None:
     assert strong.states[0] >= mild.states[0]
 
 
-def test_of_two_boxes_the_drifting_one_is_unknown_and_neither_is_sent_back() -> None:
+def test_of_two_boxes_the_drifting_one_is_unknown_and_neither_is_judged() -> None:
     found = assessed(make_hours(2, change=worse(5.0)))
-    assert found.states.tolist() == [DriftState.LOOK, DriftState.LOOK]
+    assert found.states.tolist() == [DriftState.FINE, DriftState.FINE]
+    assert not found.compared.any()
+
+
+def test_a_sensor_that_follows_more_of_the_air_is_no_alarm() -> None:
+    def livelier(hours: np.ndarray) -> None:
+        hours[0, 15:, :, 1] *= 1.9
+
+    response = METER.measures.index("response")
+    found = assessed(make_hours(change=livelier))
+    assert found.values[0, response] > 1.5 * RULES["response"].unit
+    assert found.units[0, response] == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=12, max_size=12), min_size=1, max_size=3))
+def test_a_state_begins_and_ends_after_three_days_that_agree(states: list[list[int]]) -> None:
+    days = np.array(states)
+    held = lasting(days)
+    for day in range(ALARM_DAYS - 1, days.shape[1]):
+        last = days[:, day + 1 - ALARM_DAYS : day + 1]
+        agreed = (last == last[:, :1]).all(axis=1)
+        np.testing.assert_array_equal(held[agreed, day], last[agreed, 0])
+        rises = held[:, day] > held[:, day - 1]
+        assert (last[rises] > held[rises, day - 1, None]).all()
+    assert not held[:, : ALARM_DAYS - 1].any()
 
 
 def test_a_few_boxes_do_not_tell_their_scatter() -> None:
@@ -220,7 +232,7 @@ def test_boxes_that_scatter_more_need_more_evidence() -> None:
 def test_few_days_ask_for_a_look_at_most() -> None:
     found = assessed(make_hours(days=10, change=worse(5.0)), 5, 5)
     assert found.states[0] == DriftState.LOOK
-    assert found.scores[0] > THRESHOLDS[DriftState.RECOLLOCATE]
+    assert found.scores[0] > 2
 
 
 @pytest.mark.parametrize("boxes", [1, 6])
@@ -230,7 +242,7 @@ def test_a_stuck_sensor_is_believed_at_once_with_or_without_a_fleet(boxes: int) 
 
     found = assessed(make_hours(boxes, 6, change=stuck), 3, 3)
     assert found.states[0] == DriftState.RECOLLOCATE
-    assert found.units[0, found.measures.index("stuck")] > THRESHOLDS[DriftState.RECOLLOCATE]
+    assert found.units[0, found.measures.index("stuck")] > 1
 
 
 def test_a_silent_box_needs_a_look() -> None:
@@ -240,19 +252,24 @@ def test_a_silent_box_needs_a_look() -> None:
     assert assessed(make_hours(change=silent)).states.tolist() == [0, 0, DriftState.LOOK, 0, 0, 0]
 
 
-def test_a_box_alone_is_never_sent_back_for_what_a_season_does() -> None:
+def test_a_box_alone_has_no_alarm_for_what_a_season_does() -> None:
     def season(hours: np.ndarray) -> None:
         hours[:, 15:, :, 1:] += 6.0
 
     found = assessed(make_hours(1, change=season))
-    assert found.states[0] == DriftState.LOOK
-    assert {
-        RULES[name.split()[0]].alone for name, units in zip(found.measures, found.units[0], strict=True) if units > 0
-    }
+    assert found.states[0] == DriftState.FINE
+    assert not found.compared[0]
+
+
+def test_a_box_alone_that_hardly_changes_any_more_needs_a_look() -> None:
+    def dead(hours: np.ndarray) -> None:
+        hours[:, 15:, :, 1] *= 0.1
+
+    assert assessed(make_hours(1, change=dead)).states[0] == DriftState.LOOK
 
 
 def test_every_measure_has_a_rule() -> None:
-    assert {*FLEET_MEASURES, "shift", "PSI"} == set(RULES)
+    assert {*FLEET_MEASURES, "shift"} == set(RULES)
 
 
 # A simulated fleet, from readings to its report
@@ -271,15 +288,14 @@ def test_the_box_that_drifts_comes_first(calibrator: Calibrator, kind: DriftKind
     assert first.device == "box-04"
     assert first.evidence
     assert [one.units for one in first.evidence] == sorted((one.units for one in first.evidence), reverse=True)
-    assert first.score == pytest.approx(first.history[-1], abs=1e-3)
-    assert max(first.history[:14]) < 1 < first.history[-1]
+    assert first.score > 1
     assert (found.days, first.days, found.notes) == (30, 30, ())
 
 
 def test_a_box_alone_is_watched_and_the_rules_of_neighbours_say_why_they_are_silent(calibrator: Calibrator) -> None:
     found = watch(calibrator, later()[:1])
     assert found.boxes[0].state == DriftState.UNKNOWN
-    assert "one box has no neighbours" in found.notes[0]
+    assert "with fewer than 3 boxes a drift cannot be told from weather" in found.notes[0]
 
 
 def test_a_dead_box_is_silent_and_the_others_are_assessed(calibrator: Calibrator) -> None:
@@ -295,25 +311,32 @@ def test_a_dead_box_is_silent_and_the_others_are_assessed(calibrator: Calibrator
 
 
 def test_too_few_days_are_said(calibrator: Calibrator) -> None:
-    fleet = [one.rows(one.times < BORDER + 2 * 86400) for one in later()]
+    fleet = [one.rows(one.times < BORDER + 7 * 86400) for one in later()]
     found = watch(calibrator, fleet)
-    assert "cannot be measured in 2 days" in found.notes[0]
+    assert "cannot be measured in 7 days" in found.notes[0]
     assert all(one.state == DriftState.UNKNOWN for one in found.boxes)
 
 
-def test_the_expected_error_follows_the_air_that_a_box_reads(calibrator: Calibrator) -> None:
+def test_the_expected_error_follows_the_air_and_comes_first_unless_a_box_drifts(calibrator: Calibrator) -> None:
     """Intervals are 1 wide below a value and 4 above it, where half of the hours of a box's last days are."""
     target = calibrator.inputs.scaling.target
     low, high = target.invert(np.array([[0.0], [2.0]]))[:, 0]
     banded = replace(calibrator, intervals=Intervals(0.9, ((low + high) / 2,), (0.5, 2.0), (0.5, 2.0)))
-    values = np.zeros((2, 30, 24, 2))
-    values[0, 23:, ::2, 0] = 2.0  # the last seven days of the first box
-    hours = Hours(("a", "b"), 20_000, values)
-    expected = expected_errors(banded, hours, (14, 7))
-    assert expected == pytest.approx([np.sqrt((1 + 16) / 2), 1.0])
-    assert np.isnan(expected_errors(replace(calibrator, intervals=None), hours, (14, 7))).all()
-    values[1, :20] = np.nan  # too few days for a comparison
-    assert np.isnan(expected_errors(banded, hours, (14, 7))[1])
+    values = np.zeros((4, 30, 24, 1 + len(calibrator.inputs.channels)))
+    values[..., 1] = np.random.default_rng(1).standard_normal((30, 24))  # no sensor is stuck
+    values[2, 23:, ::2, 0] = 2.0  # the last seven days of the third box
+    values[3, :20] = np.nan  # too few days for a comparison
+    hours = Hours(tuple("abcd"), 20_000, values)
+    found = watch_hours(banded, hours)
+    wide = np.sqrt((1 + 16) / 2)
+    by_name = {box.device: box for box in found.boxes}
+    assert [by_name[name].expected_error for name in "abc"] == pytest.approx([1.0, 1.0, wide])
+    assert np.isnan(by_name["d"].expected_error)
+    assert by_name["c"].history[-1] == by_name["c"].expected_error > by_name["c"].history[-2] > 1
+    assert [box.device for box in found.boxes] == ["c", "a", "b", "d"]
+    values[1, 20:, :, 1] = 0.0  # this one is stuck
+    assert [box.device for box in watch_hours(banded, hours).boxes] == ["b", "c", "a", "d"]
+    assert np.isnan(watch_hours(replace(calibrator, intervals=None), hours).boxes[0].expected_error)
 
 
 def test_a_box_that_was_hardly_there_is_named(calibrator: Calibrator) -> None:
@@ -342,24 +365,6 @@ def test_hours_are_means_on_one_calendar(calibrator: Calibrator) -> None:
     mean = (first["calibrated"].mean() - target.center[0]) / target.scale[0]
     assert hours.values[0, 0, 9, 0] == pytest.approx(mean)
     assert watch_hours(calibrator, hours).days == 30
-
-
-def test_what_training_had_is_in_the_file_or_comes_from_its_windows(calibrator: Calibrator) -> None:
-    older = replace(calibrator, training_hours=None, validation=calibrator.golden)
-    new, old = drift_meter(calibrator).borders, drift_meter(older).borders
-    assert new.shape == old.shape == (7, 4)
-    assert (np.diff(new, axis=0) > 0).all()
-    assert "does not hold the hours of training" in watch(older, later()[:1]).notes[-1]
-
-
-def test_a_file_keeps_the_hours_of_training_and_hours_that_do_not_fit_are_refused(
-    calibrator: Calibrator, tmp_path: Path
-) -> None:
-    path = calibrator.save(tmp_path / "no2.scare")
-    np.testing.assert_array_equal(Calibrator.load(path).training_hours, calibrator.training_hours)
-    for wrong in (np.zeros((7, 3)), np.full((7, 4), np.nan)):
-        with pytest.raises(DataError, match="the hours of training do not fit the channels"):
-            Calibrator.load(replace(calibrator, training_hours=wrong).save(path))
 
 
 def test_an_hour_without_a_number_has_no_mean() -> None:

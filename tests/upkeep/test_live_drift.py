@@ -11,7 +11,7 @@ from scare.data.simulate import simulate
 from scare.data.simulated_air import Drift, DriftKind
 from scare.live.fleet import Fleet, FleetState, Route
 from scare.upkeep.drift import DriftState, Hours, align_boxes, box_hours, watch_hours
-from scare.upkeep.live_drift import MAX_DEVICES, NOT_YET, DriftMonitor
+from scare.upkeep.live_drift import MAX_DEVICES, DriftMonitor
 from tests.upkeep.conftest import BORDER, FLEET
 
 DAYS = 30
@@ -49,14 +49,17 @@ def make_monitor(calibrator: Calibrator) -> DriftMonitor:
 def test_boxes_that_report_are_assessed_as_their_file_is(calibrator: Calibrator, hours: Hours, late: int) -> None:
     monitor = make_monitor(calibrator)
     report(monitor, hours, range(20), late)
-    assert monitor["state"][:6].tolist() == [NOT_YET] * 6
+    assert monitor["state"][:6].tolist() == [DriftState.UNKNOWN] * 6
     report(monitor, hours, range(20, DAYS), late)
     ended = replace(hours, values=hours.values[:, :-1].copy())  # the last day has not
     if late >= 0:  # what it says of a day that has ended is too late
-        ended.values[late, :, -5:] = np.nan
-    reported = {one.device: one.state for one in watch_hours(calibrator, ended).boxes}
-    assert monitor["state"][:6].tolist() == [reported[device] for device in hours.devices]
-    assert reported["box-04"] == DriftState.RECOLLOCATE
+        ended.values[late, :, -4:] = np.nan
+    reported = {one.device: one for one in watch_hours(calibrator, ended).boxes}
+    assert monitor["state"][:6].tolist() == [reported[device].state for device in hours.devices]
+    assert reported["box-04"].state == DriftState.RECOLLOCATE
+    expected = [reported[device].expected_error for device in hours.devices]
+    np.testing.assert_allclose(monitor.expected_errors(np.arange(6)), expected, rtol=1e-3)
+    assert np.isfinite(expected).all()
 
 
 def test_a_device_without_others_is_never_called_fine(calibrator: Calibrator, hours: Hours) -> None:
@@ -65,7 +68,7 @@ def test_a_device_without_others_is_never_called_fine(calibrator: Calibrator, ho
     monitor.add(1)
     report(monitor, alone, range(DAYS))
     assert monitor["since"][0] >= 7  # it has enough days
-    assert monitor["state"][0] == NOT_YET
+    assert monitor["state"][0] == DriftState.UNKNOWN
 
 
 def test_what_is_kept_goes_on_where_it_was(calibrator: Calibrator, hours: Hours) -> None:
@@ -119,7 +122,20 @@ def test_another_model_begins_anew_and_an_older_state_goes_on(calibrator: Calibr
     assert (first.state().arrays["no2/watching.ended"] == -1).all()
     second.restore(replace(state, arrays={name: one for name, one in state.arrays.items() if "/watching." not in name}))
     push(second, readings, range(50, 60))
-    assert second.drift_states([one.device for one in readings]).tolist() == [NOT_YET] * 6
+    expected, states = second.watched([one.device for one in readings])
+    assert states.tolist() == [DriftState.UNKNOWN] * 6
+    assert np.isnan(expected).all()
+
+
+def test_the_state_of_a_version_with_other_sums_begins_anew(calibrator: Calibrator, hours: Hours) -> None:
+    first, second = make_monitor(calibrator), DriftMonitor(calibrator)
+    report(first, hours, range(16))
+    state = first.state()
+    second.restore({**state, "usual": np.ones((6, 3), np.float32)})
+    assert second["usual_days"][:6].tolist() == [0] * 6
+    assert second.ended == first.ended
+    report(second, hours, range(16, 18))
+    assert second["usual_days"][:6].tolist() == [1] * 6
 
 
 def test_no_more_devices_are_watched_than_there_is_room_for(calibrator: Calibrator) -> None:
@@ -128,4 +144,4 @@ def test_no_more_devices_are_watched_than_there_is_room_for(calibrator: Calibrat
     at = np.arange(MAX_DEVICES - 2, MAX_DEVICES + 1)
     monitor.record(at, np.full(3, 3600.0), np.ones((3, 5)), SOUND[:3])
     assert monitor["count"][:MAX_DEVICES, 0, 1, 0].sum() == 2
-    assert monitor.states(at).tolist() == [NOT_YET] * 3
+    assert monitor.states(at).tolist() == [DriftState.UNKNOWN] * 3

@@ -11,14 +11,14 @@ const view = new DeviceView(fleet);
 const byId = (id) => document.getElementById(id);
 let before;
 
-function take([device, model, time, raw, calibrated, low, high, flags, heard, watch, sparks]) {
+function take([device, model, time, raw, calibrated, low, high, flags, heard, expected, watch, sparks]) {
   const known = fleet.devices.get(device);
   const values = sparks ?? known?.sparks ?? [];
   if (!sparks) {
     values.push(calibrated);
     if (values.length > KEPT) values.shift();
   }
-  fleet.devices.set(device, { device, model, time, raw, calibrated, low, high, flags, heard, watch, sparks: values });
+  fleet.devices.set(device, { device, model, time, raw, calibrated, low, high, flags, heard, expected, watch, sparks: values });
 }
 
 function connect(on) {

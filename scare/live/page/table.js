@@ -5,7 +5,7 @@ import { flagNames } from "./flags.js";
 const HEIGHT = 36;
 const SPARE = 6; // rows above and below the visible ones
 const SILENT = 180, SILENT_STEPS = 3; // seconds at least, and steps of the device's model
-const STATES = [null, "fine", "look", "re-collocate"];
+const STATES = ["cannot be judged", "fine", "look", "re-collocate"];
 const SVG = "http://www.w3.org/2000/svg";
 
 const keys = {
@@ -14,6 +14,7 @@ const keys = {
   raw: (one) => one.raw ?? -Infinity,
   flags: (one) => one.flags,
   heard: (one) => -one.heard,
+  expected: (one) => one.expected ?? -Infinity,
   watch: (one) => STATES.indexOf(one.watch),
 };
 const byName = new Intl.Collator("en", { numeric: true }).compare;
@@ -82,7 +83,7 @@ export class Table {
     const row = document.createElement("a");
     row.className = "row";
     row.setAttribute("role", "row");
-    for (const name of ["name", "value", "unit", "between", "raw", "flagged", "watch", "heard"]) {
+    for (const name of ["name", "value", "unit", "between", "raw", "flagged", "expected", "watch", "heard"]) {
       const cell = document.createElement("span");
       cell.className = name;
       cell.setAttribute("role", "cell");
@@ -99,7 +100,7 @@ export class Table {
   }
 
   fill(row, one, place) {
-    const [name, value, unit, between, raw, flagged, watch, heard, picture] = row.children;
+    const [name, value, unit, between, raw, flagged, expected, watch, heard, picture] = row.children;
     row.style.top = `${place * HEIGHT}px`;
     row.href = `#${encodeURIComponent(one.device)}`;
     name.textContent = one.device;
@@ -108,8 +109,9 @@ export class Table {
     between.textContent = one.low == null ? "" : `${number(one.low)} – ${number(one.high)}`;
     raw.textContent = number(one.raw);
     flagged.textContent = flagNames(one.flags, this.fleet.meanings).join(", ").toLowerCase().replaceAll("_", "-");
-    watch.textContent = one.watch ?? "–";
-    watch.className = `watch ${one.watch ?? ""}`;
+    expected.textContent = one.expected == null ? "–" : `× ${Number(one.expected.toPrecision(2))}`;
+    watch.textContent = one.watch;
+    watch.className = `watch ${one.watch}`;
     heard.textContent = age(Math.max(0, this.fleet.now - one.heard));
     row.classList.toggle("silent", this.fleet.now - one.heard > silentAfter(this.fleet, one.model));
     picture.firstChild.setAttribute("points", points(one.sparks));
