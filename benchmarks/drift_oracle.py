@@ -44,7 +44,8 @@ Made by `python -m benchmarks.drift_oracle DATA --out docs/benchmarks/drift_orac
 - On $useful of $count tasks the oracle ranks the loss at $USEFUL or better ($names). There **the order in which
   `scare watch` lists boxes**, by alarm and then by the expected error, ranks it at $shown in the median (between
   $lowest and $highest); the expected error alone at $expected, the units of drift at $units.
-- On all $count tasks together the order ranks the loss at $all_shown in the median, below zero on $below.
+- The order ranks the loss at $all_shown in the median of the $ordered tasks that it orders at all, below zero on
+  $below.
 - **What a box loses beyond its fleet** is ranked by the oracle at $least to $most on $fleets tasks: below $USEFUL on
   all. So it cannot be judged, and `watch` gives a schedule by age and kind of sensor instead.
 
@@ -58,7 +59,8 @@ $tasks
 - *oracle*: ridge regression of the loss's rank on all evidence below, fitted to the other sets.
 - *shown*: what a user sees. An alarm (`re-collocate`, then `look`) comes before none, then the larger expected error.
 - *expected*: the expected error of `scare watch`. *units*: those of its drift.
-- Boxes are calibrated by a line, fitted to the training rows, with intervals from the same rows.
+- Boxes are calibrated by a line, fitted to the training rows, with intervals from the same rows. Intervals of one width
+  (QUANT O3, miniDOT) give no order.
 - No interval is given, because days overlap and boxes are few: JRC has nine days, miniDOT two tests of four days.
 
 ## Evidence
@@ -69,7 +71,7 @@ $evidence
 
 - *level*, *spread*: change of the mean and of the spread of calibrated values.
 - *cross*: what the first channel does that the box's other channels do not explain, against the first days.
-- *neighbours* to *shift*: as in [watch](../watch.md#what-is-compared), where at least two boxes read at once.
+- *neighbours* to *shift*: as in [watch](../watch.md#what-is-compared), where at least three boxes read at once.
 - *age*: days since training.
 
 ## Neighbours in the graph
@@ -246,6 +248,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         expected=middle("expected", useful),
         units=middle("units", useful),
         all_shown=f"{np.median(ranked):+.2f}",
+        ordered=len(ranked),
         below=sum(rank < 0 for rank in ranked),
         least=f"{min(beyond):+.2f}",
         most=f"{max(beyond):+.2f}",

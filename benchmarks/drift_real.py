@@ -92,7 +92,7 @@ class WatchedTask:
     @property
     def order(self) -> np.ndarray:
         """The order in which `scare watch` shows boxes, as a number that is larger nearer to the top [boxes, days]."""
-        return 1e3 * np.maximum(self.states, 0) + self.expected
+        return 1e3 * self.states + np.nan_to_num(self.expected)
 
     def measure(self, kind: str) -> np.ndarray:
         """Return the largest change in alarm units of the measures of a kind, 0 where not known [boxes, days]."""

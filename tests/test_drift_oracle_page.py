@@ -1,6 +1,8 @@
 """The oracle ranks what the evidence of other sets ranks, and is fitted without the set that it is judged on."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from benchmarks.network_real import RealSet
 from scare.data.sites import Place
 
 LEVEL = EVIDENCE.index("level")
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("benchmarks/drift_oracle.md", "watch.md")
 
 
 def made_up(name: str, sign: float, boxes: int = 3) -> Evidence:
@@ -44,6 +48,17 @@ def test_two_boxes_are_no_fleet_and_the_page_counts_what_can_be_ranked() -> None
     text = page(rows)
     assert "On 3 of 3 tasks" in text
     assert "ranks it at +1.00 in the median" in " ".join(text.split())
+
+
+def test_the_guide_says_what_the_page_does() -> None:
+    page_words, guide = (" ".join((DOCS / name).read_text(encoding="utf-8").split()) for name in PAGES)
+    useful, count = re.findall(r"On (\d+) of (\d+) tasks the oracle", page_words)[0]
+    middle, least = re.findall(r"ranks it at ([+\d.]+) in the median \(between ([+\d.]+)", page_words)[0]
+    ordered, below = re.findall(r"of the (\d+) tasks that it orders at all, below zero on (\d+)", page_words)[0]
+    assert f"On {useful} of {count} real tasks an oracle can rank lost accuracy" in guide
+    assert f"the order of the list ranks it at {middle} in the median, at {least} on the worst" in guide
+    assert f"On the other {int(count) - int(useful)} no oracle can rank what is lost" in guide
+    assert f"of the {ordered} tasks that the list orders at all, it is in the wrong order on {below}" in guide
 
 
 def places(*kilometres: float) -> RealSet:

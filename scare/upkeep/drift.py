@@ -351,11 +351,11 @@ def lasting(states: np.ndarray) -> np.ndarray:
     >>> lasting(np.array([[0, 2, 0, 2, 2, 2, 1, 2, 0, 0, 0]]))
     array([[0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 0]])
     """
-    held = np.zeros_like(states)
+    lasted = np.zeros_like(states)
     for day in range(ALARM_DAYS - 1, states.shape[1]):
         successive = states[:, day + 1 - ALARM_DAYS : day + 1]
-        held[:, day] = next_state(held[:, day - 1], successive)
-    return held
+        lasted[:, day] = next_state(lasted[:, day - 1], successive)
+    return lasted
 
 
 def next_state(state: np.ndarray, successive: np.ndarray) -> np.ndarray:
@@ -427,7 +427,7 @@ def drift_meter(calibrator: Calibrator) -> DriftMeter:
     """Return the meter for a calibrator's boxes."""
     names = tuple(channel.name for channel in calibrator.inputs.channels)
     intervals = calibrator.intervals
-    if intervals is None:
+    if intervals is None or not intervals.edges:  # intervals of one width say nothing of the air
         return DriftMeter(names)
 
     def width(calibrated: np.ndarray) -> np.ndarray:

@@ -51,7 +51,7 @@ class DriftMonitor(DeviceArrays):
                 "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`
                 "ended": np.array(NEVER, np.int32),  # the last day that has ended, the same for all
                 "days": np.zeros(ALARM_DAYS, np.int8),  # states of the last days by themselves, newest last
-                "held": np.array(0, np.int8),  # the state that has lasted
+                "lasted": np.array(0, np.int8),  # the state that has lasted
                 "state": np.array(DriftState.UNKNOWN, np.int8),
                 "expected": np.array(np.nan, np.float32),  # as `BoxReport.expected_error`
             }
@@ -148,7 +148,7 @@ class DriftMonitor(DeviceArrays):
         periods = Periods(usual, recent, self["usual_days"][devices], np.where(can_compare, RECENT_DAYS, 0))
         found = assess(periods, self._meter)
         days = np.concatenate([self["days"][devices, 1:], found.states[:, None]], axis=1)
-        held = next_state(self["held"][devices], days)
-        self["days"][devices], self["held"][devices] = days, held
-        self["state"][devices] = np.where(found.compared | (held > DriftState.FINE), held, DriftState.UNKNOWN)
+        lasted = next_state(self["lasted"][devices], days)
+        self["days"][devices], self["lasted"][devices] = days, lasted
+        self["state"][devices] = np.where(found.compared | (lasted > DriftState.FINE), lasted, DriftState.UNKNOWN)
         self["expected"][devices] = found.expected

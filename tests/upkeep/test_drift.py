@@ -206,14 +206,14 @@ def test_a_sensor_that_follows_more_of_the_air_is_no_alarm() -> None:
 @given(st.lists(st.lists(st.integers(0, 2), min_size=12, max_size=12), min_size=1, max_size=3))
 def test_a_state_begins_and_ends_after_three_days_that_agree(states: list[list[int]]) -> None:
     days = np.array(states)
-    held = lasting(days)
+    lasted = lasting(days)
     for day in range(ALARM_DAYS - 1, days.shape[1]):
         last = days[:, day + 1 - ALARM_DAYS : day + 1]
         agreed = (last == last[:, :1]).all(axis=1)
-        np.testing.assert_array_equal(held[agreed, day], last[agreed, 0])
-        rises = held[:, day] > held[:, day - 1]
-        assert (last[rises] > held[rises, day - 1, None]).all()
-    assert not held[:, : ALARM_DAYS - 1].any()
+        np.testing.assert_array_equal(lasted[agreed, day], last[agreed, 0])
+        rises = lasted[:, day] > lasted[:, day - 1]
+        assert (last[rises] > lasted[rises, day - 1, None]).all()
+    assert not lasted[:, : ALARM_DAYS - 1].any()
 
 
 def test_a_few_boxes_do_not_tell_their_scatter() -> None:

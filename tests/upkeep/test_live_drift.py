@@ -111,7 +111,7 @@ def test_the_hours_of_a_fleet_are_those_of_its_file(
     means = np.divide(totals, counts, out=np.full(totals.shape, np.nan, np.float32), where=counts > 0)
     np.testing.assert_allclose(means[:, 0], hours.values[:, 0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(means[:, 1, :21], hours.values[:, 1, :21], rtol=1e-5, atol=1e-6)
-    assert sum(one.nbytes for name, one in kept.items() if "/watching." in name) / 6 < 3700
+    assert sum(one.nbytes for name, one in kept.items() if "/watching." in name) / 6 < 2800
 
 
 def test_another_model_begins_anew_and_an_older_state_goes_on(calibrator: Calibrator, readings: list[Readings]) -> None:
