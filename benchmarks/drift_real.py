@@ -165,7 +165,7 @@ def count_alarms(one: WatchedTask, is_alarm: np.ndarray | None = None) -> dict[s
     An alarm is false if the RMSE of the box is not larger than in its first days, or no more so than the median of its
     fleet. Looks at silent boxes are counted by themselves.
     """
-    is_silent = one.measure(SILENT) >= 1
+    is_silent = lasting((one.measure(SILENT) >= 1).astype(int)) > 0
     usual = np.fmax(0.0, median(one.loss, 0)) if one.boxes > 2 else 0.0  # the median of one or two boxes is no fleet
     drifts = begins((one.states > DriftState.FINE) & ~is_silent if is_alarm is None else is_alarm)
     collected = begins(one.states == DriftState.RECOLLOCATE)
