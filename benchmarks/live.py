@@ -8,7 +8,9 @@ The other sections of a page that exists stay as they are.
 import argparse
 import json
 import re
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -39,7 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     found = {part: PARTS[part].measure() for part in options.parts.split(",")}
     old = options.out.read_text(encoding="utf-8") if options.out and options.out.exists() else ""
-    page = print_page(old, {part: PARTS[part].section(facts) for part, facts in found.items()})
+    page = print_page(old, {part: dated_section(part, facts) for part, facts in found.items()})
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(options.out) as temporary:
@@ -47,6 +49,11 @@ def main() -> None:
     Console(stderr=options.json).print(Markdown(page))
     if options.json:
         print(json.dumps(found, indent=2))
+
+
+def dated_section(part: str, found: dict[str, Any]) -> str:
+    """Render a section of the page, and when it was measured."""
+    return f"{PARTS[part].section(found).strip()}\n\nMeasured on {date.today()}.\n"
 
 
 def print_page(old: str, new: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ import time
 from http.client import HTTPConnection, HTTPException
 from itertools import count
 from string import Template
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from benchmarks.live_fleet import print_bars
@@ -20,7 +20,8 @@ from benchmarks.live_gateway import START, processor_seconds
 from tests.live.broker import free_port, wait_for
 
 CLIENTS, FACTOR = (1, 2, 4, 8, 16), 5  # tried to find the best; how many times that number is too much
-LINES, SECONDS, WARM = 50, 10.0, 2.0  # readings of a POST; measured for each number of clients, and before that
+LINES, SECONDS = 50, 10.0  # readings of a POST; measured for each number of clients
+WARM = 6  # readings of each box before that: the first ones find memory that is not there yet
 SECTION = Template("""## Overload
 
 Clients POST $lines readings at a time to `scare live run` on one core, as fast as they are answered; one that is told
@@ -49,22 +50,22 @@ def measure() -> dict[str, Any]:
 
 def measure_clients(http: int, process: int, clients: int) -> dict[str, Any]:
     """Let so many clients send for a while; readings calibrated per second of the process's time."""
-    until = time.monotonic() + WARM + SECONDS
-    waits = [0] * clients
-    threads = [Thread(target=_send, args=(http, f"{clients}-{index}", until, waits, index)) for index in range(clients)]
+    stop, waits, begun = Event(), [0] * clients, _calibrated(http)
+    threads = [Thread(target=_send, args=(http, f"{clients}-{index}", stop, waits, index)) for index in range(clients)]
     for thread in threads:
         thread.start()
-    time.sleep(WARM)
+    wait_for(lambda: _calibrated(http) - begun >= WARM * LINES * clients, 300, every=0.5)
     before, used = _calibrated(http), processor_seconds(process)
     time.sleep(SECONDS)
     goodput = (_calibrated(http) - before) / (processor_seconds(process) - used)
+    stop.set()
     for thread in threads:
         thread.join()
     return {"clients": clients, "goodput": goodput, "waits": sum(waits)}
 
 
-def _send(http: int, name: str, until: float, waits: list[int], index: int) -> None:
-    """POST readings of `LINES` boxes over one connection, a minute later each time."""
+def _send(http: int, name: str, stop: Event, waits: list[int], index: int) -> None:
+    """POST readings of `LINES` boxes over one connection until `stop`, a minute later each time."""
     connection = HTTPConnection("127.0.0.1", http, timeout=60)
     for minute in count():
         moment = START + 60.0 * minute
@@ -75,7 +76,7 @@ def _send(http: int, name: str, until: float, waits: list[int], index: int) -> N
         body = "\n".join(map(json.dumps, rows))
         status = 429
         while status == 429:
-            if time.monotonic() > until:
+            if stop.is_set():
                 connection.close()
                 return
             try:
