@@ -3,7 +3,8 @@
     DAY/MODEL.parquet          the merged parts
     DAY/MODEL.NUMBER.parquet   the results of one journal
 
-A journal that is replayed after a crash overwrites its part, so no row is stored twice.
+After a crash the first part has the rows of all journals that were replayed, of which some may be in older parts: it is
+merged with these, so that no row is stored twice.
 """
 
 import logging
@@ -57,7 +58,9 @@ class ParquetFiles:
         for (day, model), results in groupby(sorted(self._results, key=_day_and_model), _day_and_model):
             folder = self._folder / day
             write_table(as_table(list(results)), folder / f"{model}.{number:08d}.parquet")
-            if len(list(folder.glob(f"{model}.*.parquet"))) > MAX_PARTS:
+            count = len(list(folder.glob(f"{model}.*.parquet")))
+            has_older = count > 1 or (folder / f"{model}.parquet").exists()
+            if count > MAX_PARTS or (has_older and self._last_number < 0):
                 merge_parts(folder, model)
         today = max(day for day, _ in map(_day_and_model, self._results))
         for part in sorted(self._folder.glob("*/*.*.parquet")):

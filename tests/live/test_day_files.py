@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import polars as pl
 import pytest
 
-from scare.live.day_files import ParquetFiles, as_table
+from scare.live.day_files import ParquetFiles, as_table, merge_parts
 from scare.live.pipeline import Result
 from tests.live.small_gateway import START, close, draw_readings, make_pipeline
 from tests.live.test_pipeline import push
@@ -64,6 +64,25 @@ def test_many_parts_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         files.keep(number)
     assert len(list(tmp_path.rglob("*.parquet"))) == 2
     assert pl.read_parquet(tmp_path / "*/*.parquet").height == 6
+
+
+@pytest.mark.parametrize("is_merged", [False, True])  # what the process before has written
+def test_a_process_that_is_killed_while_it_replays_writes_nothing_twice(tmp_path: Path, is_merged: bool) -> None:
+    readings, files = draw_readings(5, 40), ParquetFiles(tmp_path / "out")
+    pipeline, _ = make_pipeline(tmp_path, files)
+    push(pipeline, readings[:90])
+    files.keep(pipeline._store.number)  # dies before the snapshot
+    (day,) = (tmp_path / "out").iterdir()
+    if is_merged:
+        for model in ("dust", "gas"):
+            merge_parts(day, model)
+    close()
+    pipeline, _ = make_pipeline(tmp_path, ParquetFiles(tmp_path / "out"), is_replayed=False)
+    push(pipeline, readings[90:])  # in a journal with another number
+    pipeline.snapshot()
+    table = pl.read_parquet(day / "*.parquet")
+    assert table.height == len(readings)
+    assert table.select("device", "time").is_duplicated().sum() == 0
 
 
 def test_a_damaged_file_is_kept_under_another_name_and_the_others_are_merged(
