@@ -4,7 +4,7 @@
                                 ├ ways to combine them ─ the one with the least error ─ combined calibrator
     regression of all sites ────┘    errors: forward in time at this site, and at the other sites (task "ways")
 
-Boxes of one kind differ: the regression of all sites fits none of them, and one of few rows fits only these. A way to
+Boxes of one kind differ: the regression of all sites fits no box well, and one of few rows fits only these. A way to
 combine both says what is the site's own from the first row on (nothing, the offset, offset and gain), and how many rows
 the federation counts for in the rest. Ridge regressions of the site alone are among the ways.
 
@@ -126,10 +126,11 @@ def make_ways(shared: SharedRegression, solution: Solution) -> dict[str, Way]:
 
 
 def solve_towards(solution: Solution, inputs: np.ndarray, free: np.ndarray, strength: float, own: Moments) -> Solution:
-    """Fit a site's rows, `own`, with a penalty on leaving `solution` as if that were the fit of `strength` rows more.
+    """Fit a site's rows, whose moments are `own`, with a penalty on any change from `solution`.
 
-    Minimises  Σ (y - b - w·x)² + strength · |P (change of b and w[inputs])|²,  P the projection that removes `free`:
-    orthonormal directions [directions, 1 + inputs] without a penalty. An infinite strength leaves only these.
+    Minimises  Σ (y - b - w·x)² + strength · |P (change of b and w[inputs])|². So `solution` weighs about as much as
+    `strength` rows. The projection P removes the directions `free`, orthonormal [directions, 1 + inputs]: a change
+    along them costs nothing, and is the only one that an infinite strength allows.
     """
     weights, bias = solution
     removed = free.T @ free
@@ -149,13 +150,13 @@ def solve_towards(solution: Solution, inputs: np.ndarray, free: np.ndarray, stre
 
 
 def forward_splits(times: np.ndarray) -> list[Split]:
-    """Return splits of a site's rows, in order of time: the next fifth is always tested."""
+    """Return splits (rows to fit, rows to test) of a site's rows: earlier ones are fitted, the next fifth tested."""
     borders = [times[int(share * len(times)) - 1] for share in FORWARD_SHARES] if len(times) else []
     return [(times <= start, (times > start) & (times <= end)) for start, end in pairwise(borders)]
 
 
 def short_splits(times: np.ndarray) -> list[Split]:
-    """Return short co-locations out of a site's rows, each with all that came later, at least as long."""
+    """Return splits (rows to fit, rows to test): a short co-location, and all that came later, at least as long."""
     first, last = times[0], times[-1]
     lengths = [days * DAY for days in SHORT_DAYS if 2 * days * DAY <= last - first] or [(last - first) / 2]
     splits = []
@@ -167,7 +168,7 @@ def short_splits(times: np.ndarray) -> list[Split]:
 
 
 def mean_errors(rows: Rows, splits: Sequence[Split], ways: Mapping[str, Way]) -> dict[str, float]:
-    """Return of each way the logarithm of its RMSE on later rows, the mean over splits, in scaled units."""
+    """Return, for each way, the logarithm of its RMSE (in scaled units) on the tested rows, as the mean over splits."""
     parts = [(rows.where(earlier), rows.where(later)) for earlier, later in splits]
     moments = [
         (earlier.moments, later.moments) for earlier, later in parts if min(len(earlier), len(later)) >= FEWEST_ROWS

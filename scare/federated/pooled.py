@@ -194,7 +194,10 @@ def left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: 
 
 
 def _share(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequence[str]) -> SharedRegression:
-    """Return the regression of all sites, with the errors at `sites` of all ways to combine that of the others."""
+    """Return the regression of all sites, and how large the errors of each way to combine it with own rows are.
+
+    Each of `sites` measures these errors with the regression of the other sites, which has not seen its rows.
+    """
     channels, inputs = len(agreement.data.channels), tuple(federation.structure.inputs.tolist())
 
     def shared(solution: Solution) -> SharedRegression:
@@ -221,7 +224,7 @@ def _share(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequen
 
 
 def _make_calibrator(inputs: Inputs, agreement: Agreement, moments: Moments, structure: Structure) -> Calibrator:
-    """Make the calibrator of a regression; its golden windows are drawn from the moments, not taken from a site."""
+    """Make the calibrator of a regression; its test inputs are drawn from the moments, not taken from a site."""
     weights, bias = structure.solve(moments)
     channels = len(inputs.channels)
     curve = weights[channels:] if np.any(weights[channels:]) else None  # weights of the products
@@ -238,7 +241,10 @@ def draw_rows(moments: Moments, columns: int, count: int) -> np.ndarray:
 
 
 def as_task(calibrator: Calibrator, unit: float, held_out: bool = False) -> Values:
-    """Make the task to send a histogram of a calibrator's errors, with bins of `unit` / 10."""
+    """Make the task to send a histogram of a calibrator's errors, with bins of `unit` / 10.
+
+    With `held_out` a site counts only the rows that it holds out from training.
+    """
     target = calibrator.inputs.scaling.target
     center, scale = float(target.center[0]), float(target.scale[0])
     with TemporaryDirectory() as folder:
@@ -304,7 +310,7 @@ def intervals_from(replies: Mapping[str, Values], unit: float, target: Affine) -
 
 
 def raw_error(moments: Moments, calibrator: Calibrator) -> float | None:
-    """Return the RMSE of the first channel as it is at a site, in the target's unit; None if units differ."""
+    """Return the RMSE of a site's first channel without calibration; None if its unit is not the target's."""
     scaling = calibrator.inputs.scaling
     if not same_unit(calibrator.inputs.channels[0], calibrator.target):
         return None

@@ -11,8 +11,8 @@ def robust_mean(updates: np.ndarray, tolerated: int) -> np.ndarray:
     """Return the mean of updates [sites, numbers] without the extremes of each number (Yin et al. 2018).
 
     Long updates are shortened first. Then the `tolerated` smallest and largest of each number are left out, so that as
-    many hostile sites cannot move it beyond the smallest and largest that an honest site sent. Fewer sites than that
-    needs are averaged with as many left out as possible; two sites cannot be told apart.
+    many hostile sites cannot move it beyond the smallest and largest that an honest site sent. That needs more than
+    twice as many sites. Of fewer, as many are left out as possible; of two none, as nothing tells which is right.
 
     >>> robust_mean(np.array([[1.0, 2.0], [1.2, 2.2], [-1e9, 1e9]]), tolerated=1).round(2)
     array([1. , 2.2])

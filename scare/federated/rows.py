@@ -30,7 +30,7 @@ class Rows:
     def scaled(
         self, center: np.ndarray, scale: np.ndarray, target_center: float, target_scale: float, size: int | None = None
     ) -> "Rows":
-        """Return rows of the first `size` (None: all) `scaled_columns` and of the scaled target, from channels."""
+        """Turn rows of channels into rows of `scaled_columns`, the first `size` (None: all), with scaled targets."""
         columns = scaled_columns(self.columns, center, scale)[:, :size]
         return Rows(self.times, columns, (self.targets - target_center) / target_scale)
 
@@ -59,7 +59,10 @@ def scaled_columns(columns: np.ndarray, center: np.ndarray, scale: np.ndarray) -
 
 
 def column_sets(columns: int, channels: int) -> dict[str, np.ndarray]:
-    """Return the indices of the columns that a regression may have, from the fewest to all; `columns` there are."""
+    """Return the sets of columns that a regression may have, as indices by name, from the fewest columns to all.
+
+    `columns` is the number of all columns, of which the first `channels` are the channels themselves.
+    """
     alone = np.arange(channels)
     sets = {"line": alone[:1], "linear": alone}
     if columns > channels:

@@ -171,9 +171,9 @@ def calibrator_from(task: Mapping[str, Any]) -> Calibrator:
 
 
 def merge_small_counts(counts: np.ndarray) -> list[int]:
-    """Add counts below `SMALLEST_COUNT` to later ones until they reach it; what then remains, to the last that did.
+    """Add counts below `SMALLEST_COUNT` (5) to those after them until the sum reaches it.
 
-    If all together do not reach it, they are left out.
+    A remainder at the end is added to the last sum that did. If all together do not reach it, they are left out.
 
     >>> merge_small_counts(np.array([7, 2, 0, 4, 9, 1]))
     [7, 0, 0, 6, 10, 0]

@@ -92,7 +92,7 @@ class Alerts:
         self._thread = Thread(target=self._work, name="alerts", daemon=True)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Record when these devices were heard, and their drift states; always True."""
+        """Record when these devices were heard, and their drift states; always True, as nothing is sent here."""
         now = monotonic()
         with self._lock:
             for result in results:

@@ -56,7 +56,10 @@ class InputStats:
 
     @property
     def intervals(self) -> dict[str, float]:
-        """The mean seconds between messages of each device, if there were a few and each is a whole reading."""
+        """The mean seconds between messages of each device that sent at least `FEW_MESSAGES`.
+
+        Empty if a message holds a single number: then messages come more often than readings.
+        """
         arrivals = {} if self.adapter.one_number else self.arrivals
         return {
             device: (last - first) / (count - 1)

@@ -140,7 +140,7 @@ class CoLocation:
         return True
 
     def _add_ends(self, result: Result, calibrator: Calibrator) -> None:
-        """Add a value and the ends of its interval by the calibrator's file, which no factor of `widths` changes."""
+        """Add a value and the ends of its interval as in the calibrator's file, before `widths` change them."""
         if calibrator.intervals is None:
             return
         value = np.array([result.calibrated])
@@ -153,7 +153,7 @@ class CoLocation:
         """Do nothing: after a restart an hour that is not over is added up again from the journal."""
 
     def remarks(self) -> list[str]:
-        """Return the sentences for the page."""
+        """Return what the page says about the boxes beside the reference, in sentences."""
         remarks = [f"Beside the reference ({', '.join(self._readings)}): {self.latest['advice']}"]
         for device, found in self.latest.get("intervals", {}).items():
             covered = f"{100 * found['covered']:.0f} % of {found['hours']:,} hourly references lay in its intervals"
@@ -176,7 +176,7 @@ class CoLocation:
             self._stopping.wait(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Assess, if an hour was written or the reference's file has changed since the last time."""
+        """Assess the devices again if an hour was written or the reference's file has changed since the last time."""
         tables = [table for table in self._readings.values() if table.path.exists()]
         models = [_model(self._calibrator(device)) for device in self._readings]
         hours = [table.written for table in (*self._readings.values(), *self._intervals.values())]
@@ -197,8 +197,8 @@ class CoLocation:
         """Find how wide a device's intervals must be, by all hours of its calibrator that have a reference.
 
         Returns the width as a factor, the number of hours and the share of them that was inside; {} without such hours.
-        Means over an hour show that intervals are too narrow. That they are too wide is only said by a reference as
-        often as the calibrator's step, since errors of single readings cancel each other within an hour.
+        Means over an hour can show that intervals are too narrow. They cannot show that they are too wide, because
+        errors of single readings cancel each other within an hour: that takes a reference at every step.
         """
         calibrator, path = self._calibrator(device), self._intervals[device].path
         if calibrator.intervals is None or not path.exists() or not self._readings[device].path.exists():

@@ -237,7 +237,7 @@ class CoLocationSettings:
     """Devices that stand beside the reference now, and the file of the reference, which is read again as it grows.
 
     `reference` is its column if the file has several, `targets` are sets of targets by which to grade, `deployment` are
-    files, or patterns of files, with the conditions to come.
+    files, or patterns of files, with readings of the conditions in which the devices will work.
     """
 
     devices: Annotated[tuple[Text, ...], MinLen(1)]

@@ -75,7 +75,7 @@ class Fleet:
 
     @property
     def devices(self) -> dict[str, str]:
-        """The calibrator's name of each admitted device."""
+        """The name of each admitted device's calibrator."""
         return dict(self._models)
 
     def route(self, device: str) -> str:
@@ -369,7 +369,7 @@ class DeviceGroup:
         return values, flags
 
     def _compute(self, indices: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        """Compute the values [m] of windows [m, window, channels]; each device continues with its choice of branch."""
+        """Compute the values [m] of windows [m, window, channels], going on from each device's choice of branch."""
         choices = BatchChoice(self._choices["deep"][indices], self._choices["left"][indices])
         values = self.calibrator.compute(windows, choices, self._windows.effects(indices))
         self._choices["deep"][indices], self._choices["left"][indices] = choices.deep, choices.left
@@ -405,7 +405,10 @@ def choose_route(routes: Sequence[Route], device: str) -> str | None:
 
 
 def _history_key(inputs: Inputs) -> str:
-    """Return as text what a device's history depends on: channels, step, window, gap and quality rules, settling."""
+    """Return as text what a device's history depends on.
+
+    That is channels, step, window, the rules for gaps and quality, and how a new device's scaling settles.
+    """
     own_share = inputs.scaling.own_share
     settling = (inputs.scaling.settle, None if own_share is None else own_share.tolist())
     return repr((inputs.channels, inputs.step_seconds, inputs.window, inputs.policy, inputs.quality, *settling))

@@ -47,10 +47,10 @@ class Recent:
         return len(self._names)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Keep all results except late ones."""
+        """Keep all results except late ones; always True, as memory never has to be waited for."""
         kept = [result for result in results if not result.is_late]
         with self._lock:
-            self._change += 1
+            self._change += 1  # also if nothing is kept: a number that marks no device tells clients nothing new
             if kept:
                 self._keep_results(kept)
         return True

@@ -128,9 +128,10 @@ class Periods:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Changes (or levels) of measures [boxes, measures] and states [boxes].
+    """What each measure of drift says of each box [boxes, measures], and the states that follow from it [boxes].
 
-    `values` are in the measures' own units, `units` in alarm units. `expected` [boxes] is the factor on the error of
+    `values` are changes since the first days, or present values, in the measures' own units; `units` are the same in
+    alarm units. `expected` [boxes] is the factor on the error of
     the first days that the air of the last days makes likely, NaN if it is not known.
     """
 
@@ -379,7 +380,7 @@ def split_days(days: int) -> tuple[int, int]:
 def periods(sums: np.ndarray, meter: DriftMeter, usual_days: int, recent_days: int) -> Periods:
     """Add up the first days that have enough hours, and the last days; `sums` are [boxes, days, sums].
 
-    The usual sums of a box are zero if its two periods overlap, or if fewer than `usual_days` days have enough hours.
+    A box's sums of first days are zero if its periods overlap, or if fewer than `usual_days` days have enough hours.
     """
     # Which days belong to which period of a box [boxes, days].
     is_measured = known_hours(sums, meter) >= MEASURED_HOURS
@@ -535,8 +536,8 @@ def _solve_line(sums: np.ndarray) -> np.ndarray:
 def _change_sums(sensor: np.ndarray, air: np.ndarray) -> np.ndarray:
     """Return sums over hourly changes for each box, [boxes, 4], from its `sensor` and the fleet's median `air` [hours].
 
-    They are the fleet's change squared and box × fleet, over hours known to both; then the box's change squared and the
-    number of its changes. A box's changes are clipped at ±`CLIPPED`.
+    They are the sums of fleet's change squared and of box's × fleet's change, over hours known to both; then that of
+    the box's change squared, and the number of its changes. A box's changes are clipped at ±`CLIPPED`.
     """
     change = np.clip(np.diff(sensor, axis=1), -CLIPPED, CLIPPED)
     fleet_change = np.diff(air)
@@ -560,7 +561,7 @@ def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def _change(rule: DriftRule, now: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """Return the value that the rule of a measure assesses [boxes]: its change, the log of a ratio, or its level."""
+    """Return what the rule of a measure assesses [boxes]: its change, the log of a ratio, or its present value."""
     if rule.ratio:
         return np.log(np.maximum(now, MIN_GAIN) / np.maximum(usual, MIN_GAIN))
     return now - usual if rule.change else now

@@ -7,7 +7,8 @@ stored, not the pairs, and a ridge penalty that is never forgotten shrinks θ to
 fitted. It becomes active only if it beats both the active coefficients and the shipped calibrator on the pairs of the
 next round, which it has not seen. As soon as the shipped calibrator is better, the correction is dropped.
 
-It keeps the level of intervals, too: each reference outside makes them wider, each inside slightly narrower.
+It also keeps the share of references that intervals contain: one outside makes them wider, one inside slightly
+narrower.
 
 The state takes at most 240 bytes, and 248 as the blob in which it survives a loss of power. A blob is little-endian
 words: a tag for its arithmetic, the identity of its calibrator, the state, a CRC-32. Python and C agree in every bit
@@ -204,7 +205,10 @@ class Learner:
         self.state.sums = np.zeros_like(self.state.sums)
 
     def hold_level(self, is_inside: bool) -> None:
-        """Widen the intervals after a reference outside of them, and narrow them slightly after one inside."""
+        """Widen intervals after a reference outside of them, narrow them slightly after one inside.
+
+        So the share of references inside stays what it should be (the level).
+        """
         self.state.width = next_factor(self.state.width, is_inside, self.settings.level)
 
     def revert(self) -> None:
@@ -472,7 +476,7 @@ def clamp_word(number: int) -> int:
 
 
 def quotient(number: int, divisor: int) -> int:
-    """Divide a word by a positive word: the quotient has 24 bits after the point and is clamped to a word.
+    """Divide a 32-bit word by a positive one: the quotient has 24 bits after the point and is clamped to 32 bits.
 
     Boards have no 64-bit division. In its place is a 31-bit reciprocal, by one 32-bit division and one Newton step.
 

@@ -352,7 +352,7 @@ def _shipped_intervals(calibrator: Calibrator) -> Intervals | None:
 
 
 def _adapt_intervals(calibrator: Calibrator, learner: Learner, pairs: Pairs, corrections: np.ndarray) -> Calibrator:
-    """Make the intervals wider or narrower, so that they hold their level on pairs with these corrections [n].
+    """Make intervals wider or narrower until they contain their share of references, with these corrections [n].
 
     Intervals derived from kept windows stay as they are: a file does not store them, and they are derived again when
     it is loaded.
@@ -400,7 +400,7 @@ def session_facts(calibrator: Calibrator) -> SessionFacts:
 
 
 def _with_plan(calibrator: Calibrator, plan: Plan) -> Calibrator:
-    """Return the calibrator with another plan, and its golden windows with that plan's outputs."""
+    """Return the calibrator with another plan, whose outputs replace those of the file's test inputs."""
     changed = replace(calibrator, plan=plan)
     golden = replace(calibrator.golden, numbers=changed.compute(calibrator.golden.windows))
     return replace(changed, golden=golden)

@@ -1,1 +1,1 @@
-"""Boxes that never stand beside a reference, calibrated through those who stood beside whom and when."""
+"""Boxes that never stand beside a reference, calibrated through boxes that stood beside them and beside one."""

@@ -56,7 +56,7 @@ class Field:
     stations
         The stations that tell it.
     range_metres
-        Local terms at this distance correlate at 1 / e.
+        At this distance, what stations differ by from the common air correlates at 1 / e.
     """
 
     def __init__(self, hours: NetworkHours, stations: Sequence[Station], range_metres: float) -> None:
@@ -72,7 +72,7 @@ class Field:
     def at(self, place: Place) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the field at a place [hours], the weights of its stations if none is silent, and its variance.
 
-        The variance is a share of that of the local terms.
+        The variance is in units of that of the local terms.
         """
         to_place = self._correlation([station.place for station in self.stations], [place])[:, 0]
         weights = np.zeros((len(self._patterns), len(self.stations)))
@@ -116,9 +116,10 @@ class Air:
     variance: float  # of the field
 
     def percentiles(self, shares: np.ndarray) -> np.ndarray:
-        """Return the weighted mean of the stations' percentiles: those of the field, a mean, would be too narrow.
+        """Return percentiles of the air, at these shares of 0 to 1: the weighted mean of the stations' percentiles.
 
-        If too few stations gave readings, the percentiles are those of the field after all.
+        Those of the field would lie too close together, because the field is a mean of stations. They are returned
+        only if too few stations gave readings.
         """
         is_heard = np.isfinite(self.stations).mean(axis=1) >= LEAST_HEARD
         if not is_heard.any() or self.weights[is_heard].sum() < LEAST_HEARD:

@@ -186,7 +186,7 @@ def _explain(hours: NetworkHours, left_out: list[Relation], trusted: list[Relati
 
 
 def _better_in_its_place(hours: NetworkHours, relation: Relation, trusted: Sequence[Relation]) -> str:
-    """Return a box that should be elsewhere but fits clearly better beside the other instrument; empty if none does."""
+    """Return a box that stood elsewhere by the tables but fits this place clearly better; empty if there is none."""
     meeting = relation.encounter
     present: set[str] = set()  # beside the other instrument at that time
     for encounter in (each.encounter for each in trusted):

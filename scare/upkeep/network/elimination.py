@@ -26,7 +26,7 @@ class TooDenseError(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """Nodes of one level with equally many neighbours, and where their blocks are in the list of all blocks."""
+    """Nodes with equally many neighbours that can be eliminated together, and where their blocks are in the list."""
 
     nodes: np.ndarray  # [n]
     own: np.ndarray  # their diagonal blocks [n]

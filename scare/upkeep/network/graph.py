@@ -55,7 +55,7 @@ NOTHING = np.zeros(2)  # coefficients of no unknown
 
 @dataclass(frozen=True)
 class Line:
-    """A box's line at a time: the truth is p + level + gain · (value − p), where p is the pivot.
+    """A box's line at a time: the truth is p + level + gain · (value − p), p a usual value (the pivot).
 
     `covariance` [2, 2] is that of level and gain.
     """
@@ -157,7 +157,7 @@ class Solution:
         return Line(line.time, self.pivot, level, share * line.gain, share**2 * line.covariance)
 
     def uncertainty(self, box: str, time: float | None = None) -> float:
-        """Return the standard deviation of a box's line at a usual value, as root mean square over the usual spread."""
+        """Return the standard deviation of a box's line, as the root mean square over usual values."""
         covariance = self.estimate(box, time).covariance
         return float(np.sqrt(covariance[0, 0] + self.spread**2 * covariance[1, 1]))
 
@@ -200,11 +200,10 @@ class Solution:
 
 @dataclass(frozen=True)
 class Equations:
-    """Equations first · x[node] − second · x[other] = right, each for one number; `other` may be no node.
+    """Equations first · x[node] − second · x[other] = right, each about levels or about gains; `other` may be no node.
 
     x[node] are the two unknowns of a node, level and log gain; equations of levels have the gain itself until they are
-    `linearised`.
-    In an equation of levels, `first` and `second` hold how far the values are from the pivot; gains multiply them.
+    `linearised`. In those, `first` and `second` hold how far the values are from the pivot; gains multiply them.
     `scale` multiplies the learned variance of its group, `known` is added to it.
     """
 
@@ -222,8 +221,9 @@ class Equations:
     def linearised(self, means: np.ndarray, log_variances: np.ndarray) -> "Equations":
         """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain.
 
-        Levels at a distance, and of boxes that nothing ties to a reference, take the gains as they are, with their
-        variances [nodes]: the smaller the gains, the better such levels agree, so that they would shrink them.
+        Some levels must not tell gains: those compared at a distance, and those of boxes that no chain of encounters
+        connects with a reference. They agree the better, the smaller the gains are, so they would shrink them. Their
+        equations take the gains as known, with the variances `log_variances` [nodes].
         """
         is_linked = self.other >= 0
         # Log gains of node and other [n, 2].
@@ -314,7 +314,10 @@ class Graph:
         return self.node.get((name, int(time // WEEK)), REFERENCE_NODE)
 
     def equations(self, groups: Mapping[str, int]) -> Equations:
-        """Return all equations but those of the hubs' own means, which `System` adds; `groups` has their indices."""
+        """Return all equations but those of the means of types (the hubs), which `System` adds.
+
+        `groups` has the index of each group of equations.
+        """
         rows = [*self._fleet_rows(groups), *self._relation_rows(groups)]
         node, other, first, second, right, known, scale, group, unit = zip(*rows, strict=True)
         of_unit, coefficients = np.array(unit, int), np.array(first, float)
@@ -518,7 +521,7 @@ class System:
         return self.elimination.solve(factor, right)
 
     def residuals(self, rows: Equations, means: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-        """Return the expected squared error of each equation, as the solution is not certain itself.
+        """Return the expected squared error of each equation: its own, and what the solution's uncertainty adds.
 
         `means` are the solution [nodes, 2], `inverse` its covariances [blocks, 2, 2].
         """
@@ -549,7 +552,7 @@ class System:
 
     @property
     def beginning(self) -> np.ndarray:
-        """Level and log gain of each node to begin with [nodes, 2]: the usual ones of boxes, and zero of places."""
+        """Level and log gain of each node from which `solve` starts [nodes, 2]: `usual` ones of boxes, 0 of places."""
         means = np.tile(self.usual, (self.graph.nodes, 1))
         # The last nodes are those of the places and, if there is any, that of what they have in common.
         means[self.graph.nodes - len(self.graph.place) - bool(self.graph.place) :] = 0.0
@@ -564,7 +567,7 @@ class System:
 
     @property
     def usual(self) -> np.ndarray:
-        """Level and log gain to begin with: the median of the boxes that stood beside a reference [2]."""
+        """Level and log gain from which `solve` starts: the median of the boxes that stood beside a reference [2]."""
         references, pivot = self.graph.references, self.graph.pivot
         with_reference = [
             relation
@@ -640,9 +643,9 @@ def solve(
 
 
 def _noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
-    """Return the variance of a reading as `Solution.noise`, from relations with references.
+    """Return how the variance of a reading grows with its value, as `Solution.noise`, from relations with references.
 
-    Distant ones count only if there are no others.
+    Those with stations at a distance count only if there are no others.
     """
     with_reference = [
         relation

@@ -48,7 +48,7 @@ class Relation:
 
     @property
     def effective_pairs(self) -> float:
-        """The number of independent pairs that would tell the level as well."""
+        """The number of independent pairs that would tell the level with the same uncertainty."""
         noise_variance = np.mean([size**2 for _, size in self.noise]) if self.noise else np.nan
         return float(noise_variance / self.level_variance)
 

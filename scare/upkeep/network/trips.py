@@ -1,6 +1,6 @@
 """Plan the next encounters: which box to carry where, so that the fleet's worst uncertainty falls most with each trip.
 
-The covariance after an encounter does not depend on what will be read in it, so the gain of each possible trip is
+The covariance after an encounter does not depend on what will be read in it, so what each possible trip brings is
 computed exactly, as if the encounter took place at the end of the readings. One trip after the other is chosen.
 """
 
