@@ -57,7 +57,7 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """What is known of a file once it was read: its stamp, content hash, and the devices in it (`spans`).
+    """What is known of a file once it was read: its size and time (`stamp`), content hash, and devices (`spans`).
 
     `error` says why it cannot be read, if it cannot.
     """

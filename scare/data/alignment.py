@@ -342,22 +342,25 @@ def _averaged(chunks: Iterable[pl.DataFrame], averagers: Mapping[str, "Averager"
 class Averager:
     """Averages the rows of one device, in order of time, block by block; the means are those of `average`.
 
-    Rows up to the end of the interval that contains the time `until` (seconds) are left out.
+    `averaged_until` is the time (seconds) of the last row of earlier files: the interval that contains it was averaged
+    then, so later rows in it are left out, as are all rows before.
     """
 
-    def __init__(self, mapping: ColumnMapping, span: DeviceSpan, step_seconds: float, until: float = -inf) -> None:
+    def __init__(
+        self, mapping: ColumnMapping, span: DeviceSpan, step_seconds: float, averaged_until: float = -inf
+    ) -> None:
         self._mapping, self._span, self._step_seconds = mapping, span, step_seconds
         step = round(step_seconds * 1e6)  # in microseconds, as the times
         # The end of each row's interval: the time rounded up to a whole step, as -(-a // b) rounds a / b up.
         self._interval_end = -(-pl.col(TIME).dt.epoch("us") // step) * step
-        # Intervals up to this end were averaged before.
-        self._averaged_until = -inf if until == -inf else -(-round(until * 1e6) // step) * step
+        # The end of the last interval that was averaged before.
+        self._last_end = -inf if averaged_until == -inf else -(-round(averaged_until * 1e6) // step) * step
         self._open: pl.DataFrame | None = None  # rows of the interval that has not ended
 
     def push(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Take rows; returns the means of the intervals that have ended."""
         rows = rows if self._open is None else pl.concat([self._open, rows])
-        rows = rows.filter(self._interval_end > self._averaged_until)
+        rows = rows.filter(self._interval_end > self._last_end)
         is_in_last = self._interval_end == self._interval_end.last()
         self._open = rows.filter(is_in_last)
         return self._means(rows.filter(~is_in_last))

@@ -286,7 +286,7 @@ class _Pair:
 
     @property
     def overlap_seconds(self) -> float:
-        """The time from the first to the last cell of the reference."""
+        """The time from the first to the last value of the reference."""
         known = np.flatnonzero(np.isfinite(self.truth))
         return float(known[-1] - known[0]) * self.step if len(known) else 0.0
 

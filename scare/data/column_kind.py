@@ -185,7 +185,7 @@ def _kind_by_name(name: str, quantity: Quantity | None, is_whole: bool) -> str:
 
 
 def stated_quantity(frame: pl.DataFrame, codes: Mapping[str, str], remarks: Sequence[str] = ()) -> str:
-    """Return the quantity that a file states for all its rows, by name or code; empty if it states none.
+    """Return the quantity that a file states for all its rows, by its name or by one of `codes`; empty if none.
 
     It is stated in a column of one value, such as `Parameter Name`, or in a line before the table, such as
     `"Komponente";"PM10"`.
@@ -265,7 +265,7 @@ def _quantity_in(quantity: Quantity | None, unit: str, name: str) -> Quantity | 
 
 
 def highest_masses(frame: pl.DataFrame) -> dict[bool, float]:
-    """Return the largest 95th percentile among the reference's columns of particle mass (True), and among others."""
+    """Return the largest 95th percentile of all columns of particle mass: True for a reference's, False for others."""
     tops = {True: 0.0, False: 0.0}
     for column in frame.select(cs.numeric()):
         quantity = find_quantity(column.name)

@@ -54,7 +54,7 @@ class Source:
     member: str = ""  # the file within a zip
     # Whether lines end as on an old Macintosh, characters are to be replaced (`TO_PLAIN`), or whole lines are quoted
     # (`WHOLE_LINE`), as by a program that took each for one cell.
-    odd: bool = False
+    needs_cleaning: bool = False
 
     def open(self) -> IO[bytes]:
         """Open the content as bytes, unpacked."""
@@ -64,20 +64,24 @@ class Source:
         """Yield the lines of a text in UTF-8, with their ends."""
         limit = "document" if self.content == "json" else "line"  # a JSON text may be one line
         longest = table_limit(self.path, limit) + 1  # no more is read of a line; one as long is over the limit
+
+        def check(line: bytes | str) -> None:
+            if len(line) == longest:
+                check_table(self.path, **{limit: longest})  # as document=… or as line=…; raises a DataError
+
         with self.open() as handle:
-            if self.encoding in ("utf-8", "utf-8-sig", "ascii") and not self.odd:
+            if self.encoding in ("utf-8", "utf-8-sig", "ascii") and not self.needs_cleaning:
                 if self.encoding == "utf-8-sig":
                     handle.read(len(codecs.BOM_UTF8))
                 for line in iter(partial(handle.readline, longest), b""):
-                    if len(line) == longest:
-                        check_table(self.path, **{limit: longest})
+                    check(line)
                     yield line
                 return
+            # As text, lines also end where an old Macintosh ends them, at a carriage return.
             with io.TextIOWrapper(handle, self.encoding, errors="replace") as text:
                 for decoded in iter(partial(text.readline, longest), ""):
-                    if len(decoded) == longest:
-                        check_table(self.path, **{limit: longest})
-                    yield (_plain(decoded) if self.odd else decoded).encode()
+                    check(decoded)
+                    yield (_cleaned(decoded) if self.needs_cleaning else decoded).encode()
 
     def text(self, lines: int | None = None) -> list[str]:
         """Return the first lines of a text, all by default, without their ends."""
@@ -114,13 +118,14 @@ def find_source(path: Path, encoding: str = "") -> Source:
     has_old_ends = "\r" in text and "\n" not in text
     are_quoted = sum(1 for line in lines if WHOLE_LINE.fullmatch(line)) > len(lines) / 2
     has_replaced_characters = any(chr(code) in text for code in TO_PLAIN)
-    return Source(path, "text", used_encoding, member, odd=has_old_ends or are_quoted or has_replaced_characters)
+    needs_cleaning = has_old_ends or are_quoted or has_replaced_characters
+    return Source(path, "text", used_encoding, member, needs_cleaning)
 
 
-def _plain(line: str) -> str:
-    """Return a line without quotes around all of it, and with plain characters.
+def _cleaned(line: str) -> str:
+    """Return a line without quotes around all of it, and with digits, spaces and minus signs in ASCII.
 
-    >>> _plain('"2026-01-31 12:00,""Roof"",5.2"')
+    >>> _cleaned('"2026-01-31 12:00,""Roof"",5.2"')
     '2026-01-31 12:00,"Roof",5.2'
     """
     if match := WHOLE_LINE.fullmatch(line.rstrip("\r\n")):

@@ -118,7 +118,7 @@ class Clock:
 
     @property
     def days(self) -> np.ndarray:
-        """Days since the first row of each row."""
+        """The days from the first row to each row."""
         return self.step_seconds * np.arange(self.rows) / DAY
 
     def kept(self, memory_seconds: float) -> float:
@@ -143,7 +143,7 @@ def decaying_sum(inputs: np.ndarray, kept: float) -> np.ndarray:
 
 
 def lagged(values: np.ndarray, clock: Clock, lag_seconds: float) -> np.ndarray:
-    """Return the response of a first-order lag to values [rows]; it starts settled at the first value."""
+    """Return the response of a first-order lag to values [rows], as if the first value had lasted for long before."""
     share_kept = clock.kept(lag_seconds)
     inputs = (1 - share_kept) * values
     inputs[0] = values[0]
@@ -187,7 +187,7 @@ def growth_factor(humidity_percent: np.ndarray) -> np.ndarray:
 
 
 def lognormal_constant(rng: Generator, usual: float, spread: float) -> float:
-    """Draw a constant of one sensor, log-normal around the usual value."""
+    """Draw a constant of one sensor around the usual value; `spread` is the standard deviation of its logarithm."""
     return float(usual * rng.lognormal(0.0, spread))
 
 
@@ -246,7 +246,10 @@ class Air(ABC):
         """Return readings of a new box [rows, channels], NaN where it is silent, and which rows are faults [rows]."""
 
     def elsewhere(self, rng: Generator, spread: float) -> Self:
-        """Return the air elsewhere in town: truth and reference times a factor that wanders slowly around one."""
+        """Return the air elsewhere in town: truth and reference times a factor that wanders slowly around one.
+
+        `spread` is the standard deviation of the factor's logarithm.
+        """
         factor = np.exp(rng.normal(0, spread) + ornstein_uhlenbeck(rng, self.clock, PLACE_SECONDS, spread))
         return replace(self, truth=factor * self.truth, reference=np.round(factor * self.reference, 1))
 
@@ -348,7 +351,10 @@ class GasAir(WeatheredAir):
         return [no2_na + spikes * rng.uniform(100, 300, len(spikes)), ox_na]
 
     def current_na(self, rng: Generator, o3_seen: float, wear: Wear) -> np.ndarray:
-        """Return the current of a cell that lags, drifts and has a zero that rises with temperature."""
+        """Return the current of a cell that lags, drifts and has a zero that rises with temperature.
+
+        `o3_seen` is its response to ozone, relative to that to nitrogen dioxide.
+        """
         gas_ppb = self.truth + lognormal_constant(rng, o3_seen, 0.1) * self.o3_ppb
         gas_ppb = self.followed(gas_ppb, lognormal_constant(rng, 60.0, 0.3), wear.dead)
         sensitivity = lognormal_constant(rng, 0.3, 0.12) * log_random_walk(rng, self.clock, 0.01) * wear.gain

@@ -35,7 +35,7 @@ StayInDays = tuple[str, str, float, float]  # site, device, first and last day o
 
 
 class Journey(StrEnum):
-    """Networks that can be simulated."""
+    """How the boxes of a simulated network move about."""
 
     STATION = "station"  # one station; the boxes stood together in a depot, then some of them beside the station
     TRAVELLER = "traveller"  # boxes that never move, and one that travels between them and the station
@@ -209,7 +209,7 @@ def _draw_place(rng: np.random.Generator, kind: str = "") -> Place:
 def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Place]) -> dict[str, np.ndarray]:
     """Draw PM2.5 (ug/m3) at each place [hours].
 
-    Its logarithm is the sum of a regional course, a local course that is correlated in space, and the place's level.
+    Its logarithm is the sum of a regional course, a local one that is correlated in space, and a constant of the place.
     """
     rush = daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)
     daily = 0.3 * rush - 0.1

@@ -30,7 +30,7 @@ SAME_REFERENCE = 0.5  # above this share of equal values at equal times two refe
 
 @dataclass(frozen=True)
 class Split:
-    """Readings in three parts, of which the model learns from one, is selected by one and is scored on one."""
+    """Readings in three parts: the model learns from the first, is chosen by the second, and is scored on the third."""
 
     train: tuple[Readings, ...]
     validation: tuple[Readings, ...]
@@ -267,7 +267,7 @@ def _split_by_name(readings: Sequence[Readings], kind: str, validation: str | No
 
 
 def reference_times(readings: Sequence[Readings]) -> np.ndarray:
-    """Return the sorted times (seconds) of all rows with a reference, of all devices that are not dead."""
+    """Return the sorted times (seconds) of all rows with a reference, of all devices that have a complete row."""
     known = [box.times[np.isfinite(box.targets)] for box in _drop_dead(readings)[0]]
     times = np.sort(np.concatenate([np.empty(0), *known]))
     if not len(times):
@@ -324,7 +324,7 @@ def _drop_dead(readings: Sequence[Readings]) -> tuple[tuple[Readings, ...], tupl
 
 
 def _finish(split: Split, gap_seconds: float) -> Split:
-    """Drop devices that are dead in a part, add notes, and check that every part has a reference and nothing leaks."""
+    """Drop devices without a complete row in a part, add notes, and check that parts have a reference and no leak."""
     parts = {TRAINING: split.train, "validation": split.validation, "test": split.test}
     alive, left_out = drop_dead_devices(parts)
     train, validation, test = alive.values()

@@ -148,7 +148,7 @@ def _column_kinds(rows: Sequence[Sequence[str]]) -> list[str]:
 def _first_row(rows: Sequence[Sequence[str]], columns: Sequence[str], start: int, strict: bool) -> int | None:
     """Find the first row of data that has two cells and is followed mostly by data; else the first row of data.
 
-    `strict`, for columns that spaces divide, asks that half of all rows are data: any prose has spaces.
+    `strict` asks that half of all rows are data; it is for columns divided by spaces, which any prose has, too.
     """
     data_rows = [i for i in range(start, len(rows)) if _is_data(rows[i], columns)]
     if strict and len(data_rows) < max(2, sum(any(row) and not row[0].startswith("#") for row in rows) / 2):
@@ -317,7 +317,7 @@ def _names_by_place(
 
 
 def _distance(span: tuple[int, int], start: int, end: int, centre: float) -> tuple[float, float]:
-    """Return a sort key for the distance of a word from a column: minus their overlap, then that of their centres."""
+    """Return a sort key that puts a word's nearest column first: most overlap, then least distance of centres."""
     overlap = max(0, min(span[1], end) - max(span[0], start))
     return -overlap, abs((span[0] + span[1]) / 2 - centre)
 

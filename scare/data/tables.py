@@ -413,7 +413,7 @@ def _finish(table: TableFile) -> TableFile:
     codes = known_format.codes if known_format else {}
     date_in_name = re.search(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)", table.path.name)
     remarks = (*table.remarks, "-".join(date_in_name.groups()) if date_in_name else "")
-    may_change = reshape(head, remarks, codes) or _has_later_names(table, head) or _has_blocks(table)
+    may_change = reshape(head, remarks, codes) or _names_change_later(table, head) or _has_blocks(table)
     reshaped = reshape(table.read(table.columns), remarks, codes) if may_change else None
     if reshaped:
         columns = tuple(name for name in reshaped.frame.columns if name != LINE)
@@ -424,10 +424,13 @@ def _finish(table: TableFile) -> TableFile:
     return replace(table, units={**_cell_units(head, table.remarks), **table.units})
 
 
-def _has_later_names(table: TableFile, head: pl.DataFrame) -> bool:
-    """Whether a column that has the same quantity or unit in each of the first rows has another one further on."""
+def _names_change_later(table: TableFile, head: pl.DataFrame) -> bool:
+    """Whether a column that names one quantity or unit in all of the first rows names another one further on.
+
+    Such a file lists all values of one quantity before those of the next, so its first rows look like a usual table.
+    """
     if not any(map(VALUE_WORD.search, head.columns)):
-        return False
+        return False  # no column is called `value` or the like, of which the names could speak
     columns = [name for name in head.columns if NAME_COLUMN.fullmatch(name) or UNIT_COLUMN.fullmatch(name)]
     first_cells = {name: head[name].drop_nulls()[0] for name in columns if head[name].drop_nulls().n_unique() == 1}
     batches = table.batches(first_cells) if first_cells else ()
@@ -588,7 +591,7 @@ class Tally:
         self._examples: dict[str, list[str]] = {}  # cells without a number, by column
 
     def add_rows(self, timeless: pl.DataFrame, timed_count: int = 0) -> None:
-        """Count rows: a frame of the line and the text of those without a time, and how many others there are."""
+        """Count rows: those without a time, whose line and text are the columns of `timeless`, and all others."""
         self._timeless_count += timeless.height
         self._timed_count += timed_count
         examples = timeless.head(EXAMPLES - len(self._timeless_rows)).rows()

@@ -380,7 +380,7 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
 
 
 def _short_dates(table: TableFile, columns: tuple[str, ...]) -> tuple[dict[tuple[int, int, int], str], int]:
-    """Read dates like 3/4/2026: the three numbers of each distinct one, with its first text, and how many rows."""
+    """Read dates like 3/4/2026: the first text of each distinct one, by its three numbers, and the number of rows."""
     text = _joined_text(columns)
     numbers = [text.str.extract(SHORT_DATE.pattern, group).cast(pl.Int64).alias(f"{group}") for group in (1, 2, 3)]
     dates: dict[tuple[int, int, int], str] = {}
@@ -394,7 +394,7 @@ def _short_dates(table: TableFile, columns: tuple[str, ...]) -> tuple[dict[tuple
 
 
 def _stated_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder | None:
-    """Return the order that a form such as MM/DD/YYYY in the header, or the table's known format, states; or None."""
+    """Return the order of day and month that MM/DD/YYYY in the header, or the known format, states; None if neither."""
     header = " ".join([*columns, *table.remarks[-3:]]).lower()  # and the last lines outside the table
     if re.search(r"\bmm?[-/.]dd?[-/.]yy", header):
         return DateOrder("mdy", "Dates are read month first, as the header states.")
@@ -431,9 +431,9 @@ def _both_readings(text: str) -> str:
 
 
 def _order_by_remarks(table: TableFile, dates: Sequence[tuple[int, int, int]]) -> Order | None:
-    """Return the order in which the first date is one that the file's name or preamble states; None if it is not.
+    """Return the order of day and month by which the first date is one that the file's name or preamble states.
 
-    A date that they state has the year first, as in data_2026-04-03.csv.
+    A date that they state has the year first, as in data_2026-04-03.csv. None if neither order, or both, give one.
     """
     texts = " ".join([table.path.name, *table.remarks])
     stated = {f"{y}{m}{d}" for y, m, d in re.findall(r"(20\d\d)[-_/. ]?([01]\d)[-_/. ]?([0-3]\d)(?!\d)", texts)}
@@ -444,7 +444,7 @@ def _order_by_remarks(table: TableFile, dates: Sequence[tuple[int, int, int]]) -
 
 
 def _order_by_steps(dates: Sequence[tuple[int, int, int]], rows: int) -> Order | None:
-    """Return the order in which consecutive dates are much closer together; None if neither is.
+    """Return the order of day and month by which successive dates are much closer together; None if neither is.
 
     Two dates are enough if each has many rows.
     """
@@ -524,7 +524,7 @@ def _from_text(plain: str, shape: TimeShape, order: Order, zone: str, times: pl.
 
 
 def _from_shape(shape: TimeShape, order: Order, zone: str, texts: pl.Series) -> pl.Series:
-    """Parse text by its shape; see `_from_text`."""
+    """Parse text by its shape; times without an offset are in `zone`."""
     fields = parse(texts, shape, order)
     if shape.has_zone:
         ahead = pl.duration(minutes=pl.col("offset"))

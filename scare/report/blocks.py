@@ -29,7 +29,10 @@ class Badge:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: text with a small remark, a badge next to it (or `below`), or a bar; `ours` has our colour."""
+    """A table cell: text with a small remark, a badge next to it (or `below`), or a bar.
+
+    `ours` gives it the colour by which our calibrator is told from other methods.
+    """
 
     text: str
     remark: str = ""

@@ -90,9 +90,9 @@ class Drawing:
         self.texts.append((*_rounded(at), words, anchor))
 
     def label_axes(self, axes: Axes, x_title: str, y_title: str, y_text: Callable[[float], str] = number) -> None:
-        """Write titles and round numbers along axes; `y_text` writes those of y.
+        """Write titles and round numbers along axes; `y_text` formats the numbers of y.
 
-        The distances are those of the text's size: 4 px lower, a label is centred on its tick.
+        A text stands on its y coordinate, so 4 px below a tick, a third of its size, centres it there.
         """
         for x in ticks(*axes.x):
             self.text((axes.at(x, 0)[0], HEIGHT - MARGIN + 16), number(x), "middle")

@@ -120,7 +120,10 @@ def _row(box: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _draw(network: Mapping[str, Any]) -> tuple[list[Mark], list[tuple[float, float, float, float]], float]:
-    """Return marks, a line (x, y, x, y) for each pair with an encounter that counts, and the height of the map [px]."""
+    """Return a mark for each box and reference, a line (x, y, x, y) for each pair that met, and the height [px].
+
+    Meetings of a weight below `DOUBTFUL_WEIGHT` have no line.
+    """
     coordinates = {
         reference["name"]: (reference["latitude"], reference["longitude"]) for reference in network["references"]
     }

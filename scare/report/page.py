@@ -115,7 +115,10 @@ def _make_page(
     content: Mapping[str, Sequence[Block | Drawing]],
     deployment: Deployment | None,
 ) -> str:
-    """Render the report as HTML; the last view is that of all devices, `content` the sections with tables to write."""
+    """Render the report as HTML.
+
+    The last of `views` is that of all devices together; `content` has the blocks of each section that has tables.
+    """
     scripts = {"uplot_js": _asset(UPLOT / "uPlot.iife.min.js"), "js": _asset("report.js")}
     heading = f"{title(run.target)}{f' [{display_unit(run.target.unit)}]' if run.target.unit else ''}"
     data = {
@@ -254,7 +257,7 @@ def _row(box: BoxReport) -> list[str | Cell]:
 
 
 def _chart(box: BoxReport) -> dict[str, Any]:
-    """Make a box's small chart: the points of a line of its expected error by day, and words for screen readers."""
+    """Make a box's small chart: its expected error as a line over days, and a sentence for screen readers."""
     step = WIDTH / max(1, len(box.history) - 1)
     known = [(day, expected) for day, expected in enumerate(box.history) if isfinite(expected)]
     points = " ".join(f"{day * step:.1f},{_height(expected):.1f}" for day, expected in known)

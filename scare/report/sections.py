@@ -164,7 +164,7 @@ def _entry_row(entry: Entry, measure: Measure | None) -> list[str | Cell]:
 
 
 def bounds(threshold: Mapping[str, Any], unit: str) -> tuple[str, str]:
-    """Return the bounds of O and of △ in the unit of the value; empty if they are unknown."""
+    """Return the bounds of the grades O and △ in the unit of the value; empty if they are unknown."""
     good, fair = threshold.get("good"), threshold.get("fair")
     # If the measure has a baseline, which cards call a yardstick, bounds are shares of its value.
     lacks_baseline = threshold.get("yardstick") and threshold["yardstick_value"] is None

@@ -166,7 +166,7 @@ def row_changes(times: np.ndarray, values: np.ndarray, step_seconds: float) -> n
 
 
 def reading_changes(readings: Readings) -> np.ndarray:
-    """Compute `row_changes` of the first channel [rows]; NaN next to a missing reading or a sentinel for one."""
+    """Compute `row_changes` of the first channel [rows]; NaN where this or the row before has no usable reading."""
     usable, _ = usable_values(readings.values, readings.channels)
     return row_changes(readings.times, usable[:, 0], readings.step_seconds)
 

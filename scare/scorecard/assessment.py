@@ -104,7 +104,7 @@ class TargetResult:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Results of all devices with the target of their pollutant, in the readings' unit, as in a card."""
+    """The results of all devices, with the target that they were graded against, converted to the readings' unit."""
 
     name: str
     title: str
@@ -136,7 +136,7 @@ class Assessment:
 
     @property
     def deming_ratio(self) -> float | None:
-        """The ratio u²(bs,s) / u²(bs,RM) of a Deming regression; None if one of the two is unknown."""
+        """The ratio of the error variances in a Deming regression, u²(bs,s) / u²(bs,RM); None if one is unknown."""
         u_between = self.together.values.get("between_units") if self.together else None
         return (u_between / self.reference_uncertainty) ** 2 if u_between and self.reference_uncertainty else None
 
@@ -210,7 +210,7 @@ def assess(
 
 @dataclass(frozen=True)
 class _Grader:
-    """Grades devices against a target in the unit of the readings; `u_reference` is u(bs,RM)."""
+    """Grades devices against a target in the readings' unit; `u_reference` is u(bs,RM), that of the reference."""
 
     targets: TargetSet
     target: Target
@@ -333,7 +333,10 @@ class _Measurer:
     curve_end: float  # highest reference of the curve, in the unit of the target
 
     def measure(self, sample: Sample) -> tuple[dict[str, np.ndarray], Curve | None]:
-        """Compute each measure, a number or one for each resample, and the curve; of resampled curves the interval."""
+        """Compute each measure and, if the target bounds the uncertainty, its curve.
+
+        Of resamples, a measure is an array with one number for each, and the curve holds only its 95 % interval.
+        """
         target, regression = self.grader.target, self.grader.targets.regression
         n, mean_x, mean_y, sxx, syy, sxy = sample.moments
         line = fit_line(sample, regression, self.ratio)

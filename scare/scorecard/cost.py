@@ -256,7 +256,8 @@ def measure_utilisation(
 ) -> Finding:
     """Measure the share of one core, in %, that requests at a fixed rate take: the largest of several blocks of time.
 
-    `call` serves request number 0, 1, … of a block; `idle` in the detail is the share of the same loop without a model.
+    `call` serves request number 0, 1, … of a block; `advance` is called after each block. `idle` in the detail is the
+    share that the same loop takes without a model.
     """
     with one_core() as pinned:
         idle = _cpu_share(lambda number: number, protocol)

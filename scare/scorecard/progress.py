@@ -37,7 +37,8 @@ BINS, JOINT_BINS = 10, 4  # of each channel's range in deployment; with several 
 LEAST_SHARE = 0.01  # of the deployment's hours: a smaller range that was not seen is not named
 FEW_HOURS = 48  # of a device, below which nothing is fitted
 Predict = Callable[[np.ndarray], np.ndarray]  # from values [n, channels] to estimates [n]
-LearningCurve = Sequence[tuple[int, float, int]]  # by fit: days of training, sum of squared errors after, hours after
+# For each fit: the days it was made from, the sum of squared errors in the days that follow, and the hours in these.
+LearningCurve = Sequence[tuple[int, float, int]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ class Hours:
 
 @dataclass(frozen=True)
 class Condition:
-    """How much of the deployment's hours a channel, or several jointly, has seen; `missing` are ranges it has not."""
+    """The share of a deployment's hours in ranges that the co-location has seen; `missing` are ranges it has not.
+
+    `name` is the channel, or says that all channels are compared jointly.
+    """
 
     name: str
     share: float
@@ -213,7 +217,7 @@ def _origins(days: int) -> list[int]:
 
 
 def run_forward(hours: Hours, family: Callable[[np.ndarray], np.ndarray]) -> _Run:
-    """Fit to the first i days, for growing i, and score on the next i; a fit needs a day of hours at least."""
+    """Fit to the first i days, for growing i, and score on the next i; a fit needs at least 24 hours of readings."""
     errors, estimates = [], np.full(len(hours.times), np.nan)
     for origin in _origins(int(hours.days[-1]) + 1):
         before = hours.days < origin
@@ -239,20 +243,20 @@ def pool_devices(runs: Sequence[_Run]) -> list[tuple[int, float, int]]:
 
 
 def _recent(curve: LearningCurve, days: int) -> LearningCurve:
-    """Return the fits to at least a third of the days so far, or the newest if there is none."""
+    """Return the recent fits, those made from at least a third of the days so far; the newest if there is none."""
     recent = [(origin, squares, count) for origin, squares, count in curve if origin >= days / RECENT_SHARE]
     return recent or curve[-1:]
 
 
 def recent_error(curve: LearningCurve, days: int) -> float | None:
-    """Return the pooled error of the fits to at least a third of the days so far; None if there is no fit."""
+    """Return the RMSE over all hours that the recent fits (`_recent`) were scored on; None if there is no fit."""
     recent = _recent(curve, days)
     total = sum(count for _, _, count in recent)
     return sqrt(sum(squares for _, squares, _ in recent) / total) if total else None
 
 
 def forward_scatter(curve: LearningCurve, days: int) -> float:
-    """Return the standard deviation of the log errors of the recent fits."""
+    """Return the standard deviation of the logarithm of the recent fits' RMSE (`_recent`); 0 for a single fit."""
     # The log of an RMSE is half that of the mean square; 1e-300 keeps the log of a zero finite.
     logs = [0.5 * log(max(squares / count, 1e-300)) for _, squares, count in _recent(curve, days)]
     return float(np.std(logs)) if len(logs) > 1 else 0.0

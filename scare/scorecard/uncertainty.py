@@ -85,8 +85,8 @@ def reference_uncertainty(text: str, pollutant: str, unit: str, temperature: flo
 class Sample:
     """Paired averages as sums: `sums` [..., groups, 6] of n, x, y, x², y² and xy, about an `origin` (x, y).
 
-    `centres` [groups] are the mean x of each group, in units of `scale` from the origin; a sample that is too small for
-    a spread that depends on x is one group.
+    `centres` [groups] are the mean x of each group, in units of `scale` from the origin. A sample that is too small to
+    tell whether the residuals grow with x is one group.
     """
 
     sums: np.ndarray
@@ -111,11 +111,11 @@ class Sample:
 
     @property
     def whole(self) -> "Sample":
-        """All blocks together, sums [groups, 6]."""
+        """The same sample without its blocks: `sums` [groups, 6] over all of them."""
         return Sample(self.sums.sum(axis=0), self.origin, self.centres, self.scale)
 
     def resampled(self, draws: int = DRAWS, seed: int = 0) -> "Sample":
-        """Resample whole blocks with replacement, sums [draws, groups, 6]."""
+        """Draw as many whole blocks with replacement, `draws` times: `sums` [draws, groups, 6]."""
         blocks = len(self.sums)
         counts = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), draws)
         sums = np.tensordot(counts.astype(float), self.sums, axes=(1, 0))
@@ -123,16 +123,16 @@ class Sample:
 
     @property
     def moments(self) -> tuple[np.ndarray, ...]:
-        """Number of pairs, means of x and y, and the sums of squares Sxx, Syy and Sxy about them, [...] each."""
+        """Number of pairs, means of x and y, and the sums Sxx, Syy and Sxy about these; with resamples, one of each."""
         n, x, y, xx, yy, xy = np.moveaxis(self.sums.sum(axis=-2), -1, 0)
         return n, x / n + self.origin[0], y / n + self.origin[1], xx - x * x / n, yy - y * y / n, xy - x * y / n
 
 
 @dataclass(frozen=True)
 class Line:
-    """A regression of y on x, [...] each, with the standard uncertainties of slope and intercept.
+    """A regression of y on x, with the standard uncertainties of slope and intercept.
 
-    `variance` is that of the residuals, RSS / (n − 2).
+    Each field is a number, or an array with one for each resample. `variance` is that of the residuals, RSS / (n − 2).
     """
 
     slope: np.ndarray
@@ -184,9 +184,9 @@ def breusch_pagan(x: np.ndarray, residuals: np.ndarray) -> float:
 
 
 def fit_spread(sample: Sample, line: Line, by_level: bool) -> np.ndarray:
-    """Fit the log variance of the residuals as a quadratic function of x: coefficients [..., 3].
+    """Fit how far y scatters about the line: the log variance as a quadratic function of x, coefficients [..., 3].
 
-    If not `by_level`, or with too few groups, it is constant: the log of RSS / (n − 2).
+    It is constant, the log of RSS / (n − 2), unless `by_level`, or if x has fewer than `FEWEST_GROUPS` groups.
     """
     constant = np.log(np.maximum(line.variance, np.finfo(float).tiny))
     coefficients = np.stack([constant, np.zeros_like(constant), np.zeros_like(constant)], axis=-1)
@@ -213,7 +213,10 @@ def fit_spread(sample: Sample, line: Line, by_level: bool) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ExpandedUncertainty:
-    """The uncertainty of y as a function of the reference x; with resamples as the leading axis of line and spread."""
+    """The uncertainty of y as a function of the reference x.
+
+    `spread` has the coefficients of `fit_spread`. If there are resamples, `line` and `spread` have one row for each.
+    """
 
     sample: Sample
     line: Line
@@ -238,12 +241,15 @@ class ExpandedUncertainty:
 
 
 def expand(sample: Sample, line: Line, by_level: bool, u_reference: float, u_between: float) -> ExpandedUncertainty:
-    """Make the uncertainty of a sample, or of every resample."""
+    """Make the expanded uncertainty of a sample, or of each of its resamples, about the fitted `line`.
+
+    If `by_level`, y may scatter more where x is higher. `u_reference` is u(bs,RM), `u_between` is u(bs,s).
+    """
     return ExpandedUncertainty(sample, line, fit_spread(sample, line, by_level), u_reference, u_between)
 
 
 def between_units(values: np.ndarray) -> float:
-    """Compute u(bs,s) of units side by side, values [n, units]: the pooled standard deviation within each average.
+    """Compute u(bs,s) of units side by side, values [averages, units]: the pooled standard deviation between units.
 
     For two units this is the Guide's √(Σ (y₁ − y₂)² / 2n).
 
@@ -255,7 +261,7 @@ def between_units(values: np.ndarray) -> float:
 
 
 def number_blocks(days: np.ndarray) -> np.ndarray | None:
-    """Number the blocks that rows on these days belong to, from 0 on [n]; None if there are too few for a bootstrap.
+    """Number the block of days that each row is in, from 0 on [n]; None if there are too few blocks for a bootstrap.
 
     >>> number_blocks(np.array([10, 10, 11])) is None, number_blocks(np.arange(8))
     (True, array([0, 1, 2, 3, 4, 5, 6, 7]))

@@ -262,7 +262,7 @@ def _report_command(setup: Setup, *more: str) -> Command:
 
 
 def _site(setup: Setup) -> dict[str, Any]:
-    """Return the facts of the deployment and the file they are written to before the command; {} if none is stated."""
+    """Return the fields of a job that writes the facts of the deployment to a file first; {} if none is stated."""
     return {"config": setup.site(), "written": SITE} if setup.site() else {}
 
 
