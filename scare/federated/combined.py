@@ -86,11 +86,13 @@ def combine(calibrator: Calibrator, readings: Sequence[Readings], others: Soluti
     splits = forward_splits(rows.times)
     forward_ways = make_ways(shared, others or shared.solution)
     found = mean_errors(rows, splits, forward_ways)
+    # Of both, errors are logarithms: here, and at the other sites relative to their mean.
     chosen = min(found, key=lambda name: found[name] + shared.errors.get(name, 0.0))
     errors = {"alone": min(error for name, error in found.items() if name.startswith(ALONE))}
     errors |= {"federated": found[FEDERATED], "combined": found[chosen]}
     rmse = {who: round(scale * float(np.exp(error)), 6) for who, error in errors.items()}
     weights, bias = make_ways(shared, shared.solution)[chosen](rows.moments)
+    # Columns after the channels are their products, which make the line a curve.
     curve = weights[shared.channels :] if np.any(weights[shared.channels :]) else None
     inputs = replace(calibrator.inputs, window=1, policy=STRICT)
     made = linear_calibrator(
@@ -105,6 +107,7 @@ def make_ways(shared: SharedRegression, solution: Solution) -> dict[str, Way]:
     """Return all ways to combine a site's moments with the federation's `solution`, by name."""
     weights, _ = solution
     inputs = np.array(shared.inputs)
+    # Directions in (bias, weights): the bias alone, and all weights together in proportion.
     offset, gain = np.eye(1 + len(inputs))[0], np.array([0.0, *weights[inputs]])
     length = np.linalg.norm(gain)
     own = {
@@ -174,6 +177,7 @@ def mean_errors(rows: Rows, splits: Sequence[Split], ways: Mapping[str, Way]) ->
         (earlier.moments, later.moments) for earlier, later in parts if min(len(earlier), len(later)) >= FEWEST_ROWS
     ]
     if not moments:
+        # The last rows, which are only tested, must be `FEWEST_ROWS` at least.
         raise DataError(
             f"{plural(len(rows), 'complete row')} with a reference are too few to tell how well anything fits them;"
             f" it takes about {round(FEWEST_ROWS / (1 - FORWARD_SHARES[-2]))}"

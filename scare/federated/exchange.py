@@ -236,7 +236,7 @@ def save_results(task: Mapping[str, Any], readings: Sequence[Readings], folder: 
         temporary.write_bytes(b64decode(str(task.get("calibrator", ""))))
     others = None
     if "others" in task:
-        weights = task["others"].get("weights", ())
+        weights = task["others"].get("weights", ())  # of the regression of the other sites
         others = numbers(weights, (len(weights),), "weights"), float(numbers(task["others"].get("bias"), (), "bias"))
     combined = combine(Calibrator.load(path), readings, others)
     combined.save(folder / "combined.scare")

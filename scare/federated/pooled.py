@@ -158,7 +158,7 @@ def choose_structure(moments: Mapping[str, Moments], channels: int) -> Structure
     if len(moments) >= FEWEST_TO_LEAVE_OUT:
         structures = [Structure(name, chosen, penalty) for name, chosen in inputs.items() for penalty in PENALTIES]
         return min(structures, key=lambda structure: left_out_error(moments, structure, list(moments)))
-    structures = [Structure(name, chosen, PENALTIES[0]) for name, chosen in inputs.items()]
+    structures = [Structure(name, chosen, PENALTIES[0]) for name, chosen in inputs.items()]  # fewest columns first
     pooled = Moments.pooled(list(moments.values()))
     errors = [pooled.mean_squared_error(structure.solve(pooled)) for structure in structures]
     enough = SIMPLER_WITHIN**2 * min(errors)  # squared errors
@@ -218,8 +218,8 @@ def _share(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequen
         site: errors if isinstance(errors := reply.get("errors"), Mapping) else {} for site, reply in replies.items()
     }
     errors = np.array([numbers([own.get(name) for name in names], (len(names),), site) for site, own in sent.items()])
-    level = errors.mean(axis=1, keepdims=True)  # sites whose errors are larger count no more
-    means = robust_mean(errors - level, agreement.rules.tolerated)
+    mean_of_site = errors.mean(axis=1, keepdims=True)  # subtracted, so that a site with large errors counts no more
+    means = robust_mean(errors - mean_of_site, agreement.rules.tolerated)
     return replace(everything, errors=dict(zip(names, means.round(4).tolist(), strict=True)))
 
 

@@ -103,8 +103,9 @@ class Site:
     def _answer_moments(self, task: Mapping[str, Any]) -> Values:
         """Return the moments of the channels as they are or, with a "center" and "scale", of `scaled_columns`."""
         if self._privacy is not None:
-            assert self._agreement.noise is not None
-            low, high = (np.array(side) for side in vars(self._agreement.noise).values())
+            noise = self._agreement.noise
+            assert noise is not None  # the constructor refuses privacy without it
+            low, high = np.array(noise.low), np.array(noise.high)
             rng = np.random.default_rng()  # never a known seed: who knows the noise can subtract it
             moments = self._privacy.noisy_moments(self.rows.columns, self.rows.targets, low, high, rng)
             return {**moments_as_values(moments), "privacy": dict(vars(self._privacy))}

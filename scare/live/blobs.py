@@ -114,7 +114,7 @@ class Blobs:
             "bytes": len(blob.content),
             "sha256": sha256(blob.content).hexdigest(),
             "sha512": sha512(blob.content[: -CHECKSUM_BYTES - SIGNATURE_BYTES]).hexdigest(),
-            "signature": signature.hex() if any(signature) else None,
+            "signature": signature.hex() if any(signature) else None,  # a file that is not signed has zeros there
             "runs": self.runs(device),
         }
 

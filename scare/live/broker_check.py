@@ -141,7 +141,7 @@ def add_message(stats: InputStats, topic: str, payload: bytes) -> None:
         first, _, count = stats.arrivals.get(device, (monotonic(), 0.0, 0))
         stats.arrivals[device] = first, monotonic(), count + 1
     if adapter.fields:
-        numbers = {name: field_value(place, content) for name, place in adapter.fields.items()}
+        numbers = {name: field_value(where, content) for name, where in adapter.fields.items()}
     else:  # its keys are its fields
         numbers = {}
         for path, number in islice(_numbers(content, ""), MAX_NUMBERS):

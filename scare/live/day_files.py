@@ -94,8 +94,10 @@ def as_table(results: Sequence[Result]) -> pl.DataFrame:
         **dict.fromkeys(numbers, pl.Float64),
         FLAGS: pl.UInt32,
         **dict.fromkeys(texts, pl.String),
-        **{"index": pl.Int64, "index_category": pl.String},
-        **{OUTSIDE_RANGES: pl.Float64, OUTSIDE_CHANNEL: pl.String},
+        "index": pl.Int64,
+        "index_category": pl.String,
+        OUTSIDE_RANGES: pl.Float64,
+        OUTSIDE_CHANNEL: pl.String,
     }
     table = pl.DataFrame(rows, kinds, orient="row")
     return table.with_columns(pl.col(TIME).cast(TIME_TYPE), pl.col(*numbers, OUTSIDE_RANGES).fill_nan(None))

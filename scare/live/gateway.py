@@ -70,7 +70,7 @@ class Gateway:
         """Create sinks, sources, pipelines and server; what needs closing is registered in `opened`."""
         readers = config.readers(self.models.channels)
         if config.mqtt:
-            require("live")
+            require("live")  # the optional packages, of which MQTT needs paho
         if config.mqtt and config.mqtt.publish:
             from scare.live.mqtt import MqttSink
 
@@ -120,7 +120,7 @@ class Gateway:
                 recent=self.recent,
                 units={name: display_unit(model.target.unit) for name, model in models},
                 steps={name: model.inputs.step_seconds for name, model in models},
-                alerts=self._alerts.counts if self._alerts else dict,
+                alerts=self._alerts.counts if self._alerts else dict,  # `dict()` counts nothing
                 blobs=self._blobs,
                 co_location=lambda: self._co_location.latest if self._co_location else None,
                 models=self.models,

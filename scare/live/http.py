@@ -231,7 +231,7 @@ def make_app(status: LiveStatus, readers: Mapping[str, Reader], server: "Server"
         There a device names the version that it runs, and then those that it has refused.
         """
         device, named = request.path_params["device"], request.headers.get("if-none-match", "").split(",")
-        versions = [version.strip('W/" ') for version in named]
+        versions = [version.strip('W/" ') for version in named]  # written as "version", or W/"version" by a proxy
         try:
             blob = await run_in_threadpool(status.blobs.find, device)
         except DataError as error:

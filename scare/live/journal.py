@@ -244,8 +244,8 @@ def write_aside(path: Path, state: FleetState, position: int) -> int:
         return process
     code = 1
     try:
-        for wish in (signal.SIGINT, signal.SIGTERM):  # the parent waits for the child when it ends
-            signal.signal(wish, signal.SIG_IGN)
+        for stop_signal in (signal.SIGINT, signal.SIGTERM):  # the parent waits for the child when it ends
+            signal.signal(stop_signal, signal.SIG_IGN)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # the lock and the connections are the parent's
         write_snapshot(path, state, position)
         code = 0

@@ -465,7 +465,7 @@ class Pipeline:
                 self._restored.setdefault(reading.device, []).append(reading)
                 self.restoring += 1
         for of_device in self._restored.values():
-            of_device.reverse()
+            of_device.reverse()  # the newest first, so that `pop` takes the oldest
 
     def _take_restored(self, deliveries: Sequence[Delivery]) -> list[Reading]:
         """Remove and return readings to replay: all of the devices in these deliveries, then, up to `SLICE`, others.
@@ -773,7 +773,7 @@ class Pipeline:
         for indices in split_batches([reading.device for reading in readings]):
             results += self._push([readings[index] for index in indices])
         published = [sink.publish(results) for sink in self._sinks]  # to all sinks, even if one cannot publish
-        self._is_published = was_published and all(published)
+        self._is_published = was_published and all(published)  # once False it stays so: a restart publishes again
         with_value = sum(not isnan(result.calibrated) for result in results)
         self._monitor.count("calibrated", with_value)
         self._monitor.count("without_value", len(results) - with_value)

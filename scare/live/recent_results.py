@@ -65,7 +65,7 @@ class Recent:
         for at, result in enumerate(results):
             index = self._devices.get(result.device)
             indices[at] = index = self._add(result.device) if index is None else index
-            places[at] = self._counts.item(index) + before[result.device]
+            places[at] = self._counts.item(index) + before[result.device]  # its number since the device's first
             before[result.device] += 1
             self._models[index], self._watch[index] = result.model, DriftState(result.watch).label
             self._expected[index] = finite(round(result.expected_error, 3))

@@ -189,7 +189,7 @@ class Learner:
             return PairOutcome.TAKEN
         outcome = self._arithmetic.compare_errors(state)
         if outcome is PairOutcome.BETTER:
-            state.active = state.shadow.copy()
+            state.active = state.shadow.copy()  # the candidate
         elif outcome is PairOutcome.REVERTED:
             state.active = np.zeros_like(state.active)
         state.in_round = 0

@@ -43,9 +43,7 @@ class DriftMonitor(DeviceArrays):
                 "day": np.full(2, NEVER, np.int32),  # days since 1970: the newest even one and the newest odd one
                 "total": np.zeros((2, 24, series), np.float32),  # sums of the rows of each hour of those days
                 "count": np.zeros((2, 24, series), np.uint16),  # rows in those sums
-                "usual": np.zeros(
-                    sums, np.float32
-                ),  # sums over the first `USUAL_DAYS` days, as `DriftMeter` makes them
+                "usual": np.zeros(sums, np.float32),  # sums (`DriftMeter`) over the first `USUAL_DAYS` days
                 "usual_days": np.array(0, np.int16),
                 "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # sums of each of the last days, newest last
                 "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`

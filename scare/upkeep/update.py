@@ -195,6 +195,7 @@ def set_line(
     active[0] += gain - 1
     active[-1] += (intercept + (gain - 1) * center) / scale
     learner.state.active = active
+    # The coefficients are those of the value, of these channels, and the constant.
     channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.size - 2]]
     numbers = zip(("value", *channels, "offset"), learner.coefficients, strict=True)
     earlier_facts: Any = calibrator.facts.get(LEARNED, {})
@@ -297,7 +298,7 @@ def _device_pairs(calibrator: Calibrator, readings: Readings, settings: LearnerS
             values = target.apply(calibrator.compute(windows)[:, None])
             with_effect = target.apply(calibrator.compute(windows, effect=effect)[:, None]) if any(effect) else values
             clamped = training_range.clamp(windows) if training_range else windows
-            newest_inputs = clamped[:, -1, : settings.size - 2]
+            newest_inputs = clamped[:, -1, : settings.size - 2]  # two coefficients are of the value and of 1
             feature_parts.append(np.column_stack([values, newest_inputs, np.ones(len(chunk))]))
             calibrated_parts.append(with_effect)
             row_parts.append(segment.rows[chunk])
@@ -374,6 +375,7 @@ def _session_facts(
 ) -> dict[str, Any]:
     """Return the facts about all sessions so far, this one included; `SessionFacts` reads them."""
     known = session_facts(calibrator)
+    # The coefficients are those of the value, of these channels, and the constant.
     channels = [channel.name for channel in calibrator.inputs.channels[: learner.settings.size - 2]]
     period = [
         datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -51,7 +51,7 @@ def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
     }
     # The fleet's intervals hold the noise of a reading; the box's have its line's uncertainty in addition.
     constant, of_square = solution.noise
-    noise = solution.reliability * (constant + of_square * solution.center**2)
+    noise = solution.reliability * (constant + of_square * solution.center**2)  # at the references' mean
     widening = sqrt(1 + solution.uncertainty(box) ** 2 / noise)
     corrected = set_line(fleet, line.gain, line.intercept, facts, widening)
     if corrected.intervals is None and fleet.inputs.step_seconds >= HOUR:

@@ -75,6 +75,7 @@ class Field:
         The variance is in units of that of the local terms.
         """
         to_place = self._correlation([station.place for station in self.stations], [place])[:, 0]
+        # Weights are found once for each pattern, a set of stations that are heard in the same hours.
         weights = np.zeros((len(self._patterns), len(self.stations)))
         for row, present in zip(weights, self._patterns, strict=True):
             if present.any():
@@ -206,6 +207,7 @@ def _compare(
     if correlation < rules.least_correlation:
         return None
     tells_gain = is_like and correlation >= rules.gain_correlation
+    # The ratio of how far percentiles spread, as that of standard deviations in the standardised major axis.
     slope = float(np.std(air.percentiles(ALL)) / max(np.std(np.quantile(x, ALL)), 1e-12))
     # Plumes and the kind of site spread the high percentiles, so the low ones tell the level.
     shares = ALL if tells_gain else LOW

@@ -68,7 +68,7 @@ class Elimination:
         for node, neighbours in later.items():
             keys += [(node, neighbour) for neighbour in neighbours]
             keys += [(neighbour, node) for neighbour in neighbours]
-        codes = np.array([i * nodes + j for i, j in keys], np.int64)
+        codes = np.array([i * nodes + j for i, j in keys], np.int64)  # one number for each block (row i, column j)
         self._codes = np.unique(codes)
         self.batches = self._make_batches(later)
 
@@ -121,6 +121,7 @@ class Elimination:
             diagonal = factor[batch.own]
             if batch.to.shape[1]:
                 forward = factor[batch.to]  # [n, d, 2, 2]
+                # The neighbours were eliminated later, so the covariances among them are known here.
                 across = -(forward[:, :, None] @ inverse[batch.between]).sum(axis=1)  # [n, d, 2, 2]
                 inverse[batch.to] = across
                 inverse[batch.back] = np.swapaxes(across, -1, -2)

@@ -325,6 +325,7 @@ class Graph:
         tied = self._tied_to_references()
         # Levels at a distance, and of boxes that nothing ties to a reference, must not tell gains (see `linearised`).
         is_loose = np.array([one.kind == DISTANT or one.encounter.box not in tied for one in self.relations])
+        # The unit of a relation's equations is its index; other equations look up any relation and are masked.
         cut = is_relation & (coefficients[:, 0] != 0) & is_loose[np.where(is_relation, of_unit, 0)]
         return Equations(
             np.array(node, int),
@@ -436,8 +437,9 @@ class Graph:
             variance, node = heappop(heap)
             if node == REFERENCE_NODE:
                 break
-            # An entry of the heap is out of date if its node was reached with less variance later.
-            for other, added, used in edges[node] if variance <= least[node] else ():
+            if variance > least[node]:
+                continue  # an older entry: the node was reached with less variance later
+            for other, added, used in edges[node]:
                 if variance + added < least.get(other, np.inf):
                     least[other], reached_from[other] = variance + added, (node, used)
                     heappush(heap, (variance + added, other))
@@ -529,6 +531,7 @@ class System:
         first, second = rows.first, rows.second[linked]
         errors = rows.right - (first * means[rows.node]).sum(axis=1)
         errors[linked] += (second * means[rows.other[linked]]).sum(axis=1)
+        # The variance of first · x[node] − second · x[other], as the solution's covariances have it.
         spread = np.einsum("ni,nij,nj->n", first, inverse[self._own], first)
         spread[linked] += np.einsum("ni,nij,nj->n", second, inverse[self._others], second)
         spread[linked] -= 2 * np.einsum("ni,nij,nj->n", first[linked], inverse[self._across], second)
@@ -612,10 +615,12 @@ def solve(
         # Expected square of that part of each error which is due to the learned variance, not to the known one.
         share = added / expected
         parts = share**2 * weights[rows.unit] * squares + share * linear.known
+        # The assumed variances count as `ASSUMED_COUNT` equations more in each group.
         sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
         before, learned = learned, sums / (system.counts + ASSUMED_COUNT)
         if done < FIRST_ROUNDS:
             continue  # how much boxes differ must be known before any is found to contradict the others
+        # A unit (an encounter, say) that agrees has the weight 1; the further away it is, the less it weighs.
         weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
         weights[len(relations) :] = np.maximum(weights[len(relations) :], LEAST_PRIOR_WEIGHT)
         if np.abs(np.sqrt(learned / before) - 1).max() < SMALLEST_CHANGE:

@@ -66,7 +66,7 @@ def hourly(tables: Iterable[tuple[str, pl.DataFrame]], column: str, references: 
 
     Tables of the same name are joined; where two have a mean of the same hour, the first counts.
     """
-    hour = pl.col(TIME).dt.epoch("us") // 3_600_000_000  # since 1970
+    hour = pl.col(TIME).dt.epoch("us") // 3_600_000_000  # since 1970; the column is still called TIME
     parts = []
     for name, frame in tables:
         readings = frame.select(hour, pl.col(column).cast(pl.Float64)).filter(pl.col(column).is_finite())

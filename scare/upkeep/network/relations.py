@@ -113,7 +113,7 @@ def _fit(
     total, spread = weights.sum(), weights @ (along * (x - mean_x))
     # Two numbers were fitted; and a pair moves the line by the biweight's derivative, which is less than its weight.
     # Their sum counts as half the weights at least, because many faults would make it zero or negative.
-    derivative = (5 * weights - 4 * np.sqrt(weights)).sum()
+    derivative = (5 * weights - 4 * np.sqrt(weights)).sum()  # of residual · weight; the weight is (1 - u²)²
     correction = pairs / max(pairs - 2, 1) * (total / max(derivative, total / 2)) ** 2
     level_square, slope_square = np.square(scores).sum(axis=1)
     tells_gain = correlation >= rules.gain_correlation and spread > 0

@@ -38,6 +38,7 @@ class Planner:
         self._covariances = solution.covariances[self._last].copy()
         self._added: list[tuple[np.ndarray, np.ndarray]] = []  # of each encounter in the plan, from `with_encounter`
         # Variances of level and log gain after an encounter with a box and with a reference.
+        # Of an encounter of two boxes, and of one with a reference.
         self.noise = [_noise_of_an_encounter(solution, beside_reference, days) for beside_reference in (False, True)]
 
     def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
@@ -68,7 +69,9 @@ class Planner:
             overlap = np.einsum("nij,nik->jk", difference, planned_across)
             across = across - planned_across @ (planned_inverse @ overlap.T)
         variance = np.einsum("nij,nik->jk", difference, across)  # of the difference [2, 2]
-        inverse = np.linalg.inv(variance + np.diag(self.noise[partner == REFERENCE_NODE]))
+        noise = self.noise[1 if partner == REFERENCE_NODE else 0]
+        inverse = np.linalg.inv(variance + np.diag(noise))
+        # As in a Kalman filter, covariances fall by what the measured difference tells.
         of_boxes = across[self._last]
         return self._covariances - of_boxes @ inverse @ np.swapaxes(of_boxes, 1, 2), across, inverse
 
