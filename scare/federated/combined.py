@@ -193,7 +193,8 @@ def _learn_intervals(rows: Rows, splits: Sequence[Split], way: Way, target: Affi
     """Learn intervals from the errors of one way on the later rows of splits; None if they are too few."""
     tested = [(rows.where(later), way(rows.where(earlier).moments)) for earlier, later in splits]
     values = np.concatenate([later.columns @ weights + bias for later, (weights, bias) in tested])
-    references, times = (np.concatenate([getattr(later, part) for later, _ in tested]) for part in ("targets", "times"))
+    references = np.concatenate([later.targets for later, _ in tested])
+    times = np.concatenate([later.times for later, _ in tested])
     center, scale = float(target.center[0]), float(target.scale[0])
     no_flags = np.zeros(len(times), np.uint32)
     return fit_intervals([CalibrationErrors(center + scale * values, center + scale * references, times, no_flags)])

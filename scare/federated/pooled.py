@@ -315,6 +315,7 @@ def raw_error(moments: Moments, calibrator: Calibrator) -> float | None:
     if not same_unit(calibrator.inputs.channels[0], calibrator.target):
         return None
     target_center, target_scale = float(scaling.target.center[0]), float(scaling.target.scale[0])
+    # The first channel as it is, written as a regression of scaled columns.
     weights = np.zeros(len(moments.mean))
     weights[0] = float(scaling.fleet.scale[0]) / target_scale
     bias = (float(scaling.fleet.center[0]) - target_center) / target_scale

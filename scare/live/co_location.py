@@ -133,7 +133,10 @@ class CoLocation:
                 table.add(reading.time, numbers, inputs.step_seconds)
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Add results; those of other devices, and of hours that are already written, are ignored."""
+        """Add results; those of other devices, and of hours that are already written, are ignored.
+
+        Always True: an hour that cannot be written is logged, and nothing waits for it.
+        """
         for result in results:
             if result.device in self._intervals and not result.is_late:
                 self._add_ends(result, self._calibrator(result.device))
@@ -220,6 +223,7 @@ class CoLocation:
         """Return the hourly means of the reference, by the number of the hour; {} if its unit is not the target's."""
         column = Channel(self._settings.reference) if self._settings.reference else None
         section = DataSection(time=("time",), reference=column, reference_file=self._settings.reference_file)
+        # The device's table gives the hours, to which the reference's file is joined.
         (readings,) = read_colocation([self._readings[device].path], section, lambda text: None)
         if readings.reference is None or not same_unit(readings.reference, calibrator.target):
             return {}

@@ -387,7 +387,7 @@ def _with_rows(content: Mapping[str, Any], rows: Iterable[Any]) -> str:
     They are written one by one: no other thread works while the `json` module writes an object.
     """
     texts = (json.dumps(row, separators=(",", ":")) for row in rows)
-    head = json.dumps(content, separators=(",", ":"))
+    head = json.dumps(content, separators=(",", ":"))  # its last character is the closing brace
     return f'{head[:-1]},"devices":[{",".join(texts)}]}}'
 
 

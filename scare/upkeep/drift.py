@@ -71,7 +71,7 @@ class DriftState(IntEnum):
         >>> DriftState.RECOLLOCATE.label
         're-collocate'
         """
-        return ("cannot be judged", "fine", "look", "re-collocate")[self + 1]
+        return ("cannot be judged", "fine", "look", "re-collocate")[self + 1]  # `UNKNOWN` is -1
 
 
 @dataclass(frozen=True)

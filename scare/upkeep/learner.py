@@ -281,16 +281,16 @@ class _Float32(LearnerArithmetic):
         return self._dot(coefficients, np.clip(features, np.float32(-LIMIT), np.float32(LIMIT)))
 
     def compare_errors(self, state: LearnerState) -> PairOutcome:
-        shipped, active, shadow = state.sums
+        shipped, active, candidate = state.sums
         enough = np.float32(KEPT_SHARE[0] / KEPT_SHARE[1])
-        if shadow < active * enough and shadow <= shipped:
+        if candidate < active * enough and candidate <= shipped:
             return PairOutcome.BETTER
         return PairOutcome.REVERTED if shipped < active * enough else PairOutcome.TAKEN
 
     def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
         solution = self._solve(settings, state)
         if not self._is_plausible(state, solution):
-            state.shadow = state.active.copy()
+            state.shadow = state.active.copy()  # the candidate
             return
         change = solution - state.active
         largest = np.abs(change).max()
@@ -380,16 +380,16 @@ class _FixedPoint(LearnerArithmetic):
         return np.float32(word) * np.float32(2.0**-RESULT_BITS)
 
     def compare_errors(self, state: LearnerState) -> PairOutcome:
-        shipped, active, shadow = map(int, state.sums)
+        shipped, active, candidate = map(int, state.sums)
         numerator, denominator = KEPT_SHARE
-        if shadow * denominator < active * numerator and shadow <= shipped:
+        if candidate * denominator < active * numerator and candidate <= shipped:
             return PairOutcome.BETTER
         return PairOutcome.REVERTED if shipped * denominator < active * numerator else PairOutcome.TAKEN
 
     def propose(self, settings: LearnerSettings, state: LearnerState) -> None:
         solution = self._solve(settings, state)
         if not self._is_plausible(state, solution):
-            state.shadow = state.active.copy()
+            state.shadow = state.active.copy()  # the candidate
             return
         changes = [number - int(old) for number, old in zip(solution, state.active, strict=True)]
         largest = max(map(abs, changes))

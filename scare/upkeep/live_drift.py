@@ -112,7 +112,7 @@ class DriftMonitor(DeviceArrays):
         for day in np.unique(days[days > self.ended]).tolist():
             was_heard = (days == day).any(axis=1)
             heard_later = days[was_heard].max(axis=1) > day
-            if heard_later.mean() < 0.5:
+            if heard_later.mean() < 0.5:  # for most devices that were heard the day may go on
                 return
             self._end_day(day)
 
