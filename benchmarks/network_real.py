@@ -15,13 +15,13 @@ from scare.data.sites import Place, Sites, Stay
 from scare.errors import DataError
 from scare.upkeep.network.distant import LOW
 from scare.upkeep.network.encounters import EncounterRules
-from scare.upkeep.network.fleet import solve_network
-from scare.upkeep.network.graph import Solution
+from scare.upkeep.network.fleet import SolvedNetwork, solve_network
 from scare.upkeep.network.hours import DAY, HOUR, NetworkHours
+from scare.upkeep.network.identified import Identified
 
 NOTHING, POOLED, PERCENTILES, OWN = "nothing", "pooled only", "percentiles", "own co-location"
-GRAPH, TRAVELLER = "graph", "travelling box"
-DISTANT, DISTANT_KIND = "graph and distant stations", "the same, kinds taken as equal"
+GRAPH, TRAVELLER = "graph, only encounters", "travelling box"
+DISTANT, DISTANT_KIND = "graph", "graph, kinds taken as equal"
 SIGMAS = 1.645  # of an interval of 90 %
 ASSUMED_KM = 5.0  # between stations whose places are not known
 REFERENCE = "reference"
@@ -66,6 +66,7 @@ class Score:
     square: float
     bias: float
     inside: float
+    is_identified: bool  # whether the method says that it knows gain and level
 
 
 @dataclass(frozen=True)
@@ -90,19 +91,28 @@ class Task:
         return self.data.truth[self.known_boxes[0]]
 
 
-# An estimate and half the width of its interval for each hour, NaN where there is none.
-Estimate = tuple[np.ndarray, np.ndarray]
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate and half the width of its interval for each hour, NaN where there is none.
+
+    `is_identified`: the network says that it knows the box's gain and level.
+    """
+
+    value: np.ndarray
+    half: np.ndarray
+    is_identified: bool = False
 
 
 def nothing(task: Task, box: int) -> Estimate:
     """Return what the box reads."""
     read = task.data.inputs[box, :, 0]
-    return (read if task.data.reads_unit else np.full_like(read, np.nan)), np.full_like(read, np.nan)
+    unknown = np.full_like(read, np.nan)
+    return Estimate(read if task.data.reads_unit else unknown, unknown)
 
 
 def pooled(task: Task, box: int) -> Estimate:
     """Return what the fleet's calibrator makes of it."""
-    return task.fleet[box], np.full(task.fleet.shape[1], SIGMAS * task.deviation)
+    return Estimate(task.fleet[box], np.full(task.fleet.shape[1], SIGMAS * task.deviation))
 
 
 def percentiles(task: Task, box: int) -> Estimate:
@@ -117,7 +127,7 @@ def percentiles(task: Task, box: int) -> Estimate:
         if both.sum() >= NIGHT:
             levels = [np.quantile(one[both], LOW).mean() for one in (task.reference, task.fleet[box])]
             value[begin : begin + step] += levels[0] - levels[1]
-    return value, np.full(len(value), SIGMAS * task.deviation)
+    return Estimate(value, np.full(len(value), SIGMAS * task.deviation))
 
 
 def own(task: Task, box: int) -> Estimate:
@@ -126,10 +136,10 @@ def own(task: Task, box: int) -> Estimate:
     value, truth = task.fleet[box], task.data.truth[box]
     known = np.isfinite(value[part]) & np.isfinite(truth[part])
     if known.sum() < 24:
-        return np.full_like(value, np.nan), np.full_like(value, np.nan)
+        return Estimate(np.full_like(value, np.nan), np.full_like(value, np.nan))
     slope, intercept = np.polyfit(value[part][known], truth[part][known], 1)
     deviation = np.std((truth - slope * value - intercept)[part][known])
-    return slope * value + intercept, np.full(len(value), SIGMAS * deviation)
+    return Estimate(slope * value + intercept, np.full(len(value), SIGMAS * deviation))
 
 
 def by_graph(task: Task, stays: Sequence[Stay], rules: EncounterRules, kind: str = "") -> Callable[[int], Estimate]:
@@ -142,19 +152,19 @@ def by_graph(task: Task, stays: Sequence[Stay], rules: EncounterRules, kind: str
     hours = NetworkHours(names, data.first, values, frozenset({REFERENCE}))
     places = {name: Place(*place.position, kind) for name, place in data.places.items()}
     places |= {stay.site: Place(0.0, 0.01 * k) for k, stay in enumerate(stays) if stay.site not in places}
-    solution = solve_network(hours, Sites(tuple(stays)), places, rules).solution
-    return lambda box: _monthly(solution, data, task.fleet[box], data.boxes[box])
+    network = solve_network(hours, Sites(tuple(stays)), places, rules)
+    return lambda box: _monthly(network, data, task.fleet[box], data.boxes[box])
 
 
-def _monthly(solution: Solution, data: RealSet, value: np.ndarray, box: str) -> Estimate:
+def _monthly(network: SolvedNetwork, data: RealSet, value: np.ndarray, box: str) -> Estimate:
     found, half = np.full((2, len(value)), np.nan)
     step = round(28 * DAY / HOUR)
     for begin in range(0, len(value), step):
         part = slice(begin, min(begin + step, len(value)))
         time = (data.first + (part.start + part.stop) / 2) * HOUR
-        found[part] = solution.estimate(box, time).calibrate(value[part])
-        half[part] = solution.interval(box, value[part], time)
-    return found, half
+        found[part] = network.solution.estimate(box, time).calibrate(value[part])
+        half[part] = network.solution.interval(box, value[part], time)
+    return Estimate(found, half, network.identified[box] is Identified.GAIN)
 
 
 def methods(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]]:
@@ -173,8 +183,9 @@ def methods(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]]:
         yard = [Stay("yard", carried, begin + station * day, begin + days * day)]
         yard += [Stay("yard", box, begin, begin + days * day) for box in others]
         days_each = (days - station) / len(others)
-        rules = EncounterRules(hours=min(24.0, 24 * days_each))
-        yield GRAPH, by_graph(task, [*at_station, *yard], rules)
+        rules = EncounterRules(hours=min(24.0, 24 * days_each), distant_metres=1e6)
+        yield GRAPH, by_graph(task, [*at_station, *yard], replace(rules, distant=False))
+        yield DISTANT, by_graph(task, [*at_station, *yard], rules)
         arrivals = begin + (station + days_each * np.arange(len(others) + 1)) * day
         trips = [Stay(f"street {k}", carried, arrivals[k], arrivals[k + 1]) for k in range(len(others))]
         homes = [Stay(f"street {k}", box, begin, begin + days * day) for k, box in enumerate(others)]
@@ -182,9 +193,10 @@ def methods(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]]:
     else:
         stays = [Stay(site, box, begin, end) for site, box in zip(task.data.sites, task.data.boxes, strict=True)]
         stays.append(Stay(task.site, REFERENCE, begin, end))
-        yield GRAPH, by_graph(task, stays, EncounterRules())
-        yield DISTANT, by_graph(task, stays, EncounterRules(distant=True, distant_metres=1e6))
-        yield DISTANT_KIND, by_graph(task, stays, EncounterRules(distant=True, distant_metres=1e6), kind="alike")
+        rules = EncounterRules(distant_metres=1e6)
+        yield GRAPH, by_graph(task, stays, replace(rules, distant=False))
+        yield DISTANT, by_graph(task, stays, rules)
+        yield DISTANT_KIND, by_graph(task, stays, rules, kind="alike")
 
 
 def judge(data: RealSet, training: int) -> Iterator[Score]:
@@ -204,7 +216,7 @@ def judge(data: RealSet, training: int) -> Iterator[Score]:
             continue
         for name, estimate in every:
             for box in hidden:
-                yield from _scores(task, name, box, *estimate(box))
+                yield from _scores(task, name, box, estimate(box))
 
 
 def methods_of_one(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]]:
@@ -227,8 +239,8 @@ def make_task(data: RealSet, site: str, training: int) -> Task | None:
     return Task(data, site, training, data.inputs @ weights[:-1] + weights[-1], deviation)
 
 
-def _scores(task: Task, method: str, box: int, found: np.ndarray, half: np.ndarray) -> Iterator[Score]:
-    data = task.data
+def _scores(task: Task, method: str, box: int, estimate: Estimate) -> Iterator[Score]:
+    data, found, half = task.data, estimate.value, estimate.half
     km = data.places[data.sites[box]].metres_to(data.places[task.site]) / 1000 if data.has_places else np.nan
     hours = np.arange(len(found))
     error = found - data.truth[box]
@@ -249,6 +261,7 @@ def _scores(task: Task, method: str, box: int, found: np.ndarray, half: np.ndarr
             float(np.mean(np.square(error[part]))),
             float(error[part].mean()),
             float(inside.mean()) if np.isfinite(half[part]).all() else np.nan,
+            estimate.is_identified,
         )
 
 

@@ -53,7 +53,14 @@ ReferenceColumn = Annotated[
 ]
 Rules = Annotated[Path | None, typer.Option("--rules", help="TOML with rules for encounters (docs/network.md).")]
 SHOWN = 20  # boxes that are printed
-Distant = Annotated[bool, typer.Option("--distant", help="Compare boxes with stations kilometres away, too.")]
+Distant = Annotated[
+    bool | None,
+    typer.Option(
+        "--distant/--no-distant",
+        help="Compare boxes with stations kilometres away, too.",
+        show_default="by the rules: yes",
+    ),
+]
 
 
 @app.command("simulate")
@@ -91,7 +98,7 @@ def solve(
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     rules: Rules = None,
-    distant: Distant = False,
+    distant: Distant = None,
     as_json: options.Json = False,
 ) -> None:
     """Calibrate each box through its encounters, with an uncertainty; write calibrators, network.json and a map.
@@ -137,11 +144,12 @@ def solve(
                 describe_age(box["age_days"]),
                 f"{box['gain']:.3f}",
                 f"{box['intercept']:.3g}",
+                box["identified"],
                 describe_path(box),
             ]
             for box in described["boxes"][:SHOWN]
         ]
-        head = ["box", "uncertainty", "age", "gain", "intercept", "path"]
+        head = ["box", "uncertainty", "age", "gain", "intercept", "known", "path"]
         show_table("boxes, the most uncertain first", head, cells)
         if len(cells) < len(rows):
             note(f"{len(rows) - len(cells)} more boxes are in {out / 'network.json'}.")
@@ -167,7 +175,7 @@ def plan(
     time: options.TimeColumns = "",
     device_column: options.DeviceColumn = "",
     rules: Rules = None,
-    distant: Distant = False,
+    distant: Distant = None,
     as_json: options.Json = False,
 ) -> None:
     """Propose which box to carry beside which, so that the worst uncertainty falls most with each trip.
@@ -278,9 +286,9 @@ def _solve(
     return solve_network(hours, read_sites(sites), read_places(places), rules), fleet
 
 
-def _read_rules(path: Path | None, distant: bool) -> EncounterRules:
+def _read_rules(path: Path | None, distant: bool | None) -> EncounterRules:
     rules = read_toml(path, EncounterRules) if path else EncounterRules()
-    return replace(rules, distant=True) if distant else rules
+    return rules if distant is None else replace(rules, distant=distant)
 
 
 def _read(

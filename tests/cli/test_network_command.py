@@ -57,8 +57,8 @@ def test_the_report_is_made_again_from_the_numbers(scare: RunCli, town: Path) ->
 
 
 def test_distant_stations_say_what_they_cannot_tell(scare: RunCli, town: Path) -> None:
-    alone = json.loads(scare(f"scare network solve {TABLES} --out alone --json").out)
-    output = scare(f"scare network solve {TABLES} --out n --distant --json")
+    alone = json.loads(scare(f"scare network solve {TABLES} --out alone --no-distant --json").out)
+    output = scare(f"scare network solve {TABLES} --out n --json")
     assert output.code == 0, output.err
     helped = json.loads(output.out)
     assert {one["kind"] for one in helped["encounters"]} == {"beside", "distant"}

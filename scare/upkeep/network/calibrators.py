@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import sqrt
 
 import numpy as np
 
@@ -50,9 +49,10 @@ def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
         },
     }
     # The fleet's intervals hold the noise of a reading; the box's have its line's uncertainty in addition.
-    constant, of_square = solution.noise
-    noise = solution.reliability * (constant + of_square * solution.center**2)  # at the references' mean
-    widening = sqrt(1 + solution.uncertainty(box) ** 2 / noise)
+    usual = solution.center + solution.spread * np.array([-1.0, 1.0])
+    noise = solution.reliability(box) * solution.noise_variance(usual).mean()
+    deviations = solution.interval(box, (usual - line.intercept) / line.gain, sigmas=1.0)
+    widening = float(np.sqrt(np.square(deviations).mean() / noise))
     corrected = set_line(fleet, line.gain, line.intercept, facts, widening)
     if corrected.intervals is None and fleet.inputs.step_seconds >= HOUR:
         return replace(corrected, intervals=_intervals(solution, box))

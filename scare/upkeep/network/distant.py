@@ -8,8 +8,9 @@ variogram, or from the rules if there are fewer than three pairs of stations.
 
 Percentiles of a box and of the field are compared over the same quiet hours (at night, by the rules): plumes beside
 the one or the other come at other times, but the distribution stays. The low percentiles tell the level. The whole
-distribution tells the gain only where box and stations stand at sites of one kind: the air of a street canyon varies
-more than that of a park, which looks like a gain. Elsewhere the gain is not identifiable, and only the level counts.
+distribution tells the gain where box and stations stand at sites of one kind: the air of a street canyon varies more
+than that of a park, which looks like a gain. At sites of another kind only the level counts. Where no kind is stated,
+the gain counts with an uncertainty of a third.
 
 How much the air of a place differs from the field is unknown. `graph` makes it an unknown of each place, whose
 variance, in units of the kriging variance, is learned. Each station held out, and compared with the field of the
@@ -26,16 +27,17 @@ from scare.data.sites import Place, Sites, Stay
 from scare.upkeep.network.encounters import Encounter, EncounterRules
 from scare.upkeep.network.hours import DAY, NetworkHours
 from scare.upkeep.network.relations import DISTANT, Relation, residual_sizes
-from scare.words import listed
+from scare.words import some_of
 
-LEAST_NIGHTS = 7
+LEAST_NIGHTS = 4  # that are compared
 LEAST_HEARD = 0.5  # least share of a comparison's hours that a station must have, and of the weights of such stations
 OWN_SHARE = 0.25  # of the local terms' variance that is a place's own, however near a station is
+# Standard deviation of how much more the air of a place varies than that of stations, if no kind is stated (logarithm).
+UNLIKE_LOG_GAIN = 0.3
 UNSURE_SLOPE = 0.2  # standard deviation of the logarithm of a usual slope
 LOW, ALL = np.linspace(0.1, 0.5, 9), np.linspace(0.1, 0.9, 9)  # percentiles that tell the level; level and gain
 RANGES_METRES = 500.0 * 2.0 ** np.arange(0, 9)  # that are tried: 500 m to 128 km
 FEWEST_PAIRS = 3  # of stations, for a variogram
-SHOWN = 10  # boxes that a note names
 
 
 @dataclass(frozen=True)
@@ -154,22 +156,24 @@ def compare_distant(
             continue  # nothing to compare with; or beside a station, which tells more
         of_kind = [station for station in near if place.kind and station.place.kind == place.kind]
         used = tuple(of_kind or near)
+        is_unlike = place.kind and all(station.place.kind for station in near)
+        unsure_gain = 0.0 if of_kind else np.inf if is_unlike else UNLIKE_LOG_GAIN
         if used not in fields:
             fields[used] = Field(hours, used, range_metres)
         nearest = min(used, key=lambda station: metres[station]).name
-        of_stay = _relate_stay(hours, stay, nearest, fields[used], place, bool(of_kind), rules)
+        of_stay = _relate_stay(hours, stay, nearest, fields[used], place, unsure_gain, rules)
         relations += _at_one_reading(of_stay)
         if not is_station:
             if not of_stay:
                 unlike.add(box)
-            elif not of_kind:
+            elif is_unlike:
                 level_only.add(box)
     compared = {relation.encounter.box for relation in relations}
     return relations, _notes(sorted(level_only), sorted(unlike - compared))
 
 
 def _relate_stay(
-    hours: NetworkHours, stay: Stay, nearest: str, field: Field, place: Place, is_like: bool, rules: EncounterRules
+    hours: NetworkHours, stay: Stay, nearest: str, field: Field, place: Place, unsure_gain: float, rules: EncounterRules
 ) -> list[Relation]:
     """Return the relations of a box with the field at its place, one for each session of its stay."""
     at_place, weights, variance = field.at(place)
@@ -183,20 +187,20 @@ def _relate_stay(
         columns = slice(first_hour - hours.first, first_hour - hours.first + len(readings))
         is_used = is_usable[columns] & np.isfinite(readings)
         air = Air(at_place[columns][is_used], field.values[:, columns][:, is_used], weights, variance)
-        nights = (first_hour + np.flatnonzero(is_used)) // 24  # days since 1970
+        nights = (first_hour + np.flatnonzero(is_used) + place.longitude / 15) // 24  # days since 1970, solar time
         encounter = Encounter(stay.device, nearest, first, last, stay.site)
-        relation = _compare(encounter, readings[is_used].astype(float), air, nights, is_like, rules)
+        relation = _compare(encounter, readings[is_used].astype(float), air, nights, unsure_gain, rules)
         relations += [relation] if relation else []
     return relations
 
 
 def _compare(
-    encounter: Encounter, x: np.ndarray, air: Air, nights: np.ndarray, is_like: bool, rules: EncounterRules
+    encounter: Encounter, x: np.ndarray, air: Air, nights: np.ndarray, unsure_gain: float, rules: EncounterRules
 ) -> Relation | None:
     """Return the relation of a box's readings `x` with the air over quiet hours [hours], None if they are not alike.
 
-    `nights` [hours] numbers the night of each hour; a night counts as one independent pair. `is_like`: box and stations
-    stand at sites of one kind.
+    `nights` [hours] numbers the night of each hour; a night counts as one independent pair. `unsure_gain` is the
+    standard deviation of how much more the air at the box varies: 0 at sites of one kind, infinite at unlike ones.
     """
     y = air.field
     _, night_index = np.unique(nights, return_inverse=True)
@@ -206,7 +210,7 @@ def _compare(
     correlation = float(np.corrcoef(x, y)[0, 1])
     if correlation < rules.least_correlation:
         return None
-    tells_gain = is_like and correlation >= rules.gain_correlation
+    tells_gain = np.isfinite(unsure_gain) and correlation >= rules.gain_correlation
     # The ratio of how far percentiles spread, as that of standard deviations in the standardised major axis.
     slope = float(np.std(air.percentiles(ALL)) / max(np.std(np.quantile(x, ALL)), 1e-12))
     # Plumes and the kind of site spread the high percentiles, so the low ones tell the level.
@@ -227,6 +231,7 @@ def _compare(
         noise=residual_sizes(y, np.abs(residuals)),
         kind=DISTANT,
         place_variance=air.variance,
+        unlike=unsure_gain if tells_gain else UNLIKE_LOG_GAIN,
     )
 
 
@@ -284,18 +289,11 @@ def _notes(level_only: Sequence[str], unlike: Sequence[str]) -> list[str]:
     notes = []
     if level_only:
         notes.append(
-            f"of {_some(level_only)} only the level is compared with stations kilometres away: no station within reach"
-            " stands at a site of the same kind, so the gain is not identifiable; state 'kind' in the table of places,"
-            " or carry a box there"
+            f"of {some_of(level_only)} only the level is compared with stations kilometres away: no station within"
+            " reach stands at a site of the same kind, so the gain is not identifiable that way"
         )
     if unlike:
         notes.append(
-            f"{_some(unlike)} cannot be compared with stations kilometres away: their quiet hours are not alike"
+            f"{some_of(unlike)} cannot be compared with stations kilometres away: their quiet hours are not alike"
         )
     return notes
-
-
-def _some(names: Sequence[str]) -> str:
-    """List the first `SHOWN` names, and how many more there are."""
-    hidden = len(names) - SHOWN
-    return listed([*names[:SHOWN], f"{hidden} more"] if hidden > 0 else list(names))

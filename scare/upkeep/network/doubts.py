@@ -2,7 +2,8 @@
 
 Two instruments in the same air differ by their noise only, which is much the same in all encounters. One with much
 larger residuals is left out and explained: by another box that fits clearly better in its place, by other boxes of that
-site with the same trouble, or by the day since when it is so. What only the solution can find, an encounter whose line
+site with the same trouble, or by the day since when it is so. If nothing explains it, it tells a level that is less
+sure, and no gain: low correlation may be the noise of a box. What only the solution can find, an encounter whose line
 contradicts all others, is named by `contradictions`.
 """
 
@@ -14,8 +15,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from scare.upkeep.network.encounters import EncounterRules
-from scare.upkeep.network.graph import Solution, fit_noise
+from scare.upkeep.network.graph import Solution
 from scare.upkeep.network.hours import NetworkHours
+from scare.upkeep.network.noise import fit_noise
 from scare.upkeep.network.relations import DISTANT, Relation, relate
 from scare.words import listed
 
@@ -23,7 +25,9 @@ EXCESS_DEVIATIONS = 3.5  # by which residuals must exceed those of the fleet's o
 LEAST_SPREAD = 0.15  # of the logarithm of residuals between encounters in one air
 LONG_PAIRS, LONG_COUNT = 200, 8  # this many encounters with this many pairs tell the spread of a fleet
 HOURS_PER_PAIR = 6.0  # hours of air that count as one independent pair
+CANDIDATES, SAMPLED_HOURS = 50, 96  # that are looked at for a box in the place of another: most alike in some hours
 CLEAR_ERRORS = 3.0  # standard errors that are more than chance
+UNLIKE_AIR = 0.3  # standard deviation between levels of unlike air, in units of what is between low and high levels
 ROUNDS = 3  # in which the fleet's noise is fitted without outliers
 MAD_TO_DEVIATION = 1.4826  # from the median absolute deviation of normal numbers to their standard deviation
 
@@ -39,7 +43,7 @@ class Doubt:
 def find_doubts(
     hours: NetworkHours, relations: Sequence[Relation], rules: EncounterRules | None = None
 ) -> tuple[list[Relation], list[Doubt]]:
-    """Return the relations without those of instruments in different air, and what seems to be wrong."""
+    """Return the relations without those that cannot have been as the tables have it, and what seems to be wrong."""
     rules = rules or EncounterRules()
     if not relations:
         return [], []
@@ -57,7 +61,15 @@ def find_doubts(
             ends.add((meeting.box, meeting.other, meeting.end))
     trusted = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if not is_doubted]
     left_out = [relation for relation, is_doubted in zip(relations, doubted, strict=True) if is_doubted]
-    return trusted, _explain(hours, left_out, trusted)
+    doubts, unexplained = _explain(hours, left_out, trusted)
+    return [*trusted, *map(_level_only, unexplained)], doubts
+
+
+def _level_only(relation: Relation) -> Relation:
+    """Return a relation of instruments that may have been in unlike air: no gain, and a level that is less sure."""
+    levels = [level for level, _ in relation.noise]  # below and above the median
+    variance = relation.level_variance + (UNLIKE_AIR * (max(levels) - min(levels))) ** 2
+    return replace(relation, level_variance=variance, slope_variance=np.inf)
 
 
 def contradictions(solution: Solution) -> list[Doubt]:
@@ -133,8 +145,10 @@ def _standard_error(pairs: np.ndarray | float) -> np.ndarray | float:
     return 1 / np.sqrt(np.maximum(np.asarray(pairs) - 3, 1))
 
 
-def _explain(hours: NetworkHours, left_out: list[Relation], trusted: list[Relation]) -> list[Doubt]:
-    """Return the likeliest reason for each pair of instruments whose relations were left out."""
+def _explain(
+    hours: NetworkHours, left_out: list[Relation], trusted: list[Relation]
+) -> tuple[list[Doubt], list[Relation]]:
+    """Return the likeliest reason for each pair of instruments left out, and the relations that nothing explains."""
     by_box: dict[tuple[str, str], list[Relation]] = defaultdict(list)
     for relation in left_out:
         by_box[relation.encounter.box, relation.encounter.other].append(relation)
@@ -143,6 +157,7 @@ def _explain(hours: NetworkHours, left_out: list[Relation], trusted: list[Relati
         at_site[relation.encounter.site].add(relation.encounter.box)
     trusted_sites = {relation.encounter.site for relation in trusted}
     doubts, swapped, doubted_sites = [], set(), set()
+    unexplained: list[Relation] = []
     for (box, other), relations in by_box.items():
         worst = min(relations, key=lambda relation: relation.correlation)
         meeting = worst.encounter
@@ -179,10 +194,15 @@ def _explain(hours: NetworkHours, left_out: list[Relation], trusted: list[Relati
                     )
                 )
         else:
+            unexplained += relations
             doubts.append(
-                Doubt((box,), f"{finding}, so they were not in the same air, or one is broken; check stays and sensor")
+                Doubt(
+                    (box,),
+                    f"{finding}, so they were not in the same air, or one is broken, and only their levels are"
+                    " compared; check stays and sensor",
+                )
             )
-    return doubts
+    return doubts, unexplained
 
 
 def _better_in_its_place(hours: NetworkHours, relation: Relation, trusted: Sequence[Relation]) -> str:
@@ -195,26 +215,40 @@ def _better_in_its_place(hours: NetworkHours, relation: Relation, trusted: Seque
             present |= {encounter.box, encounter.other}
     first_hour, other = hours.between(meeting.other, meeting.begin, meeting.end)
     begin = first_hour - hours.first
-    window = hours.values[:, begin : begin + len(other)].astype(float)  # [instruments, hours]
-    # The correlation of each instrument with the other one, over the hours that both have.
-    is_known = np.isfinite(window) & np.isfinite(other)
-    counts = is_known.sum(axis=1)
-    x, y = np.where(is_known, window, 0.0), np.where(is_known, other, 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        x = np.where(is_known, x - (x.sum(axis=1) / counts)[:, None], 0.0)
-        y = np.where(is_known, y - (y.sum(axis=1) / counts)[:, None], 0.0)
-        correlations = (x * y).sum(axis=1) / np.sqrt(np.square(x).sum(axis=1) * np.square(y).sum(axis=1))
+    window = hours.values[:, begin : begin + len(other)]  # [instruments, hours]
     excluded = {*hours.references, *present, meeting.other, meeting.box}
-    correlations[[name in excluded for name in hours.names]] = -1.0
-    correlations[counts < relation.pairs / 2] = -1.0
-    best = int(np.nanargmax(correlations))
+    rows = np.array([row for row, name in enumerate(hours.names) if name not in excluded], int)
+    if len(rows) > CANDIDATES:  # a sample of the hours leaves the few that are worth comparing in all hours
+        sample = np.linspace(0, len(other) - 1, min(SAMPLED_HOURS, len(other)), dtype=int)
+        in_sample, _ = _correlations(window[np.ix_(rows, sample)], other[sample], SAMPLED_HOURS // 4)
+        rows = rows[np.argsort(-in_sample, kind="stable")[:CANDIDATES]]
+    if not len(rows):
+        return ""
+    correlations, counts = _correlations(window[rows], other, relation.pairs / 2)
+    best = int(np.argmax(correlations))
     # Both as Fisher's z, whose standard error does not depend on the correlation.
     gain = np.arctanh(min(correlations[best], 0.999)) - np.arctanh(np.clip(relation.correlation, -0.999, 0.999))
     if gain < CLEAR_ERRORS * _standard_error(counts[best] / HOURS_PER_PAIR):
         return ""
-    in_its_place = relate(hours, [replace(meeting, box=hours.names[best])])
+    name = hours.names[rows[best]]
+    in_its_place = relate(hours, [replace(meeting, box=name)])
     fits = in_its_place and not _have_excess([*trusted, *in_its_place], hours.references)[-1]
-    return hours.names[best] if fits else ""
+    return name if fits else ""
+
+
+def _correlations(window: np.ndarray, other: np.ndarray, least_hours: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the correlation of each instrument [instruments, hours] with another one, and the hours that both have.
+
+    The correlation is −1 if they have fewer than `least_hours`, or one of them is constant.
+    """
+    is_known = np.isfinite(window) & np.isfinite(other)
+    counts = is_known.sum(axis=1)
+    x, y = np.where(is_known, window, 0.0).astype(float), np.where(is_known, other, 0.0).astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        x = np.where(is_known, x - (x.sum(axis=1) / counts)[:, None], 0.0)
+        y = np.where(is_known, y - (y.sum(axis=1) / counts)[:, None], 0.0)
+        correlations = (x * y).sum(axis=1) / np.sqrt(np.square(x).sum(axis=1) * np.square(y).sum(axis=1))
+    return np.where((counts < least_hours) | np.isnan(correlations), -1.0, correlations), counts
 
 
 def _day(seconds: float) -> str:

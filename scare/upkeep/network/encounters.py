@@ -50,7 +50,7 @@ class EncounterRules:
     session_days: Annotated[float, Gt(0)] = 28.0
     least_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.5
     gain_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.7
-    distant: bool = False
+    distant: bool = True
     distant_hours: tuple[int, int] = (0, 5)
     distant_metres: Annotated[float, Gt(0)] = 20_000.0
     distant_range: Annotated[float, Gt(0)] = 5_000.0

@@ -14,6 +14,7 @@ from scare.upkeep.network.doubts import Doubt, contradictions, find_doubts
 from scare.upkeep.network.encounters import EncounterRules, check_places, find_encounters
 from scare.upkeep.network.graph import Line, Solution, solve
 from scare.upkeep.network.hours import NetworkHours
+from scare.upkeep.network.identified import Identified, identify, notes_on
 from scare.upkeep.network.relations import relate
 
 
@@ -26,7 +27,8 @@ class SolvedNetwork:
     places: Mapping[str, Place]
     solution: Solution
     doubts: tuple[Doubt, ...]
-    notes: tuple[str, ...] = ()  # what stations kilometres away cannot tell, and of which boxes
+    identified: Mapping[str, Identified]  # of each box
+    notes: tuple[str, ...] = ()  # what cannot be identified, and of which boxes
 
 
 def solve_network(
@@ -45,7 +47,9 @@ def solve_network(
         )
     relations, doubts = find_doubts(hours, relate(hours, encounters, rules), rules)
     solution = solve(hours, [*relations, *distant])
-    return SolvedNetwork(hours, sites, places, solution, (*doubts, *contradictions(solution)), tuple(notes))
+    identified = identify(hours, solution)
+    doubts += contradictions(solution)
+    return SolvedNetwork(hours, sites, places, solution, tuple(doubts), identified, (*notes, *notes_on(identified)))
 
 
 def as_dict(network: SolvedNetwork, unit: str = "") -> dict[str, Any]:
@@ -58,7 +62,6 @@ def as_dict(network: SolvedNetwork, unit: str = "") -> dict[str, Any]:
         "end": _time(hours.end),
         "pivot": solution.pivot,
         "usual_spread": solution.spread,
-        "reliability": solution.reliability,
         "noise_variance": {"constant": solution.noise[0], "of_square": solution.noise[1]},
         "learned_deviations": {
             name: {"level": level, "log_gain": gain} for name, (level, gain) in solution.deviations.items()
@@ -94,6 +97,8 @@ def _box(network: SolvedNetwork, box: str) -> dict[str, Any]:
         **_where(network, box),
         **_line(solution.estimate(box)),
         "uncertainty": solution.uncertainty(box),
+        "reliability": solution.reliability(box),
+        "identified": str(network.identified[box]),
         "age_days": solution.age_days(box),
         "effective_pairs": solution.effective_pairs(box),
         "path": [

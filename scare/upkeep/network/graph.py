@@ -2,9 +2,9 @@
 
     relations → nodes (a box in a week) and equations → `solve` → `Solution`
 
-The truth is p + level + gain · (value − p), where p is a usual value (the pivot), so that level and gain tell
-different things. Level and the logarithm of gain are unknown at each node; the equations are linear in them near the
-last solution. They are:
+The truth is p + level + gain · (value − m), where p is a usual truth (the pivot) and m a box's median reading (its
+middle), so that level and gain tell different things, however large a box's zero is. Level and the logarithm of gain
+are unknown at each node; the equations are linear in them near the last solution. They are:
 
 | group | equation | variance |
 |---|---|---|
@@ -33,6 +33,7 @@ import numpy as np
 from scare.errors import DataError
 from scare.upkeep.network.elimination import Elimination, TooDenseError
 from scare.upkeep.network.hours import DAY, NetworkHours
+from scare.upkeep.network.noise import fleet_noise, noise_factors
 from scare.upkeep.network.relations import BESIDE, DISTANT, Relation
 
 WEEK, YEAR = 7 * DAY, 365.25 * DAY
@@ -41,8 +42,6 @@ FLEET, AGEING, PLACE = "fleet", "ageing", "place"
 # known; they count as `ASSUMED_COUNT` boxes or encounters. Of ageing, in a year.
 ASSUMED = {FLEET: 0.3, AGEING: 0.1, BESIDE: 0.05, DISTANT: 0.05, PLACE: 0.2}
 ASSUMED_COUNT = 4.0
-# Standard deviation of how much more the air of a place varies than that of stations at sites of another kind.
-UNLIKE_LOG_GAIN = 0.3
 # 95 % of the squared distances of one or two numbers that agree; an encounter further away counts less and less.
 AGREEING = {1: 3.84, 2: 5.99}
 DOUBTFUL_WEIGHT = 0.2  # an encounter with less is named: one in a thousand by chance
@@ -55,13 +54,14 @@ NOTHING = np.zeros(2)  # coefficients of no unknown
 
 @dataclass(frozen=True)
 class Line:
-    """A box's line at a time: the truth is p + level + gain · (value − p), p a usual value (the pivot).
+    """A box's line at a time: the truth is p + level + gain · (value − m), p a usual truth (the pivot), m the middle.
 
     `covariance` [2, 2] is that of level and gain.
     """
 
     time: float
     pivot: float
+    middle: float
     level: float
     gain: float
     covariance: np.ndarray
@@ -69,7 +69,7 @@ class Line:
     @property
     def intercept(self) -> float:
         """The truth is intercept + gain · value."""
-        return self.pivot + self.level - self.gain * self.pivot
+        return self.pivot + self.level - self.gain * self.middle
 
     def calibrate(self, values: np.ndarray) -> np.ndarray:
         """Return the truth that the line tells for each value."""
@@ -77,7 +77,7 @@ class Line:
 
     def deviation(self, values: np.ndarray | float) -> np.ndarray:
         """Return the standard deviation of the line at these values, without the noise of a reading."""
-        distance = np.asarray(values, float) - self.pivot
+        distance = np.asarray(values, float) - self.middle
         (level_variance, level_with_gain), (_, gain_variance) = self.covariance
         return np.sqrt(np.maximum(level_variance + 2 * distance * level_with_gain + distance**2 * gain_variance, 0))
 
@@ -101,6 +101,7 @@ class Solution:
     """The solved network: `line` gives a box's calibration at a time."""
 
     pivot: float
+    middles: Mapping[str, float]  # of each box: its median reading
     center: float  # mean of the references
     spread: float  # their standard deviation
     end: float
@@ -109,7 +110,8 @@ class Solution:
     relations: tuple[Relation, ...]
     weights: np.ndarray  # of each relation: 1 if it agrees with the others, 0 if it contradicts them
     deviations: Mapping[str, tuple[float, float]]  # learned, of level and gain, in each group
-    noise: tuple[float, float]  # variance of a reading: the first + the second · value²
+    noise: tuple[float, float]  # variance of a usual box's reading: the first + the second · value²
+    noise_factors: Mapping[str, float]  # how many times as much a box has, if it met another instrument
     times: Mapping[str, np.ndarray]  # of each box's nodes
     means: np.ndarray  # of each node [nodes, 2]
     covariances: np.ndarray  # of each node [nodes, 2, 2]
@@ -139,12 +141,17 @@ class Solution:
             covariance = covariance + share * (1 - share) * (times[after] - before) * ageing
         gain = float(np.exp(mean[1]))
         scale = np.array([1.0, gain])  # from log gain to gain
-        return Line(time, self.pivot, float(mean[0]), gain, covariance * np.outer(scale, scale))
+        return Line(time, self.pivot, self.middles[box], float(mean[0]), gain, covariance * np.outer(scale, scale))
 
-    @property
-    def reliability(self) -> float:
-        """The share of the variance of calibrated readings that is the truth's; the rest is noise."""
-        noise = self.noise[0] + self.noise[1] * (self.center**2 + self.spread**2)
+    def noise_variance(self, values: np.ndarray | float) -> np.ndarray:
+        """Return the variance of a usual box's readings that calibrate to these values."""
+        constant, of_square = self.noise
+        return np.asarray(constant + of_square * np.square(values))
+
+    def reliability(self, box: str) -> float:
+        """Return the share of the variance of a box's calibrated readings that is the truth's; the rest is noise."""
+        usual = float(self.noise_variance(float(np.hypot(self.center, self.spread))))
+        noise = self.noise_factors.get(box, 1.0) * usual
         return float(self.spread**2 / (self.spread**2 + noise))
 
     def estimate(self, box: str, time: float | None = None) -> Line:
@@ -152,26 +159,33 @@ class Solution:
 
         So all estimates are closer to the mean of the references.
         """
-        line, share = self.line(box, time), self.reliability
+        line, share = self.line(box, time), self.reliability(box)
         level = share * line.level + (1 - share) * (self.center - self.pivot)
-        return Line(line.time, self.pivot, level, share * line.gain, share**2 * line.covariance)
+        return Line(line.time, self.pivot, line.middle, level, share * line.gain, share**2 * line.covariance)
 
     def uncertainty(self, box: str, time: float | None = None) -> float:
         """Return the standard deviation of a box's line, as the root mean square over usual values."""
-        covariance = self.estimate(box, time).covariance
-        return float(np.sqrt(covariance[0, 0] + self.spread**2 * covariance[1, 1]))
+        line = self.estimate(box, time)
+        return float(np.sqrt(line.covariance[0, 0] + (self.spread / line.gain) ** 2 * line.covariance[1, 1]))
 
     def interval(self, box: str, values: np.ndarray, time: float | None = None, sigmas: float = 1.645) -> np.ndarray:
-        """Return the half-width of the interval around each value's estimate; 1.645 standard deviations cover 90 %."""
-        line = self.estimate(box, time)
-        constant, of_square = self.noise
-        noise = self.reliability * (constant + of_square * np.square(line.calibrate(values)))
-        return sigmas * np.sqrt(line.deviation(values) ** 2 + noise)
+        """Return the half-width of the interval around each value's estimate; 1.645 standard deviations cover 90 %.
+
+        It has the uncertainty of the line, the noise of a reading, and how far a box's line is from its usual one for a
+        month: as far as encounters of one box differ.
+        """
+        line, share = self.estimate(box, time), self.reliability(box)
+        # Errors that boxes of a type make together do not show beside each other: none is less noisy than the fleet.
+        factor = max(self.noise_factors.get(box, 1.0), 1.0)
+        noise = share * factor * self.noise_variance(line.calibrate(values))
+        level_variance, log_variance = np.square(self.deviations.get(BESIDE, (0.0, 0.0)))
+        distance = line.gain * (np.asarray(values, float) - line.middle)  # in the unit of the truth
+        of_month = share**2 * level_variance + log_variance * distance**2
+        return sigmas * np.sqrt(line.deviation(values) ** 2 + noise + of_month)
 
     def effective_pairs(self, box: str) -> float:
         """Return how many independent hours beside a reference would tell the level as well as the network does."""
-        noise = self.noise[0] + self.noise[1] * self.pivot**2
-        return float(noise / self.line(box).covariance[0, 0])
+        return float(self.noise_variance(self.pivot) / self.line(box).covariance[0, 0])
 
     def last_node(self, box: str) -> int:
         """Return the node of a box at the end of the readings."""
@@ -203,7 +217,7 @@ class Equations:
     """Equations first · x[node] − second · x[other] = right, each about levels or about gains; `other` may be no node.
 
     x[node] are the two unknowns of a node, level and log gain; equations of levels have the gain itself until they are
-    `linearised`. In those, `first` and `second` hold how far the values are from the pivot; gains multiply them.
+    `linearised`. In those, `first` and `second` hold how far the readings are from the middles; gains multiply them.
     `scale` multiplies the learned variance of its group, `known` is added to it.
     """
 
@@ -221,9 +235,9 @@ class Equations:
     def linearised(self, means: np.ndarray, log_variances: np.ndarray) -> "Equations":
         """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain.
 
-        Some levels must not tell gains: those compared at a distance, and those of boxes that no chain of encounters
-        connects with a reference. They agree the better, the smaller the gains are, so they would shrink them. Their
-        equations take the gains as known, with the variances `log_variances` [nodes].
+        Some levels must not tell gains: those compared at a distance, and those of two boxes. They agree the better,
+        the smaller the gains are, so they would shrink them. Their equations take the gains as known, with the
+        variances `log_variances` [nodes].
         """
         is_linked = self.other >= 0
         # Log gains of node and other [n, 2].
@@ -268,6 +282,10 @@ class Graph:
         self.pivot = float(np.nanmedian(of_references))
         if not self.spread > 0:
             raise DataError("the references are constant; they may be stuck")
+        read = [box for box in self.boxes if np.isfinite(hours.values[hours.row[box]]).any()]
+        self.middles = {box: float(np.nanmedian(hours.values[hours.row[box]])) for box in read}
+        self.middle = float(np.median(list(self.middles.values())))  # of a usual box
+        self.middles |= dict.fromkeys(set(self.boxes) - set(read), self.middle)
         if not any(relation.encounter.other in self.references for relation in self.relations):
             raise DataError(
                 "no box was ever compared with a reference, so nothing ties the network to the truth; check the"
@@ -301,8 +319,7 @@ class Graph:
         distant = [relation for relation in self.relations if relation.kind == DISTANT]
         # The kriging variance of each place; its relations have much the same.
         self.place_variance = {relation.encounter.site: relation.place_variance for relation in distant}
-        tell_gain = [relation for relation in distant if np.isfinite(relation.slope_variance)]
-        self.like_stations = {relation.encounter.site for relation in tell_gain}  # sites of the stations' kind
+        self.unlike = {relation.encounter.site: relation.unlike for relation in distant}
         held_out = [relation.encounter for relation in distant if relation.encounter.box in self.references]
         self.station_sites = {encounter.site for encounter in held_out}
         self.place = {site: node for node, site in enumerate(sorted(self.place_variance), count)}
@@ -322,11 +339,12 @@ class Graph:
         node, other, first, second, right, known, scale, group, unit = zip(*rows, strict=True)
         of_unit, coefficients = np.array(unit, int), np.array(first, float)
         is_relation = of_unit < len(self.relations)
-        tied = self._tied_to_references()
-        # Levels at a distance, and of boxes that nothing ties to a reference, must not tell gains (see `linearised`).
-        is_loose = np.array([one.kind == DISTANT or one.encounter.box not in tied for one in self.relations])
+        # Levels at a distance, and of two boxes, must not tell gains (see `linearised`); nor must those of a fleet.
+        is_loose = np.array(
+            [one.kind == DISTANT or one.encounter.other not in self.references for one in self.relations]
+        )
         # The unit of a relation's equations is its index; other equations look up any relation and are masked.
-        cut = is_relation & (coefficients[:, 0] != 0) & is_loose[np.where(is_relation, of_unit, 0)]
+        cut = (coefficients[:, 0] != 0) & (~is_relation | is_loose[np.where(is_relation, of_unit, 0)])
         return Equations(
             np.array(node, int),
             np.array(other, int),
@@ -340,21 +358,6 @@ class Graph:
             cut,
         )
 
-    def _tied_to_references(self) -> set[str]:
-        """Return the references and the boxes that a chain of encounters connects with one."""
-        beside: dict[str, list[str]] = defaultdict(list)
-        for meeting in (relation.encounter for relation in self.relations if relation.kind == BESIDE):
-            beside[meeting.box].append(meeting.other)
-            beside[meeting.other].append(meeting.box)
-        tied: set[str] = set()
-        frontier = list(self.references)
-        while frontier:
-            name = frontier.pop()
-            if name not in tied:
-                tied.add(name)
-                frontier += beside[name]
-        return tied
-
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
         """Yield the equations `fleet`, `ageing` and `place`, each for level (0) and log gain (1).
 
@@ -365,15 +368,17 @@ class Graph:
             first, times = self.first_node[box], self.times[box]
             hub, count = self.hub[self.types[box]], len(times)
             for part, axis in enumerate(np.eye(2)):
+                # The fleet's level at this box's middle.
+                of_hub = np.array([1.0, self.middles[box] - self.middle]) if part == 0 else axis
                 for k in range(count):  # together they count as one equation
-                    yield first + k, hub, axis, axis, 0.0, 0.0, float(count), 2 * groups[FLEET] + part, unit + k
+                    yield first + k, hub, axis, of_hub, 0.0, 0.0, float(count), 2 * groups[FLEET] + part, unit + k
                 for k, years in enumerate(np.diff(times) / YEAR):
                     group = 2 * groups[AGEING] + part
                     yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + count + k
             unit += 2 * count - 1  # one for each node, and one for each step from a node to the next
         for site, node in self.place.items():
             for part, axis in enumerate(np.eye(2)):
-                unlike = UNLIKE_LOG_GAIN**2 if part and site not in self.like_stations else 0.0
+                unlike = self.unlike[site] ** 2 if part else 0.0
                 group = 2 * groups[PLACE] + part
                 # Only places of boxes share a difference from the field (the last equations).
                 common = (NO_NODE, NOTHING) if site in self.station_sites else (self.nodes - 1, axis)
@@ -389,7 +394,9 @@ class Graph:
         for unit, relation in enumerate(self.relations):
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
-            box_distance, other_distance = relation.box_level - self.pivot, relation.other_level - self.pivot
+            box_distance = relation.box_level - self.middles.get(meeting.box, self.pivot)
+            other_middle = self.pivot if relation.kind == DISTANT else self.middles.get(meeting.other, self.pivot)
+            other_distance = relation.other_level - other_middle
             levels = np.array([1.0, box_distance]), np.array([1.0, other_distance])  # coefficients of box and other
             gain = np.array([0.0, 1.0])
             log_slope, log_variance = np.log(relation.slope), relation.slope_variance / relation.slope**2
@@ -453,6 +460,15 @@ class Graph:
                 from_to = ends if self._is_node_of(node, meeting.box) else ends[::-1]
                 steps.append(Step(*from_to, meeting.middle, used.pairs, used.kind))
         return steps[::-1]
+
+    def truth(self, relation: Relation, means: np.ndarray) -> tuple[float, float]:
+        """Return the truth at the other instrument's level by a solution [nodes, 2], and its gain."""
+        node = self.node_at(relation.encounter.other, relation.encounter.middle)
+        if node == REFERENCE_NODE:
+            return relation.other_level, 1.0
+        level, gain = means[node, 0], float(np.exp(means[node, 1]))
+        distance = relation.other_level - self.middles[relation.encounter.other]
+        return float(self.pivot + level + gain * distance), gain
 
     def _is_node_of(self, node: int, box: str) -> bool:
         """Whether a node is one of a box's."""
@@ -568,6 +584,14 @@ class System:
         shares = np.where(of_fleet, 1 / self.rows.scale, 1.0)
         return np.bincount(self.rows.group, shares, minlength=2 * len(self.groups))
 
+    def learn(self, parts: np.ndarray) -> np.ndarray:
+        """Return the variances [groups] that the expected squares of the equations tell.
+
+        The assumed variances count as `ASSUMED_COUNT` equations more in each group.
+        """
+        sums = np.bincount(self.rows.group, parts / self.rows.scale, minlength=2 * len(self.groups))
+        return (sums + ASSUMED_COUNT * self.assumed().ravel()) / (self.counts + ASSUMED_COUNT)
+
     @property
     def usual(self) -> np.ndarray:
         """Level and log gain from which `solve` starts: the median of the boxes that stood beside a reference [2]."""
@@ -579,7 +603,8 @@ class System:
         ]
         lines = [relation for relation in with_reference if relation.kind == BESIDE] or with_reference
         gain = np.median([line.slope for line in lines]) if self.tells_gain else 1.0
-        levels = [line.other_level - pivot - gain * (line.box_level - pivot) for line in lines]
+        middle = self.graph.middle
+        levels = [line.other_level - pivot - gain * (line.box_level - middle) for line in lines]
         return np.array([np.median(levels), np.log(gain)])
 
 
@@ -592,9 +617,8 @@ def solve(
     graph = Graph(hours, relations, types)
     system = System(graph)
     rows = system.rows
-    groups, units = 2 * len(system.groups), int(rows.unit.max()) + 1
+    units = int(rows.unit.max()) + 1
     learned = system.assumed().ravel()  # variances [groups]
-    assumed = learned.copy()
     weights = np.ones(units)
     means = system.beginning
     # The squared distance up to which a unit agrees, by its number of equations (a relation has one or two).
@@ -614,10 +638,7 @@ def solve(
         distances = np.bincount(rows.unit, squares / expected, minlength=units)
         # Expected square of that part of each error which is due to the learned variance, not to the known one.
         share = added / expected
-        parts = share**2 * weights[rows.unit] * squares + share * linear.known
-        # The assumed variances count as `ASSUMED_COUNT` equations more in each group.
-        sums = np.bincount(rows.group, parts / rows.scale, minlength=groups) + ASSUMED_COUNT * assumed
-        before, learned = learned, sums / (system.counts + ASSUMED_COUNT)
+        before, learned = learned, system.learn(share**2 * weights[rows.unit] * squares + share * linear.known)
         if done < FIRST_ROUNDS:
             continue  # how much boxes differ must be known before any is found to contradict the others
         # A unit (an encounter, say) that agrees has the weight 1; the further away it is, the less it weighs.
@@ -626,8 +647,11 @@ def solve(
         if np.abs(np.sqrt(learned / before) - 1).max() < SMALLEST_CHANGE:
             break
     deviations = np.sqrt(learned).reshape(-1, 2)
+    noise = fleet_noise(relations, hours.references)
+    of_others = [graph.truth(relation, means) for relation in relations]
     return Solution(
         pivot=graph.pivot,
+        middles=graph.middles,
         center=graph.center,
         spread=graph.spread,
         end=graph.end,
@@ -636,7 +660,8 @@ def solve(
         relations=graph.relations,
         weights=weights[: len(relations)],
         deviations={name: (float(deviations[k, 0]), float(deviations[k, 1])) for name, k in system.groups.items()},
-        noise=_noise(relations, hours.references),
+        noise=noise,
+        noise_factors=noise_factors(relations, weights[: len(relations)], of_others, noise, hours.references),
         times=graph.times,
         means=means,
         covariances=inverse[diagonal],
@@ -645,35 +670,3 @@ def solve(
         equations=linear,
         factor=factor,
     )
-
-
-def _noise(relations: Sequence[Relation], references: frozenset[str]) -> tuple[float, float]:
-    """Return how the variance of a reading grows with its value, as `Solution.noise`, from relations with references.
-
-    Those with stations at a distance count only if there are no others.
-    """
-    with_reference = [
-        relation
-        for relation in relations
-        if relation.encounter.other in references and relation.encounter.box not in references
-    ]
-    used = [relation for relation in with_reference if relation.kind != DISTANT] or with_reference
-    points = [(level, size**2) for relation in used for level, size in relation.noise]
-    levels, squares = (np.array(column, float) for column in zip(*points, strict=True))
-    return fit_noise(levels, squares)
-
-
-def fit_noise(levels: np.ndarray, squares: np.ndarray) -> tuple[float, float]:
-    """Fit squares = constant + of_square · level² by relative errors; return both numbers, which are not negative.
-
-    >>> fit_noise(np.array([1.0, 2.0, 3.0]), np.array([1.5, 3.0, 5.5]))
-    (1.0, 0.5)
-    """
-    scaled = np.column_stack([np.ones(len(levels)), levels**2]) / np.maximum(squares, 1e-12)[:, None]
-    (constant, of_square), *_ = np.linalg.lstsq(scaled, np.ones(len(levels)), rcond=None)
-    if min(constant, of_square) >= 0:
-        return float(constant), float(of_square)
-    # One would be negative: it is zero, and the other is fitted alone.
-    alone = scaled.sum(axis=0) / np.square(scaled).sum(axis=0)
-    errors = np.square(1 - alone * scaled).sum(axis=0)
-    return (float(alone[0]), 0.0) if errors[0] <= errors[1] else (0.0, float(alone[1]))

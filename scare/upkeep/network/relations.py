@@ -44,7 +44,10 @@ class Relation:
     slope_variance: float
     noise: tuple[tuple[float, float], ...] = ()  # (level, size) of residuals
     kind: str = BESIDE
-    place_variance: float = 0.0  # of a distant one: how far the air of the place may differ from the field
+    # Of a distant one: how far the air of the place may differ from the field, and the standard deviation of how much
+    # more it may vary (a logarithm).
+    place_variance: float = 0.0
+    unlike: float = 0.0
 
     @property
     def effective_pairs(self) -> float:
@@ -117,6 +120,8 @@ def _fit(
     correction = pairs / max(pairs - 2, 1) * (total / max(derivative, total / 2)) ** 2
     level_square, slope_square = np.square(scores).sum(axis=1)
     tells_gain = correlation >= rules.gain_correlation and spread > 0
+    # The slope of two boxes is somewhere between the two regressions (Frisch 1934), by how reliable each of them is.
+    unsure_of_slope = 0.0 if is_reference else np.log(max(correlation, LEAST_CORRELATION)) ** 2 / 12
     relation = Relation(
         encounter,
         pairs,
@@ -125,7 +130,9 @@ def _fit(
         mean_y,
         slope,
         level_variance=float(correction * level_square / total**2),
-        slope_variance=float(correction * slope_square / spread**2) if tells_gain else np.inf,
+        slope_variance=(
+            float(correction * slope_square / spread**2 + slope**2 * unsure_of_slope) if tells_gain else np.inf
+        ),
         noise=residual_sizes(y[is_used], np.abs(residuals[is_used])),
     )
     products = np.zeros((2, LAGS + 1))

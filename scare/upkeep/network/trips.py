@@ -35,6 +35,7 @@ class Planner:
     def __init__(self, solution: Solution, days: float) -> None:
         self.solution, self.days = solution, days
         self._last = np.array([solution.last_node(box) for box in solution.boxes])
+        self._reliabilities = np.array([solution.reliability(box) for box in solution.boxes])
         self._covariances = solution.covariances[self._last].copy()
         self._added: list[tuple[np.ndarray, np.ndarray]] = []  # of each encounter in the plan, from `with_encounter`
         # Variances of level and log gain after an encounter with a box and with a reference.
@@ -44,10 +45,8 @@ class Planner:
     def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
         """Return the standard deviation of each box, as `Solution.uncertainty` does."""
         covariances = self._covariances if covariances is None else covariances
-        gains = np.exp(self.solution.means[self._last, 1])
-        # The variance of a gain is that of its logarithm times the square of the gain.
-        squares = covariances[:, 0, 0] + (self.solution.spread * gains) ** 2 * covariances[:, 1, 1]
-        return self.solution.reliability * np.sqrt(squares)
+        squares = covariances[:, 0, 0] + self.solution.spread**2 * covariances[:, 1, 1]
+        return self._reliabilities * np.sqrt(squares)
 
     def with_encounter(self, box: str, other: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the boxes' covariances [boxes, 2, 2] after an encounter, and the two arrays that `add` needs for it.

@@ -71,7 +71,7 @@ def score(city: City, network: SolvedNetwork, days: float = 14.0) -> Scores:
         pooled.append((intercept + gain * read - truth)[known])
         line = solution.line(box)
         true_gain = 1 / city.gains[box][-1]
-        true_level = (line.pivot - city.offsets[box][-1]) * true_gain - line.pivot
+        true_level = (line.middle - city.offsets[box][-1]) * true_gain - line.pivot
         errors_of_line = np.array([line.level - true_level, line.gain * np.log(line.gain / true_gain)])
         z.append(errors_of_line / np.sqrt(np.diag(line.covariance)))
     return Scores(np.concatenate(errors), np.concatenate(inside), np.array(z), np.concatenate(pooled))

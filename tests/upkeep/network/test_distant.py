@@ -12,6 +12,7 @@ from scare.upkeep.network.distant import Field, Station, compare_distant
 from scare.upkeep.network.encounters import EncounterRules
 from scare.upkeep.network.fleet import SolvedNetwork, solve_network
 from scare.upkeep.network.graph import Graph, System
+from scare.upkeep.network.identified import Identified
 from scare.upkeep.network.relations import DISTANT
 from tests.upkeep.network.cities import at_place, draw_city, hours_of, network_hours, score, stay
 
@@ -70,7 +71,7 @@ def test_only_sites_of_one_kind_tell_the_gain(city: City) -> None:
 
 
 def test_distant_stations_make_a_network_surer_and_truer(city: City) -> None:
-    alone, helped = solve_network(hours_of(city), city.deployment.sites, city.deployment.places), solve_distant(city)
+    alone, helped = solve_distant(city, replace(RULES, distant=False)), solve_distant(city)
     before, after = score(city, alone), score(city, helped)
     assert np.sqrt(np.mean(after.errors**2)) < np.sqrt(np.mean(before.errors**2))
     assert 0.85 <= after.inside.mean() <= 0.95
@@ -78,16 +79,35 @@ def test_distant_stations_make_a_network_surer_and_truer(city: City) -> None:
     assert worst[1] < worst[0]
 
 
-def test_without_encounters_and_kinds_gains_stay_unknown(city: City) -> None:
+def errors_of_gains(city: City, network: SolvedNetwork) -> tuple[np.ndarray, np.ndarray]:
+    """Return each box's gain, and its error in its standard deviations."""
+    lines = [network.solution.line(box) for box in network.solution.boxes]
+    gains = np.array([line.gain for line in lines])
+    true_gains = np.array([1 / city.gains[box][-1] for box in network.solution.boxes])
+    return gains, (gains - true_gains) / np.sqrt([line.covariance[1, 1] for line in lines])
+
+
+def test_at_sites_of_another_kind_gains_stay_unknown_without_encounters(city: City) -> None:
     """Levels alone must not tell gains: a box with a high offset would look like one with a small gain."""
-    solution = solve_distant(city, NO_ENCOUNTERS, kind="").solution
-    assert all(relation.kind == DISTANT for relation in solution.relations)
-    gains = np.array([solution.line(box).gain for box in solution.boxes])
+    stations = {stay.site for stay in city.deployment.sites.stays if stay.device in city.deployment.references}
+    places = city.deployment.places.items()
+    unlike = {name: replace(place, kind="roof" if name in stations else "street") for name, place in places}
+    network = solve_network(hours_of(city), city.deployment.sites, unlike, NO_ENCOUNTERS)
+    assert all(relation.kind == DISTANT for relation in network.solution.relations)
+    gains, z = errors_of_gains(city, network)
     assert_allclose(gains, 1.0, atol=1e-6)
-    true_gains = np.array([1 / city.gains[box][-1] for box in solution.boxes])
-    deviation = np.array([np.sqrt(solution.line(box).covariance[1, 1]) for box in solution.boxes])
-    assert np.sqrt(np.mean(((gains - true_gains) / deviation) ** 2)) < 1.3
-    assert score(city, solve_distant(city, NO_ENCOUNTERS, kind="")).inside.mean() >= 0.85
+    assert np.sqrt(np.mean(z**2)) < 1.3
+    assert score(city, network).inside.mean() >= 0.85
+    assert Identified.GAIN not in network.identified.values()
+
+
+def test_where_no_kind_is_stated_gains_are_told_weakly(city: City) -> None:
+    network = solve_distant(city, NO_ENCOUNTERS, kind="")
+    gains, z = errors_of_gains(city, network)
+    assert np.ptp(gains) > 0.1
+    assert np.sqrt(np.mean(z**2)) < 1.3
+    assert score(city, network).inside.mean() >= 0.85
+    assert set(network.identified.values()) == {Identified.LEVEL}
 
 
 def test_the_gain_of_a_station_held_out_is_not_uncertain(city: City) -> None:

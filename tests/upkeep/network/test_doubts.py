@@ -8,6 +8,7 @@ import pytest
 from scare.data.simulated_city import METRES_OF_DEGREE, START, City, Journey, deploy, simulate_city
 from scare.data.sites import Sites, Stay
 from scare.upkeep.network.hours import DAY
+from scare.upkeep.network.relations import BESIDE
 from tests.upkeep.network.cities import draw_city, solve_city
 
 
@@ -61,6 +62,7 @@ def test_a_wrong_coordinate(seed: int) -> None:
     network = solve_city(replace(city, deployment=replace(city.deployment, places=places)))
     doubted = {box for doubt in network.doubts for box in doubt.boxes}
     assert {"box-05", "box-06"} <= doubted
-    wrong = [one.encounter for one in network.solution.relations if one.encounter.other == "station-a"]
+    beside = [one.encounter for one in network.solution.relations if one.kind == BESIDE]
+    wrong = [one for one in beside if one.other == "station-a"]
     assert {one.box for one in wrong} == {"traveller"}
     assert np.isfinite(network.solution.uncertainty("box-05"))

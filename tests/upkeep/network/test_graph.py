@@ -7,10 +7,11 @@ from numpy.testing import assert_allclose
 from scare.data.simulated_city import Journey
 from scare.data.sites import Sites
 from scare.errors import DataError
-from scare.upkeep.network.encounters import find_encounters
+from scare.upkeep.network.encounters import EncounterRules, find_encounters
 from scare.upkeep.network.fleet import SolvedNetwork, solve_network
 from scare.upkeep.network.graph import Graph, solve
 from scare.upkeep.network.hours import DAY
+from scare.upkeep.network.identified import Identified
 from scare.upkeep.network.relations import relate
 from tests.upkeep.network.cities import MARCH, at_place, draw_city, network_hours, score, solve_city, stay
 
@@ -112,13 +113,46 @@ def test_a_box_that_met_nobody_gets_the_fleet_with_the_fleet_s_uncertainty() -> 
     assert solution.effective_pairs("z") < solution.effective_pairs("c") < solution.effective_pairs("a")
 
 
+def test_a_large_zero_changes_nothing_but_the_intercept() -> None:
+    """Gas cells read zeros that differ by more than the air."""
+    network = chain()
+    names, hours = network.hours.names, network.hours
+    shifted = hours.values + np.where(np.array(names) == "b", 500.0, 0.0)[:, None]
+    moved = solve_network(network_hours(dict(zip(names, shifted, strict=True)), "ref"), network.sites, PLACES).solution
+    for box in "bc":
+        before, after = network.solution.line(box), moved.line(box)
+        assert after.gain == pytest.approx(before.gain, rel=0.05)
+        value = 12.0 + 500.0 * (box == "b")
+        assert after.calibrate(value) == pytest.approx(before.calibrate(12.0), abs=0.3)
+
+
+def test_a_noisy_box_is_drawn_to_the_mean_and_has_wider_intervals() -> None:
+    rng = np.random.default_rng(3)
+    truth = 12 + 6 * np.sin(np.arange(60 * 24) / 5) + rng.normal(0, 2, 60 * 24)
+    noises = {"a": 1.0, "b": 1.0, "c": 5.0}
+    boxes = {name: truth + rng.normal(0, noise, len(truth)) for name, noise in noises.items()}
+    stays = [stay("station", "ref", 0, 60), stay("station", "a", 0, 20)]
+    stays += [stay("street", "a", 20, 60), stay("street", "b", 20, 60), stay("street", "c", 20, 60)]
+    network = solve_network(network_hours({**boxes, "ref": truth}, "ref"), Sites(tuple(stays)), PLACES)
+    solution = network.solution
+    assert solution.noise_factors["c"] > 5 * solution.noise_factors["b"]
+    for box, noise in noises.items():  # the slope of least squares
+        assert solution.estimate(box).gain == pytest.approx(np.var(truth) / (np.var(truth) + noise**2), abs=0.08)
+    for box in "bc":
+        values = boxes[box]
+        inside = np.abs(solution.estimate(box).calibrate(values) - truth) <= solution.interval(box, values)
+        assert 0.8 <= inside.mean() <= 0.96
+    assert network.identified == {"a": Identified.GAIN, "b": Identified.GAIN, "c": Identified.LEVEL}
+
+
 def test_a_network_that_nothing_ties_to_a_reference_is_refused() -> None:
     hours = chain().hours
     stays = Sites((stay("street", "a", 0, 60), stay("street", "b", 0, 60), stay("station", "ref", 0, 60)))
     with pytest.raises(DataError, match="no box was ever compared with a reference"):
         solve(hours, relate(hours, find_encounters(hours, stays, PLACES)))
+    alone = Sites((stay("street", "a", 0, 60), stay("station", "ref", 0, 60)))
     with pytest.raises(DataError, match="no two instruments stood within 50 m"):
-        solve_network(hours, Sites((stay("street", "a", 0, 60), stay("station", "ref", 0, 60))), PLACES)
+        solve_network(hours, alone, PLACES, EncounterRules(distant=False))
     silent = network_hours({"a": np.ones(48), "ref": np.full(48, np.nan)}, "ref")
     with pytest.raises(DataError, match="no reference has a reading"):
         Graph(silent, [])
