@@ -257,7 +257,7 @@ def _summarise_times(batches: Iterable[pl.DataFrame]) -> list[DeviceSpan]:
             first=time.min(),
             last=time.max(),
             step=step.filter(step > 0).median(),
-            backward=(step < 0).sum(),
+            backward=(step < 0).sum(),  # steps back in time, and the longest of them
             furthest=-step.min().fill_null(0),
             repeated=(step == 0).sum(),
         )

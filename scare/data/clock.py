@@ -361,12 +361,12 @@ def _average_on_grid(readings: Readings, name: str, start: float, step: float, w
     positions = (readings.times[known] - start) / step  # in cells
     # 1e-6: a time that is on the grid but for rounding stays in its cell.
     cells = (np.ceil(positions - 1e-6) if window > 1 else np.rint(positions)).astype(int)
-    counts = np.bincount(cells, minlength=window).astype(float)
+    counts = np.bincount(cells, minlength=window).astype(float)  # values in each cell
     sums = np.bincount(cells, values[known], minlength=window)
     if window > 1:
         cells_with_values = np.convolve(counts > 0, np.ones(window))[: len(counts)]
         counts, sums = (np.convolve(totals, np.ones(window))[: len(totals)] for totals in (counts, sums))
-        counts[cells_with_values < COMPLETENESS * window] = 0
+        counts[cells_with_values < COMPLETENESS * window] = 0  # too few for a mean
     return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 

@@ -225,7 +225,7 @@ def summarise(
     quantity = _quantity_in(quantity, unit, column.name) or find_quantity(unit_text)
     codes = find_codes(values)
     if quantity and quantity.usual and is_unit(column.name) and not (stated.unit or unit_text):
-        unit = ""  # PA may be a name: of a pressure in kPa, as its values show
+        unit = ""  # a column called PA may be a pressure in kPa: its values tell
     if quantity and not unit:
         readings = values[~np.isin(values, codes)]
         top = float(np.quantile(readings, 0.95)) if len(readings) else high

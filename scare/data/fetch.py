@@ -333,7 +333,7 @@ def read_airnow(path: Path, source: FetchSource, stations: frozenset[str]) -> pl
     factor = pl.col("parameter").replace_strict(factors, return_dtype=pl.Float64)
     long = table.filter(known).select(
         DEVICE,
-        # Both archives give the beginning of an hour.
+        # Both archives give the beginning of an hour, `ends` seconds before its end.
         (pl.col(TIME).dt.replace_time_zone("UTC") + pl.duration(seconds=source.ends)).alias(TIME),
         pl.col("parameter").replace(names).alias("name"),
         (pl.col("value").cast(pl.Float64, strict=False) * factor).alias("value"),

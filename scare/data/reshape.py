@@ -131,6 +131,7 @@ def _join_blocks(frame: pl.DataFrame) -> Reshaped | None:
     )
     for table in below:
         header = table.drop(LINE).row(0, named=True)  # its names, by those of the first table in the same place
+        # The columns that both tables have in one place tell which rows belong together; the others are new.
         keys = [name for name, own_name in header.items() if own_name == name]
         new_names = {name: own_name for name, own_name in header.items() if own_name and own_name != name}
         rows = table.slice(1).select(LINE, *keys, *new_names).rename(new_names)
@@ -176,7 +177,10 @@ def _values(cell: str | None) -> dict[str, str]:
 
 
 def _name_pairs(frame: pl.DataFrame) -> Reshaped | None:
-    """Name columns of a table without a header by the word in the column before them, or by `name=` in their cells."""
+    """Name columns of a table without a header by the word in the column before them, or by `name=` in their cells.
+
+    For example, the number 12.3 is called pm25 in rows such as `pm25, 12.3` and `pm25=12.3`.
+    """
     names = [name for name in frame.columns if name != LINE]
     if not all(name.startswith("column_") for name in names):
         return None
@@ -335,6 +339,7 @@ def _stack_hours(frame: pl.DataFrame) -> Reshaped | None:
         columns_per_hour = (len(names) - 1) // 24
         hours = {name: hour for hour, name in enumerate(names[1::columns_per_hour], start=1)}
         flags = dict(enumerate(names[2::2], start=1)) if columns_per_hour == 2 else {}
+    # Hours are called by their beginning, 0 to 23, or by their end, 1 to 24.
     if {*hours.values()} not in ({*range(24)}, {*range(1, 25)}) or len(hours) != 24:
         return None
     last_hour = names.index([*hours][-1])

@@ -222,7 +222,7 @@ def _draw_truth(rng: np.random.Generator, clock: Clock, places: Mapping[str, Pla
     share_kept = clock.kept(LOCAL_SECONDS)
     local = np.empty((len(metres), clock.rows))
     shocks = mixing @ rng.standard_normal((len(metres), clock.rows))
-    shocks[:, 1:] *= np.sqrt(1 - share_kept**2)
+    shocks[:, 1:] *= np.sqrt(1 - share_kept**2)  # so that the variance of their decaying sum stays 1
     for k, row in enumerate(shocks):
         local[k] = LOCAL_SPREAD * decaying_sum(row, share_kept)
     site_levels = 0.1 * rng.standard_normal(len(metres))

@@ -213,7 +213,7 @@ def _header_score(row: Sequence[str], columns: Sequence[str], width: int) -> flo
     if has_time_word:
         score += 0.5
     is_comment = row[0].startswith("#") and row[0] != "#" and len(texts) < width
-    return 0.3 * score if is_comment else score
+    return 0.3 * score if is_comment else score  # a comment is the header only if no other row looks like one
 
 
 def _names(
@@ -363,7 +363,7 @@ def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> s
     A comma that may be decimal or group thousands, as in 1,234, is decided by the other numbers of the table.
     """
     with_comma = [text for cells in rows for text in cells if "," in text and DECIMAL.fullmatch(text)]
-    if delimiter == ",":  # in quotes: a number and a code of its quality, such as +0213,1
+    if delimiter == ",":  # a cell in quotes may be a number and a code of its quality, such as +0213,1
         with_comma = [text for text in with_comma if not re.fullmatch(r"[+-]?\d{4,5},\d", text)]
     if not with_comma:
         return "."
@@ -375,7 +375,7 @@ def find_decimal(path: Path, rows: Sequence[Sequence[str]], delimiter: str) -> s
     for column in columns:
         grouped = next(filter(THOUSANDS.fullmatch, column), "").strip()
         if grouped and any(map(WHOLE.fullmatch, column)):  # 1,234 beside 999 may well be a thousand
-            if delimiter == ",":  # inside quotes: a decimal comma would be written with another delimiter
+            if delimiter == ",":  # programs that write decimal commas divide columns by another sign
                 return "."
             both = f"{grouped.replace(',', '.')} or {grouped.replace(',', '')}"
             raise DataError(

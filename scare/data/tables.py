@@ -413,6 +413,7 @@ def _finish(table: TableFile) -> TableFile:
     codes = known_format.codes if known_format else {}
     date_in_name = re.search(r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)(?!\d)", table.path.name)
     remarks = (*table.remarks, "-".join(date_in_name.groups()) if date_in_name else "")
+    # The first rows tell whether the whole table has to be read to change its shape, except in these two cases.
     may_change = reshape(head, remarks, codes) or _names_change_later(table, head) or _has_blocks(table)
     reshaped = reshape(table.read(table.columns), remarks, codes) if may_change else None
     if reshaped:

@@ -333,9 +333,10 @@ class DateOrder(NamedTuple):
 def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
     """Decide the order of day and month in a column, by the first of these that shows it.
 
-    They are an option, a date with a number above 12, a form such as MM/DD/YYYY in the header, the table's known
-    format, the language of the column's name, and the order in which successive dates are close together. If none
-    shows it, dates with dots are day first, and others are ambiguous.
+    They are an option, years of two digits that fit only as the first number, a date with a number above 12, a form
+    such as MM/DD/YYYY in the header, the table's known format, the language of the column's name, the order in which
+    successive dates are close together, and a date in the file's name or preamble. If none shows it, dates with dots
+    are day first, and others are ambiguous.
     """
     if table.options.dates:
         return DateOrder("mdy" if table.options.dates == "month-first" else "dmy")
@@ -350,7 +351,7 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
 
     day_first = find_text(lambda first, second: first > 12 >= second)  # no month is above 12
     month_first = find_text(lambda first, second: second > 12 >= first)
-    either = find_text(lambda first, second: 1 <= min(first, second) < max(first, second) <= 12)
+    unclear = find_text(lambda first, second: 1 <= min(first, second) < max(first, second) <= 12)
     if day_first and month_first:
         return DateOrder(
             ambiguous=f"'{day_first}' is day first and '{month_first}' month first, in one column; write dates like"
@@ -359,23 +360,23 @@ def _date_order(table: TableFile, columns: tuple[str, ...]) -> DateOrder:
     if proof := day_first or month_first:
         order: Order = "mdy" if month_first else "dmy"
         name = "month first" if month_first else "day first"
-        if either:
-            _warn_once(f"{table.path}: dates like '{either}' are read {name}, as '{proof}' shows")
+        if unclear:
+            _warn_once(f"{table.path}: dates like '{unclear}' are read {name}, as '{proof}' shows")
         return DateOrder(order, f"Dates are read {name}, as '{proof}' shows.")
     if stated := _stated_order(table, columns):
         return stated
-    if either and any(map(DAY_FIRST.search, columns)):
+    if unclear and any(map(DAY_FIRST.search, columns)):
         why = "as is usual where the column is called so"
-        return DateOrder("dmy", f"Dates like '{either}' are read day first, {why}.")
-    has_dots = "." in either.split(" ")[0]  # without the clock, whose seconds may have a point
-    if either and not has_dots:
+        return DateOrder("dmy", f"Dates like '{unclear}' are read day first, {why}.")
+    has_dots = "." in unclear.split(" ")[0]  # without the clock, whose seconds may have a point
+    if unclear and not has_dots:
         likely_order = _order_by_steps(list(dates), rows_read) or _order_by_remarks(table, list(dates))
         if likely_order is None:
-            return DateOrder(ambiguous=_both_readings(either))
+            return DateOrder(ambiguous=_both_readings(unclear))
         name = "day first" if likely_order == "dmy" else "month first"
         why = "which puts them in close order" if len(dates) > 1 else "as another date in the file or its name shows"
-        _warn_once(f"{table.path}: dates like '{either}' are read {name}, {why}")
-        return DateOrder(likely_order, f"Dates like '{either}' are read {name}, {why}.")
+        _warn_once(f"{table.path}: dates like '{unclear}' are read {name}, {why}")
+        return DateOrder(likely_order, f"Dates like '{unclear}' are read {name}, {why}.")
     return DateOrder()
 
 

@@ -57,14 +57,14 @@ def make_network_page(network: Mapping[str, Any]) -> str:
     doubts: list[Block] = [Note(f"Not identifiable: {sentence}.") for sentence in network["notes"]]
     doubts += [Note(doubt["sentence"]) for doubt in network["doubts"]]
     boxes = network["boxes"]
-    tied = sum(bool(box["path"]) for box in boxes)
+    with_path = sum(bool(box["path"]) for box in boxes)
     return render(
         "network.html.j2",
         title="Network",
         lead=f"{network['begin'][:10]} to {network['end'][:10]} (UTC)",
         tiles=[
             (str(len(boxes)), "boxes"),
-            (str(tied), "with a path to a reference"),
+            (str(with_path), "with a path to a reference"),
             (number(boxes[0]["uncertainty"]) if boxes else "", "worst uncertainty"),
             (str(len(network["doubts"])), "doubts"),
         ],

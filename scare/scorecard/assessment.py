@@ -248,10 +248,11 @@ class _Grader:
         block = number_blocks(averages.days)  # None: too few days to resample
         one_block = np.zeros(len(averages), int)
         sample = Sample.blocks(averages.reference, averages.calibrated, one_block if block is None else block)
-        # Of the variances of both errors, for a Deming regression; they are taken to be equal if one is not known.
+        # The ratio of the error variances, for a Deming regression; 1 if one of them is not known.
         ratio = (u_between / self.u_reference) ** 2 if self.u_reference and u_between else 1.0
         line = fit_line(sample.whole, self.targets.regression, ratio)
         residuals = averages.calibrated - line.intercept - line.slope * averages.reference
+        # Whether the calibrated values scatter more, or less, where the reference is higher.
         by_level = breusch_pagan(averages.reference, residuals) < HETEROSCEDASTIC
         curve_end = CURVE_END * max(self.target.limit or 0.0, float(averages.reference.max()))
         measurer = _Measurer(self, ratio, by_level, u_between, curve_end)

@@ -157,7 +157,7 @@ def fit_line(sample: Sample, method: Regression = "orthogonal", ratio: float = 1
         if method == "ols":
             slope = xy / xx
         else:
-            delta = ratio if method == "deming" else 1.0
+            delta = ratio if method == "deming" else 1.0  # orthogonal: both errors have the same variance
             excess = yy - delta * xx
             root = np.sqrt(excess * excess + 4 * delta * xy * xy)
             # two forms of one solution, each without the difference of nearly equal numbers
