@@ -190,7 +190,7 @@ def mean_errors(rows: Rows, splits: Sequence[Split], ways: Mapping[str, Way]) ->
 
 
 def _learn_intervals(rows: Rows, splits: Sequence[Split], way: Way, target: Affine) -> Intervals | None:
-    """Learn intervals from the errors of one way on the later rows of splits; None if they are too few."""
+    """Learn intervals from the errors of one way on the tested rows of splits; None if they are too few."""
     tested = [(rows.where(later), way(rows.where(earlier).moments)) for earlier, later in splits]
     values = np.concatenate([later.columns @ weights + bias for later, (weights, bias) in tested])
     references = np.concatenate([later.targets for later, _ in tested])

@@ -36,7 +36,7 @@ class Rows:
 
     @property
     def moments(self) -> Moments:
-        """Count, means and covariances."""
+        """The count, means and covariances of the rows."""
         return Moments.from_rows(self.columns, self.targets)
 
 

@@ -190,7 +190,7 @@ def merge_small_counts(counts: np.ndarray) -> list[int]:
 
 
 def bin_edges() -> np.ndarray:
-    """Return the edges of a histogram's bins, in units [BINS + 1]; what lies beyond is in two more bins."""
+    """Return the edges of a histogram's bins as multiples of its unit [BINS + 1]; beyond them are two more bins."""
     return np.linspace(-BIN_RANGE, BIN_RANGE, BINS + 1)
 
 

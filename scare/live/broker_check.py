@@ -51,7 +51,7 @@ class InputStats:
 
     @property
     def name(self) -> str:
-        """The adapter, with the topic if the input has its own."""
+        """What to call the input in a report: its adapter, with the topic if the config file sets one."""
         return f"{self.adapter.name} {self.settings.topic}".rstrip()
 
     @property

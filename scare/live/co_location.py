@@ -232,7 +232,7 @@ class CoLocation:
 
 
 def _model(calibrator: Calibrator) -> str:
-    """Return a checksum of a calibrator and its intervals: hours of another one say nothing about them."""
+    """Return a checksum of a calibrator and its intervals: an hour of another says nothing about these."""
     return f"{crc32(repr(calibrator.intervals).encode(), identity(calibrator)):08x}"
 
 

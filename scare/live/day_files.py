@@ -37,7 +37,7 @@ MAX_PARTS = 60  # most files for one day and model; more are merged
 
 
 class ParquetFiles:
-    """A sink that writes when a snapshot is taken; until then the journal holds the readings."""
+    """A sink that writes its files when a snapshot is taken; until then only the journal keeps the readings."""
 
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)

@@ -233,9 +233,10 @@ def write_snapshot(path: Path, state: FleetState, position: int) -> None:
 
 
 def write_aside(path: Path, state: FleetState, position: int) -> int:
-    """Write a state as it is now in a child process, which shares its memory; returns the id of the process.
+    """Fork a child process that writes a state as it is now; returns the id of the child.
 
-    The child only writes. It ends with the number of the error, if there is one.
+    The child shares the memory of this process, so nothing is copied before. It only writes, and its exit code is the
+    number of the error, 0 without one.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that this process has threads, and perhaps JAX: the child needs neither

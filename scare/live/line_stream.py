@@ -39,7 +39,7 @@ class Json:
     """A JSON object on each line."""
 
     def read(self, text: str) -> tuple[Any, dict[str, Any]]:
-        """Parse a line, which must be an object; the object is both the parsed line and its values."""
+        """Parse a line, which must be a JSON object; it is returned twice, as the parsed line and as its values."""
         content = parse_json(text.encode("utf-8", "surrogateescape"))
         if not isinstance(content, dict):
             raise RejectedError("not a JSON object")

@@ -1,6 +1,7 @@
 """The air quality index of each device as it reports: hourly means of its results, and the index of the newest hour.
 
-An hour counts with three quarters of its readings; the newest is the last that is over, or that has all of them.
+An hour counts if it has three quarters of its readings. The newest hour is the last one that is over, or the present
+one as soon as it has all its readings.
 """
 
 from collections.abc import Mapping, Sequence

@@ -103,7 +103,7 @@ class Field:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths of the number; several are averaged."""
+        """Where a message has the number; the numbers at several paths are averaged."""
         return (self.at,) if isinstance(self.at, str) else self.at
 
 

@@ -470,8 +470,8 @@ class Pipeline:
     def _take_restored(self, deliveries: Sequence[Delivery]) -> list[Reading]:
         """Remove and return readings to replay: all of the devices in these deliveries, then, up to `SLICE`, others.
 
-        A delivery may only repeat what is replayed; it is acknowledged when that is published. Stopped while it
-        replays, the process leaves the others to the next one.
+        Those of the deliveries come first, because a delivery may repeat readings that are still to be replayed: it is
+        acknowledged only when these have been published. A process that is stopped leaves the rest to the next one.
         """
         taken: list[Reading] = []
         for delivery in deliveries:

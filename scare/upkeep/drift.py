@@ -611,7 +611,7 @@ class _UnitFormatter:
         return _higher(value * scale, self.calibrator.inputs.channels[index])
 
     def humidity(self) -> str:
-        """Return one scaled unit of the humidity channel, in % RH."""
+        """Return how many % RH one scaled unit of the humidity channel is."""
         channels = self.calibrator.inputs.channels
         index = next(index for index, channel in enumerate(channels) if is_called(channel.name, "RH"))
         return f"{float(self.calibrator.inputs.scaling.fleet.scale[index]):.3g} % RH"

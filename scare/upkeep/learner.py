@@ -200,7 +200,7 @@ class Learner:
     def accept(self) -> None:
         """Make the candidate of all pairs so far active without a test, and begin a new round."""
         self._arithmetic.propose(self.settings, self.state)
-        self.state.active = self.state.shadow.copy()
+        self.state.active = self.state.shadow.copy()  # the candidate
         self.state.in_round = 0
         self.state.sums = np.zeros_like(self.state.sums)
 

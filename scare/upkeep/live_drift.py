@@ -57,7 +57,7 @@ class DriftMonitor(DeviceArrays):
 
     @property
     def ended(self) -> int:
-        """The last day that has ended."""
+        """The last day that has ended, in days since 1970."""
         return int(self["ended"][: len(self)].max(initial=NEVER))
 
     def add(self, count: int) -> np.ndarray:

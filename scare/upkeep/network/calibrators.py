@@ -28,8 +28,8 @@ def as_it_reads(channel: Channel, target: Channel, step_seconds: float) -> Calib
 def for_box(fleet: Calibrator, solution: Solution, box: str) -> Calibrator:
     """Make the calibrator of a box: the fleet's with the line that the network gave the box at the end of its readings.
 
-    Its facts have the path, the age and the uncertainty. Intervals of hourly and slower readings follow the
-    uncertainty; a calibrator without intervals gets the network's.
+    Its facts have the path of encounters to a reference, the days since the last one, and the uncertainty, which also
+    widens the intervals. A calibrator of hourly or slower readings that has no intervals gets the network's.
     """
     line, path = solution.estimate(box), solution.path(box)
     age = solution.age_days(box)

@@ -95,7 +95,7 @@ def find_encounters(
 
 
 def check_places(sites: Sites, places: Mapping[str, Place]) -> None:
-    """Refuse a site of a stay that the table of places does not have."""
+    """Raise a DataError if an instrument stays at a site that the table of places does not have."""
     for stay in sites.stays:
         if stay.site not in places:
             raise DataError(

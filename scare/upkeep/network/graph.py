@@ -471,7 +471,7 @@ class Graph:
         return float(self.pivot + level + gain * distance), gain
 
     def _is_node_of(self, node: int, box: str) -> bool:
-        """Whether a node is one of a box's."""
+        """Whether a node is one of a box's nodes, which are its weeks."""
         return self.first_node[box] <= node < self.first_node[box] + len(self.times[box])
 
     def _variance_over_spread(self, level_and_gain: np.ndarray) -> float:
@@ -574,7 +574,8 @@ class System:
         """Level and log gain of each node from which `solve` starts [nodes, 2]: `usual` ones of boxes, 0 of places."""
         means = np.tile(self.usual, (self.graph.nodes, 1))
         # The last nodes are those of the places and, if there is any, that of what they have in common.
-        means[self.graph.nodes - len(self.graph.place) - bool(self.graph.place) :] = 0.0
+        last = len(self.graph.place) + 1 if self.graph.place else 0
+        means[self.graph.nodes - last :] = 0.0
         return means
 
     @cached_property

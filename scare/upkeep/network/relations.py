@@ -172,7 +172,7 @@ def _line(x: np.ndarray, y: np.ndarray, weights: np.ndarray, is_reference: bool)
 def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
     """Return Tukey's weights [n], zero for faults.
 
-    They are iterated from a line through quantiles, which a tenth of faults cannot move.
+    The iteration starts from a line through quantiles, which does not move if a tenth of the pairs are faults.
     """
     low_x, mid_x, high_x = np.quantile(x, (0.1, 0.5, 0.9))
     low_y, mid_y, high_y = np.quantile(y, (0.1, 0.5, 0.9))

@@ -39,7 +39,6 @@ class Planner:
         self._covariances = solution.covariances[self._last].copy()
         self._added: list[tuple[np.ndarray, np.ndarray]] = []  # of each encounter in the plan, from `with_encounter`
         # Variances of level and log gain after an encounter with a box and with a reference.
-        # Of an encounter of two boxes, and of one with a reference.
         self.noise = [_noise_of_an_encounter(solution, beside_reference, days) for beside_reference in (False, True)]
 
     def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
@@ -75,7 +74,7 @@ class Planner:
         return self._covariances - of_boxes @ inverse @ np.swapaxes(of_boxes, 1, 2), across, inverse
 
     def add(self, covariances: np.ndarray, across: np.ndarray, inverse: np.ndarray) -> None:
-        """Make an encounter part of the plan."""
+        """Make an encounter part of the plan; the arguments are what `with_encounter` returned for it."""
         self._covariances = covariances
         self._added.append((across, inverse))
 
