@@ -260,11 +260,22 @@ def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
 
 
 def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np.ndarray:
-    """Return which hours of the network are quiet at a place: those of the rules, by its solar time (bool [hours])."""
+    """Return which hours of the network are quiet at a place (bool [hours]).
+
+    They are those of the rules by its solar time and, of these, those in which stations differ least.
+    """
     first, end = rules.distant_hours
     # The sun takes an hour for 15 degrees of longitude.
     hour_of_day = (hours.first + np.arange(hours.values.shape[1]) + place.longitude / 15) % 24
-    return (hour_of_day - first) % 24 < (end - first) % 24
+    is_quiet = (hour_of_day - first) % 24 < (end - first) % 24
+    if rules.distant_calm < 1:
+        stations = hours.values[[name in hours.references for name in hours.names]]
+        is_several = is_quiet & (np.isfinite(stations).sum(axis=0) > 1)
+        differences = np.nanstd(stations[:, is_several], axis=0)
+        # Hours with one station say nothing about differences and are kept.
+        if len(differences):
+            is_quiet[is_several] = differences <= np.quantile(differences, rules.distant_calm)
+    return is_quiet
 
 
 def _find_range(hours: NetworkHours, stations: Sequence[Station], rules: EncounterRules) -> float:

@@ -41,6 +41,8 @@ class EncounterRules:
         Hours of the day (solar time) in which air is alike over kilometres: the first, and the one after the last.
     distant_metres
         How far a station may be from a box that is compared with it from a distance.
+    distant_calm
+        Share of these hours that are compared: those in which the stations differ least from each other.
     distant_range
         Metres over which local air stays alike, if fewer than three pairs of stations tell it.
     """
@@ -53,6 +55,7 @@ class EncounterRules:
     distant: bool = True
     distant_hours: tuple[int, int] = (0, 5)
     distant_metres: Annotated[float, Gt(0)] = 20_000.0
+    distant_calm: Annotated[float, Interval(gt=0, le=1)] = 1.0
     distant_range: Annotated[float, Gt(0)] = 5_000.0
 
 

@@ -134,6 +134,22 @@ def test_far_or_unlike_air_is_not_compared() -> None:
     assert compare_distant(hours, Sites(tuple(stays)), PLACES, near) == ([], [])
 
 
+def test_hours_in_which_stations_differ_can_be_left_out() -> None:
+    """In half of the hours a plume is at one of two stations; without these the box agrees with their mean."""
+    air = 12 + 6 * np.sin(np.arange(60 * 24) / 17)
+    plume = 40.0 * (np.arange(60 * 24) // 2 % 2)
+    hours = network_hours({"box": air, "w": air, "e": air + plume}, "w", "e")
+    stays = Sites((stay("west", "w", 0, 60), stay("east", "e", 0, 60), stay("street", "box", 0, 60)))
+    pairs, misses = [], []
+    for share in (1.0, 0.5):
+        relations, _ = compare_distant(hours, stays, PLACES, replace(RULES, distant_calm=share, least_correlation=0.0))
+        of_box = [one for one in relations if one.encounter.box == "box"]
+        pairs.append(sum(one.pairs for one in of_box))
+        misses.append(max(abs(one.other_level - one.box_level) for one in of_box))
+    assert pairs[1] == pytest.approx(pairs[0] / 2, rel=0.2)
+    assert misses[1] < 0.01 < 1 < misses[0]
+
+
 def test_quiet_hours_are_those_of_the_place() -> None:
     """A day of 24 values tells which hours were used: nights at 172.5° east are from noon on in UTC."""
     levels = np.tile(np.arange(24.0), 40)
