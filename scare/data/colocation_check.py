@@ -146,12 +146,18 @@ def _swapped(pair: _Pair) -> Iterator[Doubt]:
     first, truth = pair.readings.channels[0], pair.readings.reference or Channel(REFERENCE)
     if _is_station(first.name) and not _is_station(truth.name):
         yield Doubt(f"{first.name} is calibrated to {truth.name}: are sensor and reference in each other's place?")
-    sensed, true = find_quantity(first.name), find_quantity(truth.name)  # quantities
-    if sensed is None or true is None or sensed == true or {"PM", "OX"} & {sensed.name, true.name}:
+    sensor_quantity, reference_quantity = find_quantity(first.name), find_quantity(truth.name)
+    if (
+        sensor_quantity is None
+        or reference_quantity is None
+        or sensor_quantity == reference_quantity
+        or {"PM", "OX"} & {sensor_quantity.name, reference_quantity.name}
+    ):
         return  # PM may be any particle size, OX is ozone and nitrogen dioxide
-    another_measures_it = any(is_called(channel.name, true.name) for channel in pair.channels)
-    if not another_measures_it and {sensed.family, true.family} <= {"particles", "gas"}:
-        yield Doubt(f"{first.name} measures {sensed.name}, and the reference {truth.name} is {true.name}.")
+    another_measures_it = any(is_called(channel.name, reference_quantity.name) for channel in pair.channels)
+    if not another_measures_it and {sensor_quantity.family, reference_quantity.family} <= {"particles", "gas"}:
+        is_what = f"the reference {truth.name} is {reference_quantity.name}"
+        yield Doubt(f"{first.name} measures {sensor_quantity.name}, and {is_what}.")
 
 
 def _is_station(name: str) -> bool:
@@ -242,12 +248,13 @@ def _repeats(pair: _Pair) -> str:
 def _other_scale(pair: _Pair) -> str:
     """Return a message if sensor and reference of one quantity differ in sign or by orders of magnitude."""
     first, truth = pair.channels[0], pair.readings.reference or Channel(REFERENCE)
-    sensed, true = find_quantity(first.name), find_quantity(truth.name)  # quantities
+    sensor_quantity, reference_quantity = find_quantity(first.name), find_quantity(truth.name)
     x, y = pair.values[:, 0], pair.targets
-    if sensed is None or not sensed.unit or not x.std() or not y.std():
+    if sensor_quantity is None or not sensor_quantity.unit or not x.std() or not y.std():
         return ""
     # A reference whose name says nothing, such as `BAM`, is taken for particles if the sensor counts them.
-    if sensed != true and not (true is None and sensed.family == "particles"):
+    may_be_particles = reference_quantity is None and sensor_quantity.family == "particles"
+    if sensor_quantity != reference_quantity and not may_be_particles:
         return ""
     correlation = np.corrcoef(x, y)[0, 1]
     if abs(correlation) < TOGETHER:
@@ -257,7 +264,9 @@ def _other_scale(pair: _Pair) -> str:
     ratio = float(y.std() / x.std())
     if 1 / FAR_RATIO < ratio < FAR_RATIO:
         return ""
-    return f"the reference varies {ratio:.3g} times as much as {first.name}: another unit, or not {sensed.name}?"
+    return (
+        f"the reference varies {ratio:.3g} times as much as {first.name}: another unit, or not {sensor_quantity.name}?"
+    )
 
 
 def _stuck(pair: _Pair) -> str:

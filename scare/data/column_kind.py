@@ -456,7 +456,9 @@ def _isolated_values(values: np.ndarray) -> list[float]:
             (0, distinct[1] - distinct[0], distinct[-1] - distinct[1]),
             (-1, distinct[-1] - distinct[-2], distinct[-2] - distinct[0]),
         ):
-            if gap > (1 if counts[end] >= least_count else IMPOSSIBLE) * others_range:
+            # A number that is there once or twice may be a true extreme, unless it is impossibly far away.
+            least_ratio = 1 if counts[end] >= least_count else IMPOSSIBLE
+            if gap > least_ratio * others_range:
                 isolated.append(float(distinct[end]))
                 distinct, counts = np.delete(distinct, end), np.delete(counts, end)
                 break

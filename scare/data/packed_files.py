@@ -104,7 +104,7 @@ def find_source(path: Path, encoding: str = "") -> Source:
         head = handle.read(HEAD_BYTES)
     if head[:4] == b"PAR1":
         return Source(path, "parquet", member=member)
-    if head[:4] == OLD_EXCEL or head[:2] == b"PK":
+    if head[:4] == OLD_EXCEL or head[:2] == b"PK":  # a zip without a table in it is an .xlsx or .ods file
         return Source(path, "sheet", member=member)
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:200].lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<table")):

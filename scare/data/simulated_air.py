@@ -295,7 +295,7 @@ class ParticleAir(WeatheredAir):
         """Draw log-normal PM with rush hours, a night inversion and plumes."""
         daily = 0.4 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2)) + 0.3 * daily_bump(clock, 1, 4)
         slow, fast = ornstein_uhlenbeck(rng, clock, 2 * DAY, 0.5), ornstein_uhlenbeck(rng, clock, HOUR, 0.15)
-        pm_ugm3 = 10 * np.exp(daily + slow + fast) + plumes(rng, clock, 4.0, 20.0, 600.0)
+        pm_ugm3 = 10 * np.exp(daily + slow + fast) + plumes(rng, clock, per_day=4.0, height=20.0, memory_seconds=600.0)
         measured = pm_ugm3 + (0.3 + 0.02 * pm_ugm3) * rng.standard_normal(clock.rows)
         coarse_share = 1 / (1 + np.exp(1.2 + ornstein_uhlenbeck(rng, clock, DAY / 2, 0.7)))
         weather = Weather.draw(rng, clock)
@@ -337,7 +337,7 @@ class GasAir(WeatheredAir):
         """Draw log-normal NO2 with rush hours and plumes; ozone is the oxidant that NO2 leaves."""
         daily = 0.6 * (daily_bump(clock, 8, 1.5) + daily_bump(clock, 18.5, 2))
         slow, fast = ornstein_uhlenbeck(rng, clock, 1.5 * DAY, 0.35), ornstein_uhlenbeck(rng, clock, HOUR / 2, 0.2)
-        no2_ppb = 12 * np.exp(daily + slow + fast) + plumes(rng, clock, 6.0, 10.0, 300.0)
+        no2_ppb = 12 * np.exp(daily + slow + fast) + plumes(rng, clock, per_day=6.0, height=10.0, memory_seconds=300.0)
         measured = no2_ppb + (0.2 + 0.01 * no2_ppb) * rng.standard_normal(clock.rows)
         oxidant_ppb = 40 + 12 * daily_bump(clock, 15, 3) + ornstein_uhlenbeck(rng, clock, DAY, 5.0)
         weather = Weather.draw(rng, clock)
@@ -358,7 +358,7 @@ class GasAir(WeatheredAir):
         gas_ppb = self.truth + lognormal_constant(rng, o3_seen, 0.1) * self.o3_ppb
         gas_ppb = self.followed(gas_ppb, lognormal_constant(rng, 60.0, 0.3), wear.dead)
         sensitivity = lognormal_constant(rng, 0.3, 0.12) * log_random_walk(rng, self.clock, 0.01) * wear.gain
-        warmth = np.exp((self.weather.temperature_degc - 20) / 12)
+        warmth = np.exp((self.weather.temperature_degc - 20) / 12)  # 1 at 20 degC; e times as much every 12 K
         zero_na = rng.normal(0, 3.0) + lognormal_constant(rng, 4.0, 0.3) * warmth + wear.offset
         zero_na = zero_na + wear.humidity * HUMIDITY_ZERO_NA * self.weather.humidity_percent / 100
         return sensitivity * gas_ppb + zero_na + rng.normal(0, 0.5, self.clock.rows)

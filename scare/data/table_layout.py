@@ -309,7 +309,7 @@ def _names_by_place(
     names = [""] * width
     for line in lines[max(0, header - 1) : first]:
         for word in re.finditer(r"[^\s]+", line):
-            if not re.fullmatch(r"[-=_+|]+", word[0]):
+            if not re.fullmatch(r"[-=_+|]+", word[0]):  # a line that is drawn under the names
                 centre = (word.start() + word.end()) / 2
                 nearest = min(range(width), key=lambda i: _distance(spans[i], word.start(), word.end(), centre))
                 names[nearest] = f"{names[nearest]} {word[0]}".strip()

@@ -243,7 +243,7 @@ class TableFile:
         A remark after the last column does not count.
         """
         longer = batch.filter(pl.col(EXTRA).is_not_null())
-        is_remark = ~pl.col(EXTRA).str.contains(r"^[\s'\"]*[+-]?[.,]?\d")
+        is_remark = ~pl.col(EXTRA).str.contains(r"^[\s'\"]*[+-]?[.,]?\d")  # it does not begin with a number
         too_long = longer.filter(~is_remark)
         if too_long.height > batch.height / 100:
             hint = "a decimal comma needs a semicolon or tab between columns, and another header --skip-rows"

@@ -185,9 +185,9 @@ def _about_uncertainty(assessment: Assessment) -> list[str]:
             f"{', '.join(beyond)}: no average of the reference is above {highest}, so U at {limit} is extrapolated. A"
             " directive asks for the region of the limit value."
         )
-    spread = [result.device for result in assessment.devices if result.spread_depends_on_level]
-    if spread:
-        lines.append(f"{', '.join(spread)}: the spread depends on the level (Breusch-Pagan p < 0.05), and U uses it.")
+    uneven = [result.device for result in assessment.devices if result.spread_depends_on_level]
+    if uneven:
+        lines.append(f"{', '.join(uneven)}: the spread depends on the level (Breusch-Pagan p < 0.05), and U uses it.")
     return lines
 
 

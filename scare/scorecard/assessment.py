@@ -222,7 +222,7 @@ class _Grader:
         return Averaging(self.target.average_hours, self.targets.completeness, self.targets.through_hours)
 
     def side_by_side(self, averages: Mapping[str, Averages]) -> TargetResult | None:
-        """Measure the spread of units side by side, over the averages that all of them have.
+        """Measure how far units side by side differ, over the averages that all of them have.
 
         None for too few units or averages, or if their references differ, so that they are not at one place.
         """
@@ -237,8 +237,9 @@ class _Grader:
         if len(common) < FEWEST or difference > SAME_PLACE * np.abs(reference[0]).mean():
             return None
         values = np.array([means.calibrated for means in side_by_side])  # [units, periods]
-        spread = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))
-        measures = {"sd": spread, "cv": spread / float(values.mean()), "between_units": between_units(values.T)}
+        # The sd of EPA's report: all units' differences from the mean of each period together.
+        sd = float(np.sqrt(np.square(values - values.mean(axis=0)).sum() / (values.size - 1)))
+        measures = {"sd": sd, "cv": sd / float(values.mean()), "between_units": between_units(values.T)}
         return self.judge(", ".join(units), side_by_side[0], {name: measures[name] for name in bounded})
 
     def grade(self, series: DeviceSeries, averages: Averages, u_between: float) -> TargetResult:

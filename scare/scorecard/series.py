@@ -201,14 +201,14 @@ class CalibratedReadings:
         detail = {
             **asdict(accuracy),
             "arithmetic": arithmetic,
-            "reference_sd": _spread(scored.reference),
+            "reference_sd": _deviation(scored.reference),
             "raw_rmse": _raw_rmse(scored, calibrator),
             "line_rmse": _line_rmse(scored.raw, scored.reference),
         }
-        fast_detail = {"rows": len(fast), "arithmetic": arithmetic, "reference_sd": _spread(scored.reference[fast])}
+        fast_detail = {"rows": len(fast), "arithmetic": arithmetic, "reference_sd": _deviation(scored.reference[fast])}
         return [
-            Finding("rmse", accuracy.rmse, _spread(scored.reference), detail),
-            Finding("top5_rmse", accuracy.top5_rmse, _spread(scored.reference[fast]), fast_detail),
+            Finding("rmse", accuracy.rmse, _deviation(scored.reference), detail),
+            Finding("top5_rmse", accuracy.top5_rmse, _deviation(scored.reference[fast]), fast_detail),
             Finding("top5_rmse_reference", rmse(error[fast_reference]), detail={"rows": len(fast_reference)}),
             *self._coverage_findings(calibrator),
         ]
@@ -313,7 +313,7 @@ def successive_windows(calibrator: Calibrator, readings: Sequence[Readings], cou
     return np.ascontiguousarray(best)
 
 
-def _spread(values: np.ndarray) -> float:
+def _deviation(values: np.ndarray) -> float:
     """Return the standard deviation; NaN for constant or no values, because no error can be divided by it."""
     return float(values.std()) if len(values) and np.ptp(values) > 0 else float("nan")
 
