@@ -42,8 +42,8 @@ def solve_network(
     if not encounters and not distant:
         raise DataError(
             f"no two instruments stood within {rules.metres:g} m of each other for {rules.hours:g} hours while both"
-            " gave readings: check stays, places and times, lower 'hours' in the rules, or let stations kilometres away"
-            " count (--distant)"
+            " gave readings, and none was compared with a station kilometres away: check stays, places and times, lower"
+            " 'hours' or raise 'distant_metres' in the rules, or drop --no-distant"
         )
     relations, doubts = find_doubts(hours, relate(hours, encounters, rules), rules)
     solution = solve(hours, [*relations, *distant])

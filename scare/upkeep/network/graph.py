@@ -289,7 +289,7 @@ class Graph:
         if not any(relation.encounter.other in self.references for relation in self.relations):
             raise DataError(
                 "no box was ever compared with a reference, so nothing ties the network to the truth; check the"
-                " table of stays, or let references kilometres away count (--distant)"
+                " table of stays, and how far away references may be ('distant_metres' in the rules, no --no-distant)"
             )
         self._make_nodes()
 
