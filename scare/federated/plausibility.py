@@ -1,4 +1,4 @@
-"""Whether the moments that a site sent go with those of the others: sums cannot be checked against rows.
+"""Whether the moments that a site sent fit those of the others: the rows behind them are never seen.
 
 Each site's own regression and its scatter are compared with those of the other sites. A lie that keeps both, such as
 the sums of another kind of box, is not found.
@@ -16,8 +16,9 @@ MOST_ROWS = 0.9  # share of all rows
 
 
 def find_implausible(moments: Mapping[str, Moments], solve: Callable[[Moments], Solution]) -> list[str]:
-    """Return sentences about sites, of three or more, whose moments do not go with those of the others."""
+    """Return sentences about sites whose moments do not fit those of the others; it takes three sites or more."""
     own = {site: solve(part) for site, part in moments.items()}
+    # How far a site's own regression is from those of the others, at the median.
     farness = {
         site: float(np.median([difference(own[site], own[name], moments[name]) for name in own if name != site]))
         for site in own
@@ -26,6 +27,7 @@ def find_implausible(moments: Mapping[str, Moments], solve: Callable[[Moments], 
     rows = sum(part.count for part in moments.values())
     found = []
     for site, part in moments.items():
+        # Both are relative to the median of the other sites.
         times_as_far, times_as_scattered = (
             values[site] / max(float(np.median([value for name, value in values.items() if name != site])), 1e-9)
             for values in (farness, scatter)

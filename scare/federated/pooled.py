@@ -214,6 +214,7 @@ def _share(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequen
     if not replies:
         return everything
     names = list(make_ways(everything, everything.solution))
+    # A reply without a table of errors has no numbers, which `numbers` refuses.
     sent = {
         site: errors if isinstance(errors := reply.get("errors"), Mapping) else {} for site, reply in replies.items()
     }

@@ -58,7 +58,7 @@ class InputStats:
     def intervals(self) -> dict[str, float]:
         """The mean seconds between messages of each device that sent at least `FEW_MESSAGES`.
 
-        Empty if a message holds a single number: then messages come more often than readings.
+        Empty if each message holds a single number: then messages come more often than readings.
         """
         arrivals = {} if self.adapter.one_number else self.arrivals
         return {

@@ -143,7 +143,7 @@ def co_location_config(unit: str, prefix: str) -> dict[str, Any]:
 
 
 def _unless_missing(key: str, filters: str = "") -> str:
-    """Return the Jinja expression of a number in our message; if it is null, none, which is shown as unknown."""
+    """Return the Jinja expression that shows a number of our message; null is shown as unknown."""
     return f"value_json.{key} {filters} if value_json.{key} is number else none"
 
 

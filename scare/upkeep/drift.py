@@ -131,8 +131,8 @@ class Assessment:
     """What each measure of drift says of each box [boxes, measures], and the states that follow from it [boxes].
 
     `values` are changes since the first days, or present values, in the measures' own units; `units` are the same in
-    alarm units. `expected` [boxes] is the factor on the error of
-    the first days that the air of the last days makes likely, NaN if it is not known.
+    alarm units. `expected` [boxes] is how many times as large as in the first days errors are likely to be in the air
+    of the last days, NaN if it is not known.
     """
 
     measures: tuple[str, ...]
@@ -360,7 +360,10 @@ def lasting(states: np.ndarray) -> np.ndarray:
 
 
 def next_state(state: np.ndarray, successive: np.ndarray) -> np.ndarray:
-    """Move states [boxes] no further than all of the last days [boxes, days] agree on."""
+    """Raise states [boxes] to the lowest of the last days [boxes, days], or lower them to the highest.
+
+    So a state changes only when all of these days are above it, or all below.
+    """
     return np.clip(state, successive.min(axis=1), successive.max(axis=1))
 
 
@@ -415,7 +418,7 @@ def assess(periods: Periods, meter: DriftMeter) -> Assessment:
     units = np.where(is_assessed, sizes / _alarm_units(values, rules), np.nan)
     # The state that each measure leads to [boxes, measures].
     states = np.where(np.nan_to_num(units) >= 1, [rule.state for rule in rules], DriftState.FINE)
-    # A change over few days leads to LOOK at most; a level to any state.
+    # A change over few days leads to LOOK at most; a present value to any state.
     is_short = (periods.usual_days < USUAL_DAYS) | (periods.recent_days < RECENT_DAYS)
     is_change = np.array([rule.change for rule in rules])
     states = np.where(is_change & is_short[:, None], np.minimum(states, DriftState.LOOK), states)

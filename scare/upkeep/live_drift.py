@@ -48,7 +48,9 @@ class DriftMonitor(DeviceArrays):
                 "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # sums of each of the last days, newest last
                 "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`
                 "ended": np.array(NEVER, np.int32),  # the last day that has ended, the same for all
-                "days": np.zeros(ALARM_DAYS, np.int8),  # states of the last days by themselves, newest last
+                "days": np.zeros(
+                    ALARM_DAYS, np.int8
+                ),  # state of each of the last days, before `next_state`; newest last
                 "lasted": np.array(0, np.int8),  # the state that has lasted
                 "state": np.array(DriftState.UNKNOWN, np.int8),
                 "expected": np.array(np.nan, np.float32),  # as `BoxReport.expected_error`
@@ -102,7 +104,10 @@ class DriftMonitor(DeviceArrays):
             self._end_days()
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of another monitor; of one with other sums, its devices, whose first days begin anew."""
+        """Take over the state of another monitor.
+
+        If that has other sums, only its devices are taken over, and their first days begin anew.
+        """
         is_alike = all(array.shape[1:] == self[name].shape[1:] for name, array in state.items())
         super().restore(state if is_alike else {"ended": state["ended"]})
 
@@ -138,7 +143,7 @@ class DriftMonitor(DeviceArrays):
         """Set the drift states of the devices in this slice.
 
         A device without enough days, or without other devices, to measure a change stays `UNKNOWN`, unless its present
-        level alone is a problem.
+        readings alone are a problem.
         """
         can_compare = self["since"][devices] >= RECENT_DAYS  # days since the usual ones
         usual = np.where(can_compare[:, None], self["usual"][devices], 0.0).astype(np.float64)

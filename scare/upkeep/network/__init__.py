@@ -1,1 +1,1 @@
-"""Boxes that never stand beside a reference, calibrated through boxes that stood beside them and beside one."""
+"""Boxes that never stand beside a reference, calibrated through boxes that they met, of which some did."""

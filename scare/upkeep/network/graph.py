@@ -171,8 +171,8 @@ class Solution:
     def interval(self, box: str, values: np.ndarray, time: float | None = None, sigmas: float = 1.645) -> np.ndarray:
         """Return the half-width of the interval around each value's estimate; 1.645 standard deviations cover 90 %.
 
-        It has the uncertainty of the line, the noise of a reading, and how far a box's line is from its usual one for a
-        month: as far as encounters of one box differ.
+        It covers the uncertainty of the line, the noise of a reading, and that for a month the line may differ from
+        the box's usual one, as much as encounters of one box differ.
         """
         line, share = self.estimate(box, time), self.reliability(box)
         # Errors that boxes of a type make together do not show beside each other: none is less noisy than the fleet.

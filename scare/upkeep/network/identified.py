@@ -1,6 +1,6 @@
 """What a network tells of a box: its gain and level, its level only, or nothing but what its fleet is like.
 
-The rule sees no hidden reference, only the solution and the box's readings.
+The rule uses only what is known of a box without a reference: the solution and the box's readings.
 """
 
 from collections import defaultdict

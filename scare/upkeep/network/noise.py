@@ -38,13 +38,13 @@ def noise_factors(
     noise: tuple[float, float],
     references: frozenset[str],
 ) -> Mapping[str, float]:
-    """Return how many times the fleet's variance the readings of each box have that met another instrument.
+    """Return, for each box that met another instrument, the variance of its readings in units of the fleet's.
 
     `of_others` has the truth at the other instrument's level, and its gain, for each relation. Variances are learned by
     expectation-maximisation: residuals of two boxes are split between them as their variances are.
     """
     constant, of_square = noise
-    meetings = []  # box, other box or none, ratio of the residuals' variance to that of one usual box, days
+    meetings = []  # box, other box or none, residuals' variance as a ratio to that of one usual box, independent pairs
     for relation, weight, (level, gain) in zip(relations, weights, of_others, strict=True):
         if relation.kind == DISTANT or not relation.noise:
             continue
@@ -54,14 +54,15 @@ def noise_factors(
         meetings.append((relation.encounter.box, other, ratio, weight * relation.pairs / HOURS_PER_PAIR))
     factors = {name: 1.0 for box, other, *_ in meetings for name in (box, other) if name}
     for _ in range(ROUNDS):
-        sums, days_of = dict.fromkeys(factors, ASSUMED_PAIRS), dict.fromkeys(factors, ASSUMED_PAIRS)
-        for box, other, ratio, days in meetings:
+        sums, counts = dict.fromkeys(factors, ASSUMED_PAIRS), dict.fromkeys(factors, ASSUMED_PAIRS)
+        for box, other, ratio, pairs in meetings:
             total = factors[box] + (factors[other] if other else 0.0)
             for name in (box, other) if other else (box,):
                 share = factors[name] / total
-                sums[name] += days * (factors[name] * (1 - share) + share**2 * ratio)
-                days_of[name] += days
-        factors = {name: sums[name] / days_of[name] for name in factors}
+                # Expected square of what is this box's own part of the residuals.
+                sums[name] += pairs * (factors[name] * (1 - share) + share**2 * ratio)
+                counts[name] += pairs
+        factors = {name: sums[name] / counts[name] for name in factors}
     return factors
 
 
