@@ -368,6 +368,7 @@ def _find_hours(names: Sequence[str]) -> dict[str, int]:
     {'Mid': 0, '1:00': 1, 'H07//H07': 7, '11 PM': 23}
     """
     hours = {name: hour for name in names if (hour := _hour(name)) is not None}
+    # Twice the hours of a clock: 12 (or 0, as Mid and Noon are read), then 1 to 11.
     before_noon, after_noon = [*hours.values()][:12], [*hours.values()][12:]
     if all(half[:1] in ([0], [12]) and half[1:] == [*range(1, 12)] for half in (before_noon, after_noon)):
         return dict(zip(hours, range(24), strict=True))

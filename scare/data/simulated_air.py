@@ -272,7 +272,7 @@ class WeatheredAir(Air):
         return (1 - dead) * response + dead * DYING_RESPONSE * lagged(air, self.clock, DYING_SECONDS)
 
     def read(self, rng: Generator, wear: Wear) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the readings of one new box: its sensing cells first, then temperature and humidity."""
+        """Return a new box's readings, sensing cells first, then its weather, and which rows are faults."""
         silent = dropouts(rng, self.clock)
         spikes = rng.random(self.clock.rows) < SPIKES_PER_DAY * self.clock.step_seconds / DAY
         spikes &= ~silent

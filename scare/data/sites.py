@@ -141,7 +141,7 @@ def _read_degrees(row: Mapping[str, str | None], name: str, limit: float, where:
     try:
         degrees = float(text)
     except ValueError:
-        degrees = inf
+        degrees = inf  # refused below
     if not abs(degrees) <= limit:
         raise DataError(f"{where}: '{name}' is '{text}'; write degrees from {-limit:g} to {limit:g}, such as 51.2097")
     return degrees

@@ -168,8 +168,8 @@ def _is_data(row: Sequence[str], columns: Sequence[str]) -> bool:
     times = [i for i, what in enumerate(columns) if what == "time"]
     if times:
         return len(row) > times[0] and kind(row[times[0]]) == "time"
-    numbers = [kind(row[i]) for i, what in enumerate(columns) if what == "number" and i < len(row)]
-    return "number" in numbers and numbers.count("text") + numbers.count("time") <= len(numbers) / 5
+    kinds = [kind(row[i]) for i, what in enumerate(columns) if what == "number" and i < len(row)]
+    return "number" in kinds and kinds.count("text") + kinds.count("time") <= len(kinds) / 5
 
 
 def _find_header(rows: Sequence[Sequence[str]], columns: Sequence[str], first: int, width: int) -> int | None:
@@ -351,7 +351,7 @@ def unit_of_name(name: str) -> str:
     ('µg/m³', '°C', 'mg/L')
     """
     candidates = [*BRACKETS.findall(name), *IN_UNIT.findall(name)]
-    last = re.split(r"[ _]", name)[-1]
+    last = re.split(r"[ _]", name)[-1]  # a unit if it looks like one, but not `max`, or `min` for the least
     if re.search(r"[/%°]|^(?!min|sec|bar|max|count)\w{3}", last, re.I) or (last in "CFK" and "temp" in name.lower()):
         candidates.append(last)
     return next((text.strip() for text in candidates if is_unit(text)), "")

@@ -552,10 +552,10 @@ def _footer(source: Source, delimiter: str, width: int) -> list[str]:
         lines = list(deque(source.lines(), FOOTER_LINES))
     else:
         with source.path.open("rb") as handle:
-            if handle.read(2) == b"\x1f\x8b":
+            if handle.read(2) == b"\x1f\x8b":  # gzip, whose end cannot be read by itself
                 return []
             handle.seek(-TAIL_BYTES, io.SEEK_END)
-            lines = handle.read().splitlines()[1:]
+            lines = handle.read().splitlines()[1:]  # the first may have lost its beginning
     texts = [line.decode("utf-8", "replace").strip() for line in lines[-FOOTER_LINES:]]
     return [text for text in texts if text and len(split(text, delimiter)) < max(2, width / 2)]
 

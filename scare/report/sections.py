@@ -242,7 +242,7 @@ def coverage(run: Run) -> list[Block]:
 
 def _outside_grades(scored: DeviceSeries) -> Iterator[tuple[str, np.ndarray]]:
     """Yield how far rows are outside training, each with a mask of its rows; nothing if no row is."""
-    grade_of_row = np.searchsorted(list(OUTSIDE_GRADES.values()), scored.outside_ranges)
+    grade_of_row = np.searchsorted(list(OUTSIDE_GRADES.values()), scored.outside_ranges)  # its index in OUTSIDE_GRADES
     is_graded = ((scored.flags & Flag.OUTSIDE) > 0) & np.isfinite(scored.outside_ranges)
     for index, grade in enumerate(OUTSIDE_GRADES):
         keep = is_graded & (grade_of_row == index)
