@@ -236,8 +236,8 @@ def save_results(task: Mapping[str, Any], readings: Sequence[Readings], folder: 
         temporary.write_bytes(b64decode(str(task.get("calibrator", ""))))
     others = None
     if "others" in task:
-        weights = task["others"].get("weights", ())  # of the regression of the other sites
-        others = numbers(weights, (len(weights),), "weights"), float(numbers(task["others"].get("bias"), (), "bias"))
+        weights = numbers(task["others"].get("weights"), (-1,), "weights")  # of the other sites' regression
+        others = weights, float(numbers(task["others"].get("bias"), (), "bias"))
     combined = combine(Calibrator.load(path), readings, others)
     combined.save(folder / "combined.scare")
     return combined

@@ -128,7 +128,7 @@ class Site:
     def _answer_errors(self, task: Mapping[str, Any]) -> Values:
         """Return a histogram of a calibrator's errors (reference - value) by band of the value [bands, BINS + 2]."""
         calibrator = calibrator_from(task)
-        edges = numbers(task.get("edges"), (len(task.get("edges", ())),), "edges")
+        edges = numbers(task.get("edges"), (-1,), "edges")
         (unit,) = numbers([task.get("unit")], (1,), "unit")
         values, references = [], []
         for box in self._readings:
@@ -228,12 +228,16 @@ def check_columns(readings: Sequence[Readings], agreement: Agreement) -> None:
 
 
 def numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Check numbers from the other side and return them as an array; raises a DataError for anything else."""
+    """Check numbers from the other side and return them as an array; raises a DataError for anything else.
+
+    A -1 in `shape` takes any length.
+    """
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.shape != shape:
+        array = np.array(np.nan)
+    lengths = zip(shape, array.shape, strict=False)
+    if array.ndim != len(shape) or any(wanted not in (-1, given) for wanted, given in lengths):
         raise DataError(f"'{name}' should have the shape {shape}, not {array.shape}")
     if not np.isfinite(array).all():
         raise DataError(f"'{name}' has a number that is not finite")

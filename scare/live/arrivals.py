@@ -134,7 +134,12 @@ class RowAssembler:
         row, acknowledgements = self._rows.pop(device)
         channels, _ = self._needs(device)
         row = replace(row, values=dict.fromkeys(channels, nan) | dict(row.values))
-        return Delivery((row,), lambda: [acknowledge() for acknowledge in acknowledgements])
+
+        def acknowledge_parts() -> None:
+            for acknowledge in acknowledgements:
+                acknowledge()
+
+        return Delivery((row,), acknowledge_parts)
 
 
 class ClockGuard:
@@ -307,7 +312,7 @@ class StepAverager:
         return means
 
     def release_due(self, now: float) -> list[Reading]:
-        """Return the means of intervals that began long ago; all of them if `now` is infinite."""
+        """Return the means of intervals that began more than `steps` steps before `now`; all if `now` is infinite."""
         due = [
             device
             for device, interval in self._open.items()

@@ -36,7 +36,7 @@ class Blob:
 
     @property
     def version(self) -> str:
-        """The version as 24 hexadecimal digits."""
+        """The version of the file, as 24 hexadecimal digits."""
         return self.content[-CHECKSUM_BYTES - SIGNATURE_BYTES :][:VERSION_BYTES].hex()
 
     @property

@@ -183,6 +183,7 @@ class CoLocation:
         tables = [table for table in self._readings.values() if table.path.exists()]
         models = [_model(self._calibrator(device)) for device in self._readings]
         hours = [table.written for table in (*self._readings.values(), *self._intervals.values())]
+        # What an assessment depends on, as one text to compare with that of the last one.
         state = repr([hours, models, _changed(Path(self._settings.reference_file))])
         if not tables or state == self._state:
             return

@@ -45,7 +45,7 @@ class ParquetFiles:
         self._last_number, self._last_results = -1, list[Result]()  # of the part that was written last
 
     def publish(self, results: Sequence[Result]) -> bool:
-        """Collect results in memory until `keep`; unlike other sinks, late ones too."""
+        """Collect results in memory until `keep`. Late ones are written, too, which other sinks leave out."""
         self._results += results
         return True
 

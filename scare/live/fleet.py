@@ -140,7 +140,7 @@ class Fleet:
         self._models |= models
         factors = np.array([widths.get(device, 1.0) for device in devices]) if widths else np.ones(count)
         if len(stacked) == 1:
-            ((name, all_rows),) = stacked.items()
+            ((name, all_rows),) = stacked.items()  # all devices have one calibrator: nothing to put together
             return self._groups[name].push(devices, times, all_rows, factors)
         low, value, high = np.empty((3, len(devices)))
         calibrated = CalibratedRows(value, low, high, np.empty(len(devices), np.uint32))
@@ -329,7 +329,7 @@ class DeviceGroup:
         return {**self._windows.state(), **choices, **pace, **drift}
 
     def restore(self, devices: Sequence[str], state: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of another group."""
+        """Take over the state of another group, whose arrays have a row for each of these devices, in this order."""
         self._windows.restore(devices, state)
         self._choices.restore({name: state[f"device.{name}"] for name in ("deep", "left")})
         drift = {key.removeprefix("watching."): array for key, array in state.items() if key.startswith("watching.")}

@@ -191,7 +191,7 @@ def _of_index(key: str) -> str:
 
 
 def _words(options: Sequence[str]) -> dict[str, Any]:
-    """Return the entries of a sensor whose states are words."""
+    """Return the discovery entries of a sensor whose state is one of these words."""
     return {"device_class": "enum", "options": list(options)}
 
 

@@ -603,12 +603,12 @@ class _UnitFormatter:
     calibrator: Calibrator
 
     def target(self, value: float) -> str:
-        """Return a change of the calibrated value, given in the target's scale."""
+        """Format a change of the calibrated value, given in the target's scale, in the target's unit."""
         scale = float(self.calibrator.inputs.scaling.target.scale[0])
         return _higher(value * scale, self.calibrator.target)
 
     def channel(self, value: float, name: str) -> str:
-        """Return a change of the channel `name`, given in the fleet's scale."""
+        """Format a change of the channel `name`, given in the fleet's scale, in the channel's unit."""
         index = [channel.name for channel in self.calibrator.inputs.channels].index(name)
         scale = float(self.calibrator.inputs.scaling.fleet.scale[index])
         return _higher(value * scale, self.calibrator.inputs.channels[index])

@@ -217,7 +217,7 @@ class Learner:
         self.state.width = 1.0
 
     def store(self) -> bytes:
-        """Return the state as a blob."""
+        """Return the state as bytes (a blob), from which `restore` continues."""
         return self.state.store(self._arithmetic.mark, self.identity)
 
     def restore(self, blob: bytes) -> None:

@@ -12,7 +12,7 @@ from scare.data.readings import Channel
 from scare.errors import DataError, UsageError
 from scare.federated.agreement import AgreedNoise
 from scare.federated.privacy import Privacy
-from scare.federated.site import Site, moments_from_values
+from scare.federated.site import Site, moments_from_values, numbers
 from tests.federated.small_sites import CHANNELS, agreement, box
 
 NOISE = AgreedNoise((0.0, 0.0, 0.0), (200.0, 100.0, 100.0))
@@ -101,3 +101,10 @@ def test_moments_of_another_version_are_refused() -> None:
     del values["target_variance"]
     with pytest.raises(DataError, match="its moments have no 'target_variance': the site may have another version"):
         moments_from_values(values, 2, "north")
+
+
+def test_numbers_of_any_length_are_still_checked() -> None:
+    np.testing.assert_array_equal(numbers([1.0, 2.0], (-1,), "edges"), [1.0, 2.0])
+    for wrong in (5, None, "many", [[1.0]], [1.0, "x"]):
+        with pytest.raises(DataError, match=r"'edges' should have the shape \(-1,\)"):
+            numbers(wrong, (-1,), "edges")
