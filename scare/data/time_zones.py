@@ -24,7 +24,10 @@ NO_ZONE = (
 )
 UTC_NAME = re.compile(r"(?i:(?:^|[^a-z])(?:utc|gmt)(?![a-z])(?! ?[+-]?\d)|^epoch)|[a-z](?:UTC|GMT)(?![A-Za-z\d])")
 LOCAL_NAME = re.compile(r"local|\b(?:lst|lt|mez|cet|cest)\b", re.IGNORECASE)
-OFFSET = re.compile(r"(?:utc|gmt) ?([+-]\d\d?(?::?\d\d)?)", re.IGNORECASE)
+# Up to 14 hours: +2, +02:00 or +0200. Other numbers, such as +5.5 or -300 (minutes?), are not read in part.
+OFFSET = re.compile(
+    r"(?:utc|gmt) ?([+-](?:(?:0?\d|1[0-4])(?::[0-5]\d)?|(?:0\d|1[0-4])[0-5]\d))(?!\d|\.\d)", re.IGNORECASE
+)
 ZONE_COLUMN = re.compile(r"time_?\s?zone|aikavyöhyke|^tz$|utc_?\s?offset|^offset\b|gmt_?\s?offset", re.IGNORECASE)
 HEAD_ROWS = 200  # first rows in which a column of zones must have one
 US_ZONES = {"eastern": "New_York", "central": "Chicago", "mountain": "Denver", "pacific": "Los_Angeles"}
@@ -62,7 +65,8 @@ def _zone_column(table: TableFile, columns: tuple[str, ...]) -> tuple[str, str] 
         cell = next(iter(batch[name].cast(pl.String).drop_nulls()), "") if batch is not None else ""
         # A column of zones says nothing about times that their own column calls UTC.
         may_be_local = any(map(LOCAL_NAME.search, columns)) or not any(map(UTC_NAME.search, columns))
-        if re.search(r"\bmin", name) and re.fullmatch(r"[+-]?\d{1,3}", cell):  # an offset in minutes
+        is_in_minutes = re.search(r"(?<![^\W_])min", name, re.IGNORECASE)  # such as utc_offset_minutes, Offset (min)
+        if is_in_minutes and re.fullmatch(r"[+-]?\d{1,3}", cell):
             cell = _offset_name(int(cell))
         zone = zone_of_remark(f"UTC{cell}" if re.fullmatch(r"[+-]\d.*", cell) else cell)
         if zone and may_be_local:

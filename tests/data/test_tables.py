@@ -188,6 +188,22 @@ class TestTimes:
         times = times_of(tmp_path, "2026-01-01T12:00:00Z", "2026-01-01T14:30:00+02:00")
         assert times == [NOON, NOON + timedelta(minutes=30)]
 
+    @pytest.mark.parametrize(
+        ("column", "cell", "hour"),
+        [
+            *(("utc_offset_minutes", "120", 10), ("UTC Offset Min", "-300", 17), ("Offset (min)", "+60", 11)),
+            *(("utc_offset", "+0200", 10), ("utc_offset", "-5", 17), ("utc_offset", "+14:00", -2)),
+            # Neither minutes, seconds nor fractions of an hour are taken for hours.
+            *(("utc_offset", "-300", 12), ("utc_offset", "-18000", 12), ("utc_offset", "+5.5", 12)),
+        ],
+    )
+    def test_a_column_of_offsets_counts_if_it_says_what_they_are(
+        self, column: str, cell: str, hour: int, tmp_path: Path
+    ) -> None:
+        path = saved(tmp_path, f"local_time,{column},pm25\n2026-01-01 12:00,{cell},1\n2026-01-01 13:00,{cell},2\n")
+        (readings,) = read_readings(path, ColumnMapping(("local_time",), (PM25,)))
+        assert readings.frame["time"][0] == datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
+
     def test_some_fractions_are_kept(self, tmp_path: Path) -> None:
         assert times_of(tmp_path, "2026-01-01 12:00:00", "2026-01-01 12:00:00.25")[1].microsecond == 250_000
 
