@@ -156,8 +156,10 @@ def compare_distant(
             continue  # nothing to compare with; or beside a station, which tells more
         of_kind = [station for station in near if place.kind and station.place.kind == place.kind]
         used = tuple(of_kind or near)
-        is_unlike = place.kind and all(station.place.kind for station in near)
-        unsure_gain = 0.0 if of_kind else np.inf if is_unlike else UNLIKE_LOG_GAIN
+        # Unlike for certain only if all kinds are stated and none is that of the place.
+        is_unlike = bool(place.kind) and not of_kind and all(station.place.kind for station in near)
+        otherwise = np.inf if is_unlike else UNLIKE_LOG_GAIN
+        unsure_gain = 0.0 if of_kind else otherwise
         if used not in fields:
             fields[used] = Field(hours, used, range_metres)
         nearest = min(used, key=lambda station: metres[station]).name

@@ -70,6 +70,12 @@ def test_only_sites_of_one_kind_tell_the_gain(city: City) -> None:
     assert "the gain is not identifiable" in notes[0]
 
 
+def test_nothing_is_said_of_boxes_whose_gain_stations_of_their_kind_tell(city: City) -> None:
+    alike = {name: replace(place, kind="background") for name, place in city.deployment.places.items()}
+    _, notes = compare_distant(hours_of(city), city.deployment.sites, alike, RULES)
+    assert not any("only the level" in note for note in notes)
+
+
 def test_distant_stations_make_a_network_surer_and_truer(city: City) -> None:
     alone, helped = solve_distant(city, replace(RULES, distant=False)), solve_distant(city)
     before, after = score(city, alone), score(city, helped)
