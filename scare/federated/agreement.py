@@ -27,7 +27,7 @@ from scare.schema import Count, Finite, Name, Positive, convert, load_toml
 from scare.words import listed
 
 VERSION = 1  # of tasks and replies; server and sites must have the same
-FEWEST_SITES = 2
+FEWEST_SITES = 2  # of a federation
 
 
 @dataclass(frozen=True)

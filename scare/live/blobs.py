@@ -22,7 +22,7 @@ from scare.words import some_of
 MARK, CHECKSUM_BYTES, SIGNATURE_BYTES = b"SCB", 4, 64  # how a file begins, and what it ends with
 SEQUENCE = struct.Struct("<216xI")  # where a file has its sequence number, which the signature covers
 VERSION_BYTES = 12  # of checksum and signature, as `scare_blob_version` of the C runtime gives them
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20  # of a model file
 MOST_DEVICES = 100_000  # whose version is kept
 NEWEST, OTHER, UNKNOWN = "newest", "other", "unknown"
 

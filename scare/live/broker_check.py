@@ -29,7 +29,7 @@ from scare.live.mqtt import Connection
 DROPPED = "$SYS/broker/publish/messages/dropped"
 MOST_SHOWN = 20  # topics without an adapter that are shown, and numbers shown for each
 MAX_NUMBERS = 100  # most numbers shown of one message
-MAX_DEVICES = 10_000
+MAX_DEVICES = 10_000  # of an input, whose messages are counted one by one
 FEW_MESSAGES = 3  # from which the time between messages is known
 
 

@@ -15,8 +15,7 @@ FIELDS = re.compile(r'(?:"(?:\\.|[^\\"])*"|\\.|[^\\ "])+')
 PIECE = re.compile(r'(?:"(?:\\.|[^\\"])*"|\\.|[^\\,"])+')  # between commas
 PAIR = re.compile(r'((?:\\.|[^\\="])+)=(.*)', re.DOTALL)
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?")
-# Units in a second, by the least timestamp that is in that unit: ns, µs, ms. Smaller ones are in seconds.
-UNITS_PER_SECOND = {1e17: 1e9, 1e14: 1e6, 1e11: 1e3}
+UNITS_PER_SECOND = {1e17: 1e9, 1e14: 1e6, 1e11: 1e3}  # by the least timestamp in ns, µs, ms; smaller ones are in s
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from scare.live.line_protocol import Line, parse_line
 from scare.live.messages import Adapter, Reader, Reading, RejectedError, escape_key, parse_json
 
 MODEL = "model"  # the fleet's name of the only calibrator
-MAX_DEVICES = 100_000
+MAX_DEVICES = 100_000  # whose histories are kept; lines of further ones go out as they came
 Rejections = list[tuple[int, str]]  # number of a line within its batch, and why it is no reading
 
 

@@ -50,9 +50,9 @@ BLOB_WORDS = 2 + sum(SIZES) + 2 * SUMS + 3 + 1  # tag and identity, arrays, sums
 WITHOUT_WIDTH = 0x10000  # a blob from before there was a width is a word shorter, and its tag is so much less
 
 FEATURE_BITS, COEFFICIENT_BITS, RESULT_BITS = 12, 24, 20  # fractional bits in fixed point
-LARGEST_FEATURE = (1 << 15) - 1
+LARGEST_FEATURE = (1 << 15) - 1  # of a 16-bit word
 LARGEST_WORD = (1 << 31) - 1
-LARGEST_COEFFICIENT = int(LIMIT) << COEFFICIENT_BITS
+LARGEST_COEFFICIENT = int(LIMIT) << COEFFICIENT_BITS  # as a word
 LEAST_PIVOT = 1 << 12  # keeps a rounded pivot above zero
 
 Whole = TypeVar("Whole", int, np.ndarray)  # an integer, or an array of integers
