@@ -287,12 +287,12 @@ def _stuck(pair: _Pair) -> str:
 
 
 def _changes_unit(pair: _Pair) -> str:
-    """Return a message if the spread of the reference, divided by the sensor's, jumps as when a logger changes units.
+    """Return a message if the reference's standard deviation over the sensor's jumps, as when a logger changes units.
 
     Only those parts of the period are compared in which sensor and reference correlate.
     """
     borders = np.linspace(0, len(pair.targets), PARTS + 1).astype(int)
-    ratios, starts = [], []  # of each part: log(reference's spread / sensor's spread), first row
+    ratios, starts = [], []  # of each part: log of the ratio of the standard deviations, first row
     for start, end in pairwise(borders):
         x, y = pair.values[start:end, 0], pair.targets[start:end]
         if x.std() > 0 and y.std() > 0 and abs(np.corrcoef(x, y)[0, 1]) > TOGETHER:

@@ -412,7 +412,7 @@ def with_limits(readings: Sequence[Readings], notify: Callable[[str], object]) -
 
 
 def _repeated_values(values: np.ndarray, rows: int) -> list[float]:
-    """Find the values that are repeated often enough to be codes, in a column with this many rows."""
+    """Find the values that are repeated often enough to stand for "no reading", in a column with this many rows."""
     distinct, counts = np.unique(values, return_counts=True)
     return distinct[counts >= max(LEAST_REPEATS, rows / 1000)].tolist()
 
@@ -439,7 +439,7 @@ def _outermost_sentinels(values: np.ndarray) -> list[float]:
 
 
 def _certain_codes(values: np.ndarray) -> tuple[float, ...]:
-    """Find the codes that are no reading whatever the quantity: isolated numbers, and sentinels from -999 down."""
+    """Find the numbers that are no reading whatever the quantity: isolated ones, and sentinels from -999 down."""
     lowest = {sentinel for sentinel in _outermost_sentinels(values) if sentinel <= NEVER_READ}
     return tuple(sorted(lowest | {*_isolated_values(values)}))
 

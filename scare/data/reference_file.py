@@ -110,7 +110,7 @@ def _choose_reference(
 
 
 def read_station(inspected: Inspection, column: ColumnSummary | None, data: DataSection, notify: Notify) -> Readings:
-    """Read the reference's column; a stamp at the beginning of an interval moves to its end.
+    """Read the reference's column; a time that is the beginning of an interval is moved to its end.
 
     `column` is the one that `choose_pair` chose; None if `data.reference` names the column. A column called `Value` or
     the like gets the name of its quantity.

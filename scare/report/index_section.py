@@ -109,7 +109,7 @@ def _rows(scored: Sequence[DeviceSeries], column: str) -> pl.DataFrame:
 
 
 def _hourly_index(index_of: IndexOf, sums: SumsByStep, level: float, every: int) -> pl.DataFrame:
-    """Compute the index of each device from its hourly sums, at one hour in `every`; `level` is of the intervals."""
+    """Compute the index of each device from its hourly sums, at one hour in `every`, with intervals of this `level`."""
     tables = [HourlyIndex(index_of, level or UNUSED_LEVEL, HOUR).table()]  # empty
     tables += [HourlyIndex(index_of, level or UNUSED_LEVEL, step, hours).table(every) for step, hours in sums.items()]
     return pl.concat(tables)

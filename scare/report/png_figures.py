@@ -52,7 +52,7 @@ def draw_calibration(calibrator: Calibrator, readings: Readings, path: Path) -> 
 
 
 def draw_comparison(rows: Sequence[Row], path: Path, reference: Channel | None) -> Path:
-    """Write a PNG with one panel per window: RMSE as bars with their spread over seeds, top-5 % RMSE as marks."""
+    """Write a PNG with one panel per window: bars of RMSE with its deviation over seeds, and marks of top-5 % RMSE."""
     windows = sorted({row.window for row in rows})
     tallest = max(sum(row.window == window and row.accuracy is not None for row in rows) for window in windows)
     figure, panels = plt.subplots(

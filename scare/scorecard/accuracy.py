@@ -173,7 +173,7 @@ def reading_changes(readings: Readings) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How good intervals of a `level` are: the `share` of them that contains the reference, and their mean `width`.
+    """How good intervals of a `level` such as 0.9 are: the `share` that contains the reference, and the mean `width`.
 
     `winkler` is their mean Winkler (interval) score: the width plus 2 / (1 - level) times the distance of a reference
     outside the interval. Lower is better, and the score is proper: no other interval than the true one has a lower

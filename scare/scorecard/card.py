@@ -75,7 +75,7 @@ class Card:
 
     @property
     def interval_level(self) -> float:
-        """The level of the intervals, a share; 0 if there are none."""
+        """The share of intervals that should contain the reference, such as 0.9; 0 if there are no intervals."""
         coverage = next((entry for entry in self.entries if entry.measure == "interval_coverage"), None)
         return float(coverage.detail.get("level", 0.0)) if coverage else 0.0
 
