@@ -66,7 +66,7 @@ class SharedRegression:
 
     @property
     def solution(self) -> Solution:
-        """Weights [columns] and bias."""
+        """The weights [columns] and the bias of the regression."""
         return np.array(self.weights), self.bias
 
 

@@ -229,7 +229,7 @@ def run_site(connection: Connection, site: Site, folder: Path, note: Note) -> Ma
 def save_results(task: Mapping[str, Any], readings: Sequence[Readings], folder: Path) -> Calibrator:
     """Write `federated.scare`, which the last task brings, and `combined.scare`, made of it and the site's readings.
 
-    Returns the latter.
+    Returns the calibrator of the second file.
     """
     path = folder / "federated.scare"
     with replacing(path) as temporary:

@@ -46,14 +46,14 @@ Ask = Callable[[Mapping[str, Mapping[str, Any]]], Mapping[str, Values]]  # a tas
 
 @dataclass(frozen=True)
 class Structure:
-    """Columns of a regression and its ridge penalty."""
+    """Which columns a regression has, and its ridge penalty."""
 
     name: str
     inputs: np.ndarray  # indices of columns
     penalty: float
 
     def solve(self, moments: Moments) -> Solution:
-        """Fit the regression."""
+        """Fit the regression to moments; returns its weights [columns] and bias."""
         return moments.solve(self.penalty, self.inputs)
 
 
@@ -183,7 +183,7 @@ def find_doubts(moments: Mapping[str, Moments], structure: Structure) -> list[st
 
 
 def left_out_error(moments: Mapping[str, Moments], structure: Structure, sites: Sequence[str]) -> float:
-    """Return the mean squared error at sites left out: at each of `sites`, that of the regression of all others."""
+    """Return the mean squared error at `sites`, each time with the regression of all other sites."""
     errors = [
         moments[site].mean_squared_error(
             structure.solve(Moments.pooled([part for name, part in moments.items() if name != site]))
@@ -261,7 +261,7 @@ def as_task(calibrator: Calibrator, unit: float, held_out: bool = False) -> Valu
 
 
 def _learn_intervals(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequence[str]) -> Intervals | None:
-    """Learn intervals from histograms of each site's errors with the calibrator of all others; None without any.
+    """Learn intervals from histograms of each site's errors with a calibrator made from the others; None without any.
 
     With few sites, the errors are those of the calibrator of all.
     """

@@ -20,7 +20,7 @@ ITERATIONS = 200  # of the bisection: more than a float64 has digits
 
 @dataclass(frozen=True)
 class Privacy:
-    """The (ε, δ) of all that a site sends, for any `rows` of its rows: with or without them, what is sent is alike."""
+    """How little all that a site sends may depend on any block of `rows` of its rows, as (ε, δ)."""
 
     epsilon: float
     delta: float = 1e-6

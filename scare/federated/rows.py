@@ -14,7 +14,7 @@ from scare.kernels.formulas import products
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in order of time, those of several boxes together."""
+    """Rows in order of time, in which those of several boxes are mixed."""
 
     times: np.ndarray  # seconds [n]
     columns: np.ndarray  # [n, columns]

@@ -47,7 +47,7 @@ AnswerNetwork = Callable[[Mapping[str, Any]], Values]
 
 
 class Site:
-    """Answers tasks from the readings of one site; `network` answers those of a network, if JAX is installed."""
+    """Answers tasks from the readings of one site; `network` answers those of its training, if JAX is installed."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Site:
         return self._network(task)
 
     def _answer_moments(self, task: Mapping[str, Any]) -> Values:
-        """Return the moments of the channels as they are or, with a "center" and "scale", of `scaled_columns`."""
+        """Return the moments of the channels, or of `scaled_columns` if the task has a "center" and a "scale"."""
         if self._privacy is not None:
             noise = self._agreement.noise
             assert noise is not None  # the constructor refuses privacy without it

@@ -46,7 +46,7 @@ class Blob:
 
 
 class Blobs:
-    """Model files that devices fetch over the air (`models.NAME.blob` of the config file), and who runs which.
+    """Model files that devices fetch over the air (`models.NAME.blob` of the config file), and which version each runs.
 
     `route` finds the model of a device.
     """

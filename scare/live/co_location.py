@@ -47,7 +47,7 @@ Publish = Callable[[str, str], None]
 
 @dataclass
 class _Hour:
-    """Sums and counts of an hour by column."""
+    """An hour that is being averaged: its number since 1970, and sums and counts of its values by column."""
 
     number: int  # of the hour, since 1970
     sums: dict[str, float] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class CoLocation:
 
 
 def _model(calibrator: Calibrator) -> str:
-    """Return a checksum of a calibrator and its intervals: an hour of another says nothing about these."""
+    """Return a checksum of a calibrator and its intervals, by which hours written with another one are left out."""
     return f"{crc32(repr(calibrator.intervals).encode(), identity(calibrator)):08x}"
 
 

@@ -173,8 +173,8 @@ class Fleet:
     def replace(self, name: str, calibrator: Calibrator) -> None:
         """Use another calibrator in place of the one of this name.
 
-        Devices keep their windows if both calibrators have the same channels, step, window, rules and settling;
-        otherwise they start new histories, and the next row of each gets the flag RESTART. Drift states start anew.
+        Devices keep their windows if both calibrators have the same channels, step, window, rules and way to scale new
+        devices; otherwise they start new histories, and the next row of each gets the flag RESTART. Drift states start anew.
         """
         if name not in self._groups:
             raise UsageError(f"there is no calibrator '{name}' to replace, only {', '.join(self._groups)}")

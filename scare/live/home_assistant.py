@@ -163,7 +163,7 @@ def _config(
 
 
 def _entity(name: str, template: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the component that shows an expression of a result, plus the entries `more`."""
+    """Return the discovery entries of an entity that shows `template`, an expression of a result, and `more`."""
     return {"platform": "sensor", "name": name, "value_template": f"{{{{ {template} }}}}", **more}
 
 

@@ -366,7 +366,7 @@ def _queue_is_full() -> Response:
 
 
 async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIterator[str]:
-    """Yield an event every second: the devices that have changed after change `since`, counts and rejections."""
+    """Yield an event every second: the devices that have changed after change number `since`, counts and rejections."""
     yield "retry: 2000\n\n"  # milliseconds until a browser reconnects
     while not server.stopping:
         since, rows = await run_in_threadpool(status.recent.changed, since)

@@ -109,7 +109,7 @@ class Store:
             LOG.error("%s: skipped %d damaged lines and used the others; the file is kept as %s", path, damaged, copy)
 
     def _find(self, pattern: str) -> list[int]:
-        """Return the numbers of our files of this kind; foreign files are ignored."""
+        """Return the numbers in the names of our files that match a pattern; foreign files are ignored."""
         matches = (NAME.fullmatch(path.name) for path in self._folder.glob(pattern) if path.is_file())
         return [int(match[1] or match[2]) for match in matches if match]
 

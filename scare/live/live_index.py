@@ -25,7 +25,7 @@ class _Device:
 
 
 class LiveIndex:
-    """The index of the devices of one model; intervals contain the truth in a share `level` of cases."""
+    """The index of each device of one model; `level` is the share of cases in which intervals contain the truth."""
 
     def __init__(self, of: IndexOf, level: float, step_seconds: float) -> None:
         self.of, self._level = of, level

@@ -102,7 +102,7 @@ class Result:
 
     @property
     def is_late(self) -> bool:
-        """Whether it is not newer than the device's last result, which it must not replace."""
+        """Whether this is not newer than the device's last result, and so must not take its place."""
         return bool(self.flags & _EARLY)
 
     def as_json(self) -> dict[str, Any]:
@@ -409,7 +409,7 @@ class Pipeline:
 
     @property
     def backlog(self) -> int:
-        """Readings in the queue."""
+        """How many readings are in the queue."""
         return self._queue.size
 
     @property

@@ -92,7 +92,7 @@ class Recent:
         return index
 
     def _shorten(self, kept: int) -> None:
-        """Keep fewer results of each device, the newest."""
+        """Keep only the newest `kept` results of each device, if that is fewer than so far."""
         if kept >= self._kept:
             return
         if self._counts.max(initial=0) <= kept:  # as after a start: no ring has gone round yet

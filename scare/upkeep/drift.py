@@ -231,7 +231,7 @@ class DriftMeter:
         return next((index for index, name in enumerate(self.channels) if is_called(name, "RH")), None)
 
     def sum_day(self, hours: np.ndarray) -> np.ndarray:
-        """Sum up a day's hours [boxes, 24, 1 + channels] for `measure`: [boxes, sums]."""
+        """Return the sums of a day's hours [boxes, 24, 1 + channels], from which `measure` computes: [boxes, sums]."""
         calibrated, readings = hours[..., 0], hours[..., 1:]
         sensor = hours[..., 1]  # the first channel
         fleet, air = fleet_median(calibrated), fleet_median(readings)  # [24], [24, channels]

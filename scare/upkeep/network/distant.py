@@ -238,7 +238,7 @@ def _compare(
 
 
 def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
-    """Return the relations of one stay with levels at one reading of the box.
+    """Move the levels of a stay's relations to one reading of the box, and return these relations.
 
     From month to month the air changes, and the levels of box and field with it. A line through the months would be too
     flat, because the field has errors, so it must not tell the gain. Each level is moved along the usual slope instead.
@@ -281,7 +281,7 @@ def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np
 
 
 def _find_range(hours: NetworkHours, stations: Sequence[Station], rules: EncounterRules) -> float:
-    """Return the range of the local terms that fits the variogram of pairs of stations best; else that of the rules."""
+    """Return the range of the local terms that fits the stations' variogram best; with few stations that of the rules."""
     distances, semivariances = [], []  # by pair of stations
     for station, other in combinations(stations, 2):
         difference = hours.values[hours.row[station.name]] - hours.values[hours.row[other.name]]

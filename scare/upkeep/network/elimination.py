@@ -26,7 +26,7 @@ class TooDenseError(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """Nodes with equally many neighbours that can be eliminated together, and where their blocks are in the list."""
+    """Nodes that are eliminated together, with equally many neighbours, and where their blocks are among all blocks."""
 
     nodes: np.ndarray  # [n]
     own: np.ndarray  # their diagonal blocks [n]
@@ -73,7 +73,7 @@ class Elimination:
         self.batches = self._make_batches(later)
 
     def position(self, rows: ArrayLike, columns: ArrayLike) -> np.ndarray:
-        """Return where the blocks (row, column) are in a list of blocks; pairs must share an equation."""
+        """Return where the blocks (row, column) are in a list of blocks; row and column must share an equation."""
         codes = np.asarray(rows, np.int64) * self.nodes + np.asarray(columns, np.int64)
         return np.searchsorted(self._codes, codes)
 
@@ -136,7 +136,7 @@ class Elimination:
         return -float(logarithms.sum())
 
     def _make_batches(self, later: dict[int, list[int]]) -> list[Batch]:
-        """Return batches in the order of elimination; `later` has the neighbours of each node as `_minimum_degree`.
+        """Return batches in the order of elimination; `later` is what `_minimum_degree` returned.
 
         A node's level is one more than the highest of the nodes that must be eliminated before it.
         """

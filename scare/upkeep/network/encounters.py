@@ -108,7 +108,7 @@ def check_places(sites: Sites, places: Mapping[str, Place]) -> None:
 
 
 def _join_sites(names: set[str], places: Mapping[str, Place], metres: float) -> dict[str, str]:
-    """Return the spot of each site: the first site, by name, of those that are side by side (union-find)."""
+    """Return the spot of each site, which is called as the first, by name, of the sites side by side (union-find)."""
     parent = {name: name for name in names}
 
     def root(name: str) -> str:

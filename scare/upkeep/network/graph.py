@@ -68,7 +68,7 @@ class Line:
 
     @property
     def intercept(self) -> float:
-        """The truth is intercept + gain · value."""
+        """What the truth is at a value of 0: it is intercept + gain · value."""
         return self.pivot + self.level - self.gain * self.middle
 
     def calibrate(self, values: np.ndarray) -> np.ndarray:
@@ -390,7 +390,7 @@ class Graph:
                 yield self.nodes - 1, NO_NODE, axis, NOTHING, 0.0, 0.0, share, 2 * groups[PLACE] + part, unit
 
     def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        """Yield the equations of each relation, as `_fleet_rows` does: of levels, and of gains if it tells the gain."""
+        """Yield the equations of each relation, as `_fleet_rows` does: one of levels, and one of gains if it tells them."""
         for unit, relation in enumerate(self.relations):
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
@@ -462,7 +462,10 @@ class Graph:
         return steps[::-1]
 
     def truth(self, relation: Relation, means: np.ndarray) -> tuple[float, float]:
-        """Return the truth at the other instrument's level by a solution [nodes, 2], and its gain."""
+        """Return what the truth was when a relation's other instrument read its level, and that instrument's gain.
+
+        Both are by a solution, `means` [nodes, 2].
+        """
         node = self.node_at(relation.encounter.other, relation.encounter.middle)
         if node == REFERENCE_NODE:
             return relation.other_level, 1.0

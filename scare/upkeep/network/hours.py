@@ -32,7 +32,7 @@ class NetworkHours:
 
     @cached_property
     def row(self) -> dict[str, int]:
-        """The row of each instrument."""
+        """The row of each instrument in `values`, by its name."""
         return {name: index for index, name in enumerate(self.names)}
 
     @property

@@ -193,7 +193,7 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
 
 
 def residual_sizes(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Return the mean level and the size of absolute residuals, below and above the median level.
+    """Return mean level and size of residuals, given as absolute: of pairs below the median level, then of those above.
 
     The size is a standard deviation, judged by the residual that nine of ten stay below.
     """

@@ -42,7 +42,7 @@ class Planner:
         self.noise = [_noise_of_an_encounter(solution, beside_reference, days) for beside_reference in (False, True)]
 
     def uncertainties(self, covariances: np.ndarray | None = None) -> np.ndarray:
-        """Return the standard deviation of each box, as `Solution.uncertainty` does."""
+        """Return the standard deviation of each box's line; without `covariances` those of the plan so far are used."""
         covariances = self._covariances if covariances is None else covariances
         squares = covariances[:, 0, 0] + self.solution.spread**2 * covariances[:, 1, 1]
         return self._reliabilities * np.sqrt(squares)
@@ -82,7 +82,7 @@ class Planner:
 def plan_trips(
     solution: Solution, references: Sequence[str], count: int = 5, days: float = 7.0, stay: Sequence[str] = ()
 ) -> list[Trip]:
-    """Propose trips, the most useful first; boxes named in `stay` are not carried, but others may come to them."""
+    """Propose trips of so many days, the most useful first; boxes of `stay` are not carried, but others may come."""
     planner = Planner(solution, days)
     trips = []
     for _ in range(count):
