@@ -47,7 +47,7 @@ AnswerNetwork = Callable[[Mapping[str, Any]], Values]
 
 
 class Site:
-    """Answers tasks from the readings of one site; `network` answers those of its training, if JAX is installed."""
+    """Answers tasks from the readings of one site; `network`, if JAX is installed, those of training a network."""
 
     def __init__(
         self,

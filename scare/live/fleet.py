@@ -174,7 +174,7 @@ class Fleet:
         """Use another calibrator in place of the one of this name.
 
         Devices keep their windows if both calibrators have the same channels, step, window, rules and way to scale new
-        devices; otherwise they start new histories, and the next row of each gets the flag RESTART. Drift states start anew.
+        devices; otherwise they start new histories, and the next row of each gets the flag RESTART. Drift starts anew.
         """
         if name not in self._groups:
             raise UsageError(f"there is no calibrator '{name}' to replace, only {', '.join(self._groups)}")

@@ -115,7 +115,7 @@ class LearnerState:
 
     @staticmethod
     def empty(size: int, number: type[np.generic], sums: type[np.generic]) -> "LearnerState":
-        """Return the state before any pair, for `size` coefficients; `sums` is the type of sums, `number` of the rest."""
+        """Return the state before any pair, for `size` coefficients; `sums` is the type of sums, `number` of others."""
         sizes = (size * (size + 1) // 2, size, 1, size, size)  # moments are an upper triangle with its diagonal
         moments, products, square, active, shadow = (np.zeros(length, number) for length in sizes)
         return LearnerState(moments, products, square, active, shadow, np.zeros(SUMS, sums))

@@ -281,7 +281,7 @@ def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np
 
 
 def _find_range(hours: NetworkHours, stations: Sequence[Station], rules: EncounterRules) -> float:
-    """Return the range of the local terms that fits the stations' variogram best; with few stations that of the rules."""
+    """Return the range of local terms that fits the stations' variogram best; if they are few, that of the rules."""
     distances, semivariances = [], []  # by pair of stations
     for station, other in combinations(stations, 2):
         difference = hours.values[hours.row[station.name]] - hours.values[hours.row[other.name]]

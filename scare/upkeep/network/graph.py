@@ -390,7 +390,7 @@ class Graph:
                 yield self.nodes - 1, NO_NODE, axis, NOTHING, 0.0, 0.0, share, 2 * groups[PLACE] + part, unit
 
     def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        """Yield the equations of each relation, as `_fleet_rows` does: one of levels, and one of gains if it tells them."""
+        """Yield the equations of each relation, as `_fleet_rows`: one of levels, and one of gains if it tells them."""
         for unit, relation in enumerate(self.relations):
             meeting, group = relation.encounter, 2 * groups[relation.kind]
             node, other = (self.node_at(name, meeting.middle) for name in (meeting.box, meeting.other))
