@@ -54,6 +54,7 @@ from scare.calibrator.parity_tolerance import (
     distances_to_ties,
     max_code_mismatches,
     outputs_and_codes,
+    relative_sizes,
     rounding,
     share_of_ties,
 )
@@ -379,7 +380,8 @@ class _Verifier:
             self._c_output(*self.host.run(vectors.windows)),
             self._c_output(runs.outputs, runs.kept),
         )
-        tolerance = Tolerance(self.deviation, unit=1 / self.scale, rounding=self.rounding)
+        sizes = relative_sizes(self.calibrator, vectors.windows)
+        tolerance = Tolerance(self.deviation, unit=1 / self.scale, rounding=self.rounding, sizes=sizes)
         agreement = self._agree(check, vectors.windows, tolerance)
         known = vectors.windows[np.isin(vectors.kinds, (GOLDEN, VALIDATION))]
         # How often a number is so near the border of two codes that float32 may take either.

@@ -3,7 +3,8 @@
 The rules of the certificate (docs/certificate.md):
 
     float32        within 10⁻⁵ of the larger of the result and the target's standard deviation; or, where rounding
-                   inside the model is larger, within twice the error that NumPy itself makes in float32
+                   inside the model is larger, within twice the error that NumPy itself makes in float32; windows with
+                   larger numbers than the model's own have proportionally larger rounding
     fixed point    every bit is equal, except for the conversion to the target's unit, which is in float
     int8 weights   (TFLite) within 2 % of the target's standard deviation
 
@@ -44,6 +45,7 @@ class Tolerance:
     unit: float  # the size of one physical unit: 1 for physical results
     center: float = 0.0  # center of the target's scaling
     rounding: float = 0.0  # largest error of float32 in NumPy, against float64, on the model's own windows
+    sizes: np.ndarray | float = 1.0  # how many times larger than in those the numbers of each result's window are, [n]
 
     def strict(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
         """Whether the differences [n] of two runtimes are at most 10⁻⁵ of `magnitudes`, bool [n]."""
@@ -51,9 +53,12 @@ class Tolerance:
             return np.asarray(self.shares(results, differences) <= FLOAT32_TOLERANCE)
 
     def met(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
-        """Whether `strict` holds, or differences are within twice the rounding error of float32 in NumPy, bool [n]."""
+        """Whether `strict` holds, or differences are within twice the rounding error of float32 in NumPy, bool [n].
+
+        The rounding error of a sum grows with its terms: where large numbers cancel, it is large beside the result.
+        """
         with np.errstate(invalid="ignore"):
-            return self.strict(results, differences) | (differences <= ROUNDINGS * self.rounding)
+            return self.strict(results, differences) | (differences <= ROUNDINGS * self.rounding * self.sizes)
 
     def shares(self, results: np.ndarray, differences: np.ndarray) -> np.ndarray:
         """Return the differences [n] relative to `magnitudes`."""
@@ -101,6 +106,13 @@ def rounding(calibrator: Calibrator) -> float:
     double, precise_codes = outputs_and_codes(plan.astype(np.float64), windows.astype(np.float64), steps)
     equal_codes = (codes == precise_codes).all(axis=1)
     return float(np.abs(single - double)[equal_codes].max(initial=0.0))
+
+
+def relative_sizes(calibrator: Calibrator, windows: np.ndarray) -> np.ndarray:
+    """Return how many times larger the largest number of each window [n, …] is than in the model's own; at least 1."""
+    own = np.concatenate([calibrator.golden.windows, calibrator.validation.windows])
+    largest = float(np.abs(own).max(initial=0.0)) or 1.0
+    return np.asarray(np.abs(windows.astype(float)).max(axis=(1, 2)) / largest).clip(min=1.0)
 
 
 def coded_steps(plan: Plan) -> list[Step]:

@@ -17,7 +17,7 @@ from scare.board.vectors import all_vectors, edge_case_vectors, stream_rows
 from scare.calibrator.calibrator import Calibrator, Sample
 from scare.calibrator.corrections import CORRECTIONS, bind
 from scare.calibrator.parity_tolerance import Tolerance, coded_steps
-from scare.calibrator.plan import Plan
+from scare.calibrator.plan import Plan, Step
 from scare.calibrator.plan_passes import fold
 from scare.errors import NotApplicableError
 from scare.export import lowering
@@ -333,6 +333,29 @@ def test_c_may_be_as_far_off_as_float32_is_in_numpy() -> None:
     explained = apart.agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {})
     assert (explained.reasons, explained.beyond, explained.rounding) == ((), 1, 3e-6)  # it passes, and says how
     assert check(computed(0.1), computed(0.1)).agree(False, Tolerance(0.1, 1.0, 0.0, 3e-6), {}).beyond == 0
+
+
+def test_large_numbers_that_cancel_are_off_by_the_rounding_of_large_numbers() -> None:
+    """Weights of 60 rows whose signed sum is nearly 0: readings that alternate between ±10,000 give a small result."""
+    rng = np.random.default_rng(6)
+    weight = rng.normal(0, 0.1, 120).astype(np.float32)
+    signs = np.repeat(1 - 2 * (np.arange(60) % 2), 2)  # of rows, for both channels
+    weight -= signs * np.float32((weight @ signs) / 120)
+    dense = Step("dense", ("all",), "y", {"weight": weight[:, None], "bias": np.array([0.25], np.float32)})
+    plan = Plan(60, 2, (Step("flatten", ("x",), "all"), dense))
+    validation = Sample(rng.normal(size=(500, 60, 2)).astype(np.float32), rng.normal(size=500))
+    found = certify(replace(make_calibrator(plan), validation=validation), Arithmetic.FLOAT32)
+    windows = found.results["float32"].windows
+    assert windows.largest["share"] > 1e-5  # beyond what the strict rule allows
+    assert windows.beyond > 0
+    assert found.passed, found.reasons
+
+
+def test_rounding_grows_with_the_numbers_of_a_window() -> None:
+    apart = check(computed(16.0), computed(16.0 + 2e-4))
+    assert apart.agree(False, Tolerance(1.0, 1.0, 0.0, 1e-6), {}).reasons
+    assert not apart.agree(False, Tolerance(1.0, 1.0, 0.0, 1e-6, np.array([200.0])), {}).reasons
+    assert apart.agree(False, Tolerance(1.0, 1.0, 0.0, 1e-6, np.array([50.0])), {}).reasons
 
 
 def test_vectors_hold_what_is_asked_for() -> None:
