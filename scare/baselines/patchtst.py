@@ -304,7 +304,11 @@ class EncoderLayer(eqx.Module):
         return tokens, scores, EncoderLayer(self.attention, first, self.inner, self.outer, second)
 
     def steps(self, source: str, name: str, before: str | None) -> list[Step]:
-        """Return the layer as kernel calls without `second_norm`, which the caller adds or folds into the head."""
+        """Return the layer as kernel calls up to the value `name`.second.
+
+        `second_norm` would come next: the caller adds it, or folds it into the head. `before` names the scores of the
+        layer before, None in the first layer; those of this layer are named by `scores`.
+        """
         attended, block, hidden = f"{name}.attended", f"{name}.block", f"{name}.hidden"
         return [
             *self.attention.steps(source, attended, before),
@@ -375,11 +379,11 @@ class PatchTSTNetwork(Network):
             steps.append(Step("window_moments", (INPUT,), "moments", settings={"epsilon": EPSILON}))
             steps.append(Step("standardize", (INPUT, "moments"), "windows"))
         steps += self.embedding.steps("windows" if normed else INPUT, "tokens")
-        source, before = "tokens", None
+        source, before = "tokens", None  # what a layer reads; the scores of the layer before, which it adds to its own
         for index, layer in enumerate(self.layers):
             name = f"layer{index}"
-            steps += layer.steps(source, name, before)
-            if index < len(self.layers) - 1:  # the last norm is folded into the head
+            steps += layer.steps(source, name, before)  # they end with the value {name}.second, not normed yet
+            if index < len(self.layers) - 1:  # the last norm is folded into the head, which reads {name}.second itself
                 steps += layer.second_norm.steps(f"{name}.second", name)
             source, before = name, layer.scores(name)
         steps += self._head_steps(f"{source}.second", "deep" if normed else "y")

@@ -252,7 +252,10 @@ class ParityCheck:
 
     @property
     def code_mismatches(self) -> np.ndarray:
-        """Whether the code of a token differs between NumPy and C, bool [n, tokens]; false if not defined."""
+        """Whether NumPy and C decided differently for a token: another hash, or another path in a tree [n, tokens].
+
+        False in windows whose result may be NaN (`defined`): they need not agree.
+        """
         return (self.python.codes != self.host.codes) & self.defined[:, None]
 
     @property

@@ -241,6 +241,7 @@ class Calibrator:
         """
         training_range = self.inputs.training_range
         clamped = training_range.clamp(scaled) if training_range else scaled
+        # The newest unclamped reading of the first channel, because beyond the clamp the output goes on linearly in it.
         return self.compute_clamped(clamped, scaled[:, -1, 0], choice, effect)
 
     def compute_clamped(

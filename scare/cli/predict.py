@@ -267,17 +267,19 @@ class OutsideCounts:
 
     def __init__(self) -> None:
         self.counts = Counter[str]()
-        self._farthest, self._channel = 0.0, ""
+        self._farthest, self._channel = 0.0, ""  # the largest distance so far, in ranges, and its channel
 
     def add(self, result: pl.DataFrame) -> None:
-        """Count the rows of a chunk."""
+        """Count the rows of a chunk by grade, and keep the largest distance and its channel."""
         is_outside = (pl.col(FLAGS) & int(Flag.OUTSIDE)) > 0
         graded = result.filter(is_outside).select(OUTSIDE_RANGES, OUTSIDE_CHANNEL).drop_nulls(OUTSIDE_RANGES)
-        ranges = graded[OUTSIDE_RANGES].to_numpy()
-        for grade in np.searchsorted(list(OUTSIDE_GRADES.values()), ranges).tolist():
-            self.counts[list(OUTSIDE_GRADES)[grade]] += 1
-        if len(ranges) and ranges.max() > self._farthest:
-            self._farthest, self._channel = ranges.max(), graded[OUTSIDE_CHANNEL][int(ranges.argmax())]
+        distances = graded[OUTSIDE_RANGES].to_numpy()  # beyond the range of a channel, in widths of that range
+        grades, largest = list(OUTSIDE_GRADES), list(OUTSIDE_GRADES.values())
+        # The largest distance of the last grade is infinite, so every distance has a grade.
+        for grade in np.searchsorted(largest, distances).tolist():
+            self.counts[grades[grade]] += 1
+        if len(distances) and distances.max() > self._farthest:
+            self._farthest, self._channel = distances.max(), graded[OUTSIDE_CHANNEL][int(distances.argmax())]
 
     def describe(self) -> str:
         """Say how many rows lie how far beyond training, and in which channel one lies farthest."""
@@ -305,9 +307,10 @@ def _write_index(hourly: HourlyIndex, path: Path) -> None:
 def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[str, int], rows: int) -> Iterator[str]:
     """Yield a sentence for each problem of a whole channel.
 
-    `sample` has parts of the values [rows, channels], first those of all rows of the first chunk; of the file's `rows`,
-    `flags` counts those with each flag.
+    `sample` has the values [rows, channels] of each chunk: all rows of the first chunk, a share of those of the others.
+    `flags` counts the rows with each flag, by its name, among all `rows` of the file.
     """
+    # Checks that compare neighbouring rows, or count repeated values, need all rows: only the first chunk has them.
     for index, (channel, column) in enumerate(zip(model.inputs.channels, sample[0].T, strict=True)):
         values = column[np.isfinite(column)]
         if not len(values):
@@ -322,7 +325,7 @@ def _warnings(model: Calibrator, sample: Sequence[np.ndarray], flags: Mapping[st
                 f"{channel.name}: {code:g} is far from all other readings; if it means 'no reading', add"
                 f" --missing {code:g}."
             )
-    values = np.concatenate(sample)
+    values = np.concatenate(sample)  # what follows compares ranges and means: a share of the rows is enough
     yield from explain_mix_ups(model.inputs, values)
     outside, stuck = flags[Flag.OUTSIDE.name], flags[Flag.STUCK.name]
     if outside > MOST_FLAGGED * rows:

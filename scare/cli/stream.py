@@ -59,6 +59,8 @@ def stream(
 
     calibrator = options.open_calibrator(model, step)
     names = [channel.name for channel in calibrator.inputs.channels]
+    # `LineStream` looks for the time under `time_key`. A JSON line has it there; the timestamp of Influx has no key, so
+    # `Influx` puts it there.
     written = Json() if form is LineForm.JSON else Influx(time_key)
     lines = LineStream(calibrator, written, _fields(field or [], names), device_key, device, time_key, prefix)
     lock = _lock(state) if state else None

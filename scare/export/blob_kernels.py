@@ -80,7 +80,11 @@ class BlobKernel:
 
     @property
     def encoded(self) -> bytes:
-        """The kinds and the rules as the interpreter reads them."""
+        """What the interpreter checks a call by, in bytes: the number of parameters, the kind of each, and the rules.
+
+        A rule is a compiled formula and a byte that says what it means: how far the pointer with this index reaches
+        (`REACHES`), or a condition on the arguments (`HOLDS`). `END` follows the last rule.
+        """
         ends = (HOLDS if rule.pointer is None else REACHES | rule.pointer for rule in self.rules)
         rules = b"".join(encode(rule.code) + bytes([end]) for rule, end in zip(self.rules, ends, strict=True))
         return bytes([len(self.kinds), *self.kinds]) + rules + bytes([END])

@@ -188,6 +188,7 @@ class _Printer:
         step.letters = 0  # loops of another part are over, so their variables are free again
         lines = list[str]()
         places = [step.along(length) for length in part.shape]
+        # A part of a concatenation may have been stored already and is then read; the target itself is computed here.
         value = self._value(part, places, step, lines, stored=part is not target)
         in_target = [shifted(place, start) if number == axis else place for number, place in enumerate(places)]
         lines.append(f"{self.name(target)}[{index_text(address(in_target, target.shape))}] = {_unbracketed(value)}")

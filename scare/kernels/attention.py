@@ -320,14 +320,17 @@ def bitwise_attention_q(
 
 
 def _average(sums: np.ndarray, total: np.ndarray, spare: np.ndarray, bits: int, headroom: int) -> np.ndarray:
-    """Compute sums / total of values that were shifted to `bits` bits by `to_top`, and shift back to their unit.
+    """Compute sums / total, the weighted means of values that `to_top` shifted, in the unit the values had before.
 
-    The shift lowered each value by half a step on average, so half of `total` is added. `headroom` bits of the sums
-    are unused: shifting by them first makes the multiplication by 2^31 / total precise.
+    `to_top` shifted left by `spare` and right by 31 − `bits` bits, which lowered each value by half a step on average:
+    so half of `total`, the sum of the weights, is added. `headroom` is how many bits of the sums are unused; shifting
+    left by them first makes the multiplication by 2^31 / total precise.
     """
     reciprocal = 0x7FFFFFFF // total  # 2^31 / total
-    mean = multiply_wide((sums + (total >> 1)) << headroom, reciprocal)  # sums / total · 2^(headroom − 1)
-    return to_word((mean << (32 - bits - headroom)) >> spare)
+    mean = multiply_wide((sums + (total >> 1)) << headroom, reciprocal)  # mean · 2^(headroom − 1)
+    # Shift left by 31 − bits, as `to_top` shifted right, less headroom − 1; then right by the spare bits.
+    shifted = mean << (31 - bits - (headroom - 1))
+    return to_word(shifted >> spare)
 
 
 def value_bits(keys: int, largest: int) -> int:
@@ -375,12 +378,14 @@ def _c_bitwise_attention_q(placed: PlacedStep) -> CForm:
     (rows, width), settings = placed.shapes[2], placed.step.settings
     for what, size in (("tokens", rows), ("bits", settings["bits"])):
         checked_size(what, size)  # raises if it is too large
-    largest = settings["bits"] + settings["bias"]
-    limits = largest, headroom_bits(rows, largest)  # `most` and `headroom`
-    work = (rows + 1) // 2 * (width + 2)  # scratch memory for values, weights and keys, each in pairs of rows
+    most = settings["bits"] + settings["bias"]  # the largest weight, of a query and a key with equal codes
+    headroom = headroom_bits(rows, most)
+    # Scratch memory, in words. Half-words of two rows share a word: so many for the values, one for the weights of both
+    # rows, and one for their keys.
+    work = (rows + 1) // 2 * (width + 1 + 1)
     if width == SPECIALISED_WIDTH:
-        return CForm((rows, *limits), work=work, function="bitwise_attention_8")
-    return CForm((rows, width, *limits), work=work)
+        return CForm((rows, most, headroom), work=work, function="bitwise_attention_8")
+    return CForm((rows, width, most, headroom), work=work)
 
 
 def _tensor_bitwise_attention(q: Tensor, k: Tensor, v: Tensor, weights: Weights, settings: Settings) -> Tensor:

@@ -123,7 +123,10 @@ def _check_trees(inputs: int, weights: Shapes) -> Shape:
 
 
 def _trees_cost(x: Shape, weights: Shapes, settings: Settings) -> Operations:
-    """Count an addition per tree; comparisons count as additions, too: d in each tree, two for each guarded number."""
+    """Count an addition for the leaf of each tree, and comparisons, which cost as much as additions.
+
+    A tree of depth d takes d comparisons; a number that the guard checks takes two, with its lower and upper limit.
+    """
     count, depth = weights["feature"][0], _depth(weights["feature"])
     return Operations(additions=count * (depth + 1) + 2 * weights["low"][0])
 

@@ -95,7 +95,7 @@ def _hat_shape(x: Shape, weights: Shapes, settings: Settings) -> Shape:
 def hat_basis_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarray:
     """Compute `hat_basis` in fixed point for the int16 window x [T, C]: words [knots, C].
 
-    `shares` [T, 2] are each row's weights in its two hats; a share of 1 is stored as 2^`bits`, by hat [knots].
+    `shares` [T, 2] are each row's weights in its two hats. A share of 1 in hat k is stored as 2^bits[k].
     """
     rows, matrix = np.arange(x.shape[1]), np.zeros((x.shape[1], settings["knots"]))
     for hat in (0, 1):  # the lower and the upper one
@@ -245,19 +245,25 @@ def _channel_units(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _lens_unit(q: QuantisationState, step: Step) -> np.ndarray:
-    """Return the unit of each channel [C]: outputs fit a word and, unless the input is the window, weights int16.
+    """Return the unit of each channel of a lens's output: the smallest in which outputs fit a word and weights int16.
 
-    A lens over the window becomes `project_q`, which has its own weights.
+    Like every unit of a channel, it is a power of two divided by the channel's quantum: [C]. A lens over the window
+    becomes `project_q`, which scales its weights itself, so that only the outputs count.
     """
     units = _channel_units(q, step)
     if step.inputs[0] == INPUT:
         return units
-    weights_unit = finest_unit(step.weights["weight"] * _row_units(q, step)).max()  # one for all channels
-    return np.maximum(units, weights_unit / q.quanta)
+    # A weight in fixed point is weight · unit of its input row / unit of the output: a larger output unit makes it
+    # smaller. All channels have the same weights, so the power of two is the largest that any lens needs.
+    power = finest_unit(step.weights["weight"] * _row_units(q, step)).max()
+    return np.maximum(units, power / q.quanta)
 
 
 def _row_units(q: QuantisationState, step: Step) -> np.ndarray:
-    """Return the unit of each input row of a lens, without the channels' quanta: [rows, 1]."""
+    """Return the unit of each input row of a lens as the power of two that all its channels share: [rows, 1].
+
+    A channel's unit is this power divided by the channel's quantum.
+    """
     return (q.units[step.inputs[0]] * q.quanta)[:, :1]
 
 

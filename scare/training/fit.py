@@ -341,7 +341,8 @@ def _validation_windows(calibrator: Calibrator, validation: Sequence[Readings]) 
 def _describe(evaluation: Evaluation, examples: tuple[Examples, Examples], as_read: Examples) -> dict[str, Any]:
     """Collect facts of recipe, data and selection; two runs with the same seed give the same facts.
 
-    `examples` are those of training and of validation; `as_read` are those of validation as the plan reads them.
+    `examples` are the windows of training and of validation. `as_read` are those of validation as the chosen plan reads
+    them: it may need fewer rows or channels.
     """
     training_examples, validation_examples = examples
     recipe, combination, calibrator = evaluation.recipe, evaluation.combination, evaluation.calibrator

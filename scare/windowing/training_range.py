@@ -97,7 +97,9 @@ class TrainingRange:
     def distances(self, rows: np.ndarray) -> np.ndarray:
         """Return the squared Mahalanobis distances [n] of scaled rows [n, channels].
 
-        Summed channel by channel, and not by a matrix product, so that every batch size gives the same bits.
+        Rows are clipped to the range first, because readings beyond it are outside anyway (`outside`), and a single
+        one would dominate the slow mean of distances for a long time. Sums go channel by channel, and not by a matrix
+        product, so that every batch size gives the same bits.
         """
         channels = (np.clip(rows, *self._range).astype(np.float64) - self._mean).T  # [channels, n]
         whitened = [

@@ -73,20 +73,24 @@ class SettlingStream(Stream):
         self._rows = window
 
     def _move(self) -> None:
-        """Turn sums into centers (center + weight · sum, all in two parts), and scale the window's rows with them."""
-        for index, (channel, weight, rest) in enumerate(self.moving):
-            _, _, center, center_rest, _, _, _, _, _ = self.channels[channel]
-            # Readings were summed as differences to `center`; those to the exact center are `center_rest` less.
-            high, low = add(self.pairs[index], -center_rest * self.settle)
-            # The product (high + low) · (weight + rest), without low · rest, which is too small to matter.
-            moved = add((center, center_rest), high * weight)
-            self.pairs[index] = add(moved, high * rest + low * weight)
+        """Turn each sum in `pairs` into a center, center + weight · sum, and scale the window's rows with it.
+
+        Center, weight and sum have two parts each: the number in float32, and the rest that float32 cuts off.
+        """
+        for index, (channel, weight, weight_rest) in enumerate(self.moving):
+            center, center_rest = self.channels[channel][2:4]
+            # `settle` readings were summed as differences to `center`; differences to the exact center are less by
+            # `center_rest` each.
+            total, total_rest = add(self.pairs[index], -center_rest * self.settle)
+            # The product of weight and sum, without that of the two rests, which is too small to matter.
+            moved = add((center, center_rest), total * weight)
+            self.pairs[index] = add(moved, total * weight_rest + total_rest * weight)
         self._use_centers()
         count = len(self.moving)
         for row in range(self.window if self._filled else 0):
             for index, (channel, _, _) in enumerate(self.moving):
-                _, _, center, rest, inverse, low, high, _, _ = self.channels[channel]
-                scaled = ((self._readings[count * row + index] - center) - rest) * inverse
+                center, center_rest, inverse, low, high = self.channels[channel][2:7]  # low, high: of the clamp
+                scaled = ((self._readings[count * row + index] - center) - center_rest) * inverse
                 self._rows[len(self.channels) * row + channel] = min(max(scaled, low), high)
 
     def _use_centers(self) -> None:
