@@ -69,7 +69,9 @@ def test_the_table_is_what_the_scores_say() -> None:
 
 
 def test_a_mean_counts_hours() -> None:
-    scores = [Score("s", "k", POOLED, "b", 0, 1.0, hours, square, 0.0, 0.9, True) for hours, square in ((10, 1.0), (30, 5.0))]
+    scores = [
+        Score("s", "k", POOLED, "b", 0, 1.0, hours, square, 0.0, 0.9, True) for hours, square in ((10, 1.0), (30, 5.0))
+    ]
     (row,) = table_of_sets(scores)
     assert row["rmse"] == pytest.approx(2.0)
 
