@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from threading import Thread
@@ -114,10 +115,19 @@ class ThreadedServer:
 
     def stop(self) -> None:
         """Stop serving and close the port."""
+        # A client that no longer reads, such as a laptop asleep with the page open, is cut off after the grace period,
+        # and uvicorn would log its request as an error with a traceback.
+        logger = logging.getLogger("uvicorn.error")
+        logger.addFilter(_drop)
         self.stopping = self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(10)
         self._socket.close()
+        logger.removeFilter(_drop)
+
+
+def _drop(record: logging.LogRecord) -> bool:
+    return False
 
 
 class AccessGuard:
