@@ -611,7 +611,7 @@ class Tally:
         examples += [f"'{text[:LONGEST_EXAMPLE]}' in line {line}" for text, line in first.rows()]
 
     def report(self) -> None:
-        """Log what was counted; a DataError if a column holds text, or most rows have no time."""
+        """Log the sentences of `notes`, unless a column holds only text: that is a DataError."""
         for name in self._cells:
             if not self._numbers[name]:
                 example = self._examples[name][0]

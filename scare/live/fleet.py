@@ -317,7 +317,10 @@ class DeviceGroup:
         return float(ranges[0]), self.calibrator.inputs.channels[channels[0]].name if ranges[0] > 0 else ""
 
     def watched(self, devices: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `Fleet.watched` does."""
+        """Return expected error and drift state of each device after the last whole day, both [n].
+
+        They are NaN and `DriftState.UNKNOWN` where they are not known.
+        """
         indices = self._find(devices)
         return self._drift.expected_errors(indices), self._drift.states(indices)
 

@@ -253,14 +253,18 @@ def _caption(assessment: Assessment, devices: Sequence[TargetResult]) -> str:
 
 
 def precision_drawing(run: Run, assessment: Assessment) -> Drawing | None:
-    """Draw the differences between units side by side, by the averages of a set of targets; None without them."""
+    """Draw how far each unit is from the mean of the units side by side, over that mean.
+
+    The values are averages over the hours that the set of targets asks for. None if fewer than two units have enough.
+    """
     averaging = Averaging(assessment.average_hours, assessment.completeness, assessment.through_hours)
     averages = {series.device: averaging.of_scored(series) for series in run.series}
     units = {device: means for device, means in averages.items() if len(means) >= FEWEST}
     if assessment.together is None or len(units) < 2:
         return None
     common = common_periods(list(units.values()))
-    values = np.array([means.select(common).calibrated for means in units.values()])  # [units, averages]
+    # Calibrated values in the periods that all units have [units, averages].
+    values = np.array([means.select(common).calibrated for means in units.values()])
     mean = values.mean(axis=0)  # of the units [averages]
     differences = values - mean
     order = np.argsort(mean)
@@ -268,8 +272,12 @@ def precision_drawing(run: Run, assessment: Assessment) -> Drawing | None:
     groups = [order[start:end] for start, end in pairwise(borders.tolist())]  # of averages, by level
     levels = [float(np.median(mean[group])) for group in groups]
     medians = np.array([[np.median(of_unit[group]) for group in groups] for of_unit in differences])  # [units, groups]
-    largest_sd = min((bounds["sd"][1] for bounds in assessment.classes.values() if "sd" in bounds), default=None)
-    top = HEADROOM * max(float(np.abs(medians).max()), largest_sd or 0.0) or 1.0  # units that never differ
+    # A class of targets allows a standard deviation of the units (sd) between two bounds, the least and the most. The
+    # drawing has a line for the most that the strictest class allows.
+    most_by_class = [most for _, most in (bounds["sd"] for bounds in assessment.classes.values() if "sd" in bounds)]
+    largest_sd = min(most_by_class, default=None)
+    top = HEADROOM * max(float(np.abs(medians).max()), largest_sd or 0.0)  # end of the axis of differences
+    top = top or 1.0  # an axis has a length even if units never differ
     first, last = min(0.0, levels[0]), levels[-1]
     axes = Axes((first, last), (-top, top))
     drawing = Drawing(f"{assessment.title}: units beside each other", "")

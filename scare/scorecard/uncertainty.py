@@ -96,7 +96,11 @@ class Sample:
 
     @staticmethod
     def blocks(x: np.ndarray, y: np.ndarray, block: np.ndarray) -> "Sample":
-        """Sum the terms of pairs x, y [n] by block and by group of x; `block` [n] numbers their blocks from 0."""
+        """Sum 1, x, y, x², y² and xy of pairs x, y [n], separately by block of days and by group of similar x.
+
+        `block` [n] is the number of each pair's block, from 0 on. Groups have equally many pairs: the lowest tenth of
+        x, the next tenth, and so on, or fewer groups if there are few pairs.
+        """
         origin = float(x.mean()), float(y.mean())  # sums about it keep their precision
         groups = min(GROUPS, max(1, len(x) // ROWS_OF_GROUP))
         edges = np.unique(np.quantile(x, np.linspace(0, 1, groups + 1)[1:-1]))  # between groups of equal size

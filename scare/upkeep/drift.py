@@ -258,17 +258,23 @@ class DriftMeter:
 
         NaN where there are too few hours.
         """
-        line, clean, changes, counts, _, levels = self._split(sums)
-        neighbours, excess_gain, humidity = np.moveaxis(_solve_line(line), -1, 0)
-        night = _ratio(clean[..., 1], clean[..., 0])  # mean excess in the clean hours
+        fleet_line, clean, changes, counts, _, channel_lines = self._split(sums)
+        # The line calibrated − fleet = neighbours + excess_gain · fleet + humidity · RH. All are scaled, so
+        # that average air of training is 0: the constant is how much more the box reads there than its neighbours.
+        neighbours, excess_gain, humidity = np.moveaxis(_solve_line(fleet_line), -1, 0)
+        # The hours of each day in which the fleet reads least: how many there were, and the sum of calibrated − fleet.
+        clean_hours, clean_excess = np.moveaxis(clean, -1, 0)
+        night = _ratio(clean_excess, clean_hours)
+        # Squares and products of changes from hour to hour.
         fleet_squares, products, own_squares, own_changes = np.moveaxis(changes, -1, 0)
         response = _ratio(products, fleet_squares)  # slope of a box's changes on those of the fleet
         # The logarithm of the root mean square of the sensor's changes.
         liveliness = np.log(np.maximum(_ratio(own_squares, own_changes), 1e-12)) / 2
         known_hours, stuck_hours, all_hours = np.moveaxis(counts, -1, 0)
-        by_channel = levels.reshape(*levels.shape[:-1], len(self.channels), -1)  # [..., channels, 5]
+        # For each channel a line: reading − fleet = shift + slope · fleet, of which the constant is wanted.
+        by_channel = channel_lines.reshape(*channel_lines.shape[:-1], len(self.channels), -1)  # [..., channels, 5]
         shifts = np.moveaxis(_solve_line(by_channel)[..., 0], -1, 0)
-        fleet_hours = line[..., 0]  # hours in which the box and the fleet have a value
+        fleet_hours = fleet_line[..., 0]  # the sum of 1 · 1: hours in which the box and the fleet have a value
         columns = [  # in the order of `measures`
             *_if_enough(fleet_hours, neighbours, 1 + excess_gain, humidity, night, response),
             *_if_enough(known_hours, liveliness, _ratio(stuck_hours, known_hours)),

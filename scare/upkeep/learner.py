@@ -318,13 +318,14 @@ class _Float32(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: np.ndarray) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
-        # The first feature is the value and the last is 1. So the last moment (1 · 1) is the weight of all pairs, the
-        # last of the first row of moments (value · 1) the weighted sum of values, and the last product (1 · residual)
-        # that of residuals. All variances here are multiplied by weight², so that nothing is divided.
-        weight, value_sum, residual_sum = state.moments[-1], state.moments[len(state.products) - 1], state.products[-1]
-        variance = state.moments[0] * weight - value_sum * value_sum  # of the values
-        covariance = state.products[0] * weight - value_sum * residual_sum  # of values and residuals
-        residual_variance = state.square * weight - residual_sum * residual_sum
+        # The features are value, inputs, 1. Moments are sums of feature · feature, by rows of an upper triangle, so the
+        # first row ends with value · 1, and the last moment is 1 · 1. Products are sums of feature · residual.
+        value_square, value_sum, weight = state.moments[0], state.moments[len(state.products) - 1], state.moments[-1]
+        value_residual, residual_sum, residual_square = state.products[0], state.products[-1], state.square
+        # All variances here are multiplied by weight², so that nothing is divided.
+        variance = value_square * weight - value_sum * value_sum  # of the values
+        covariance = value_residual * weight - value_sum * residual_sum  # of values and residuals
+        residual_variance = residual_square * weight - residual_sum * residual_sum
         # A reference is value + residual.
         with_references = variance + covariance  # covariance of values and references
         reference_variance = variance + covariance + covariance + residual_variance
@@ -333,7 +334,7 @@ class _Float32(LearnerArithmetic):
         correlates = with_references > 0 and with_references * with_references >= least_square
         varies = reference_variance >= np.float32(LEAST_VARIANCE) * variance
         explained = self._dot(solution, state.products)  # sum of squared residuals that the correction removes
-        explains_enough = explained >= np.float32(LEAST_EXPLAINED) * state.square[0]
+        explains_enough = explained >= np.float32(LEAST_EXPLAINED) * residual_square[0]
         is_too_large = explained > np.float32(MOST_EXPLAINED) * weight  # the target's scaled variance is 1
         return bool(correlates and varies and explains_enough and not is_too_large)
 
@@ -425,16 +426,21 @@ class _FixedPoint(LearnerArithmetic):
 
     def _is_plausible(self, state: LearnerState, solution: list[int]) -> bool:
         """Whether values and references correlate, and the correction explains neither too little nor too much."""
-        # As `_Float32._is_plausible`, which explains the sums, in integers: a bound below 1 is 1 over a whole number,
-        # which multiplies the other side of the comparison or divides this one.
+        # As `_Float32._is_plausible`, in integers. A bound below 1 is 1 over a whole number, which multiplies the other
+        # side of the comparison or divides this one.
         moments = [int(number) for number in state.moments]
         products = [int(number) for number in state.products]
-        weight, value_sum, residual_sum = moments[-1], moments[len(products) - 1], products[-1]
-        bits = 2 * COEFFICIENT_BITS - RESULT_BITS  # to shift a product by, which leaves 20 bits after the point
-        # Variances and covariances, multiplied by weight².
-        variance = rounding_shift(moments[0] * weight - value_sum * value_sum, bits)
-        covariance = rounding_shift(products[0] * weight - value_sum * residual_sum, bits)
-        residual_variance = rounding_shift(int(state.square[0]) * weight - residual_sum * residual_sum, bits)
+        # The features are value, inputs, 1. Moments are sums of feature · feature, by rows of an upper triangle, so the
+        # first row ends with value · 1, and the last moment is 1 · 1. Products are sums of feature · residual.
+        value_square, value_sum, weight = moments[0], moments[len(products) - 1], moments[-1]
+        value_residual, residual_sum, residual_square = products[0], products[-1], int(state.square[0])
+        # These words have 24 bits after the point, products of two have 48, and shifted ones 20.
+        shift = 2 * COEFFICIENT_BITS - RESULT_BITS
+        # Variances and covariances are multiplied by weight², so that nothing is divided.
+        variance = rounding_shift(value_square * weight - value_sum * value_sum, shift)  # of the values
+        covariance = rounding_shift(value_residual * weight - value_sum * residual_sum, shift)  # of values, residuals
+        residual_variance = rounding_shift(residual_square * weight - residual_sum * residual_sum, shift)
+        # A reference is value + residual.
         with_references = variance + covariance  # covariance of values and references
         reference_variance = variance + covariance + covariance + residual_variance
         correlates = (  # at least LEAST_CORRELATION, as squares
@@ -442,11 +448,12 @@ class _FixedPoint(LearnerArithmetic):
             and with_references * with_references * int(1 / LEAST_CORRELATION**2) >= variance * reference_variance
         )
         varies = reference_variance * int(1 / LEAST_VARIANCE) >= variance
-        # Sum of squared residuals that the correction removes. A product of two words has 48 bits after the point, so
-        # both bounds are shifted to as many.
-        explained = sum(number * product for number, product in zip(solution, products, strict=True))
-        least = (int(state.square[0]) << COEFFICIENT_BITS) // int(1 / LEAST_EXPLAINED)
-        most = int(MOST_EXPLAINED) * weight << COEFFICIENT_BITS
+        # Sum of squared residuals that the correction removes: coefficients · products, with 48 bits after the point.
+        # Both bounds have 24 and are shifted to as many. The target's scaled variance is 1, so that of all pairs is the
+        # weight.
+        explained = sum(coefficient * product for coefficient, product in zip(solution, products, strict=True))
+        least = (residual_square << COEFFICIENT_BITS) // int(1 / LEAST_EXPLAINED)
+        most = (int(MOST_EXPLAINED) * weight) << COEFFICIENT_BITS
         return correlates and varies and least <= explained <= most
 
     @staticmethod

@@ -26,14 +26,17 @@ class TooDenseError(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """Nodes that are eliminated together, with equally many neighbours, and where their blocks are among all blocks."""
+    """Nodes that are eliminated together, with equally many neighbours, and where their blocks are in lists of blocks.
+
+    n is the number of nodes, d that of the neighbours of each.
+    """
 
     nodes: np.ndarray  # [n]
-    own: np.ndarray  # their diagonal blocks [n]
+    own: np.ndarray  # positions of the blocks on the diagonal, (node, node) [n]
     neighbours: np.ndarray  # nodes eliminated later that they are connected with [n, d]
-    to: np.ndarray  # blocks (node, neighbour) [n, d]
-    back: np.ndarray  # blocks (neighbour, node) [n, d]
-    between: np.ndarray  # blocks (neighbour, neighbour) [n, d, d]
+    to: np.ndarray  # positions of the blocks (node, neighbour) [n, d]
+    back: np.ndarray  # positions of the blocks (neighbour, node) [n, d]
+    between: np.ndarray  # positions of the blocks (neighbour, neighbour) [n, d, d]
 
 
 class Elimination:
@@ -84,19 +87,22 @@ class Elimination:
     def factor(self, blocks: np.ndarray) -> np.ndarray:
         """Eliminate all nodes, and return the factor [blocks, 2, 2], which `solve` and `covariance` take.
 
-        A node's diagonal block is replaced by its inverse at the time when it is eliminated, and its blocks with later
-        nodes by that inverse times themselves.
+        In the place of each block (node, node) the factor has the inverse of that block when its node is eliminated,
+        and in that of (node, later neighbour) this inverse times the block.
         """
         factor = blocks.copy()
-        for batch in self.batches:
+        for batch in self.batches:  # n nodes with d later neighbours each; own, to, back, between: positions of blocks
             inverse = np.linalg.inv(factor[batch.own])
             factor[batch.own] = inverse
-            if not batch.to.shape[1]:
+            if not batch.to.shape[1]:  # no neighbours
                 continue
-            forward = inverse[:, None] @ factor[batch.to]  # [n, d, 2, 2]
-            # What the elimination takes from the blocks between the neighbours (Schur complement).
-            change = factor[batch.back][:, :, None] @ forward[:, None]  # [n, d, d, 2, 2]
+            forward = inverse[:, None] @ factor[batch.to]  # inverse · (node, neighbour) [n, d, 2, 2]
+            # Between any two neighbours i and j the elimination leaves the Schur complement: it takes
+            # (i, node) · inverse · (node, j) from their block.
+            change = factor[batch.back][:, :, None] @ forward[:, None]  # [n, i, j, 2, 2]
+            # A block may be that of neighbours of several nodes, so it is reduced once for each.
             np.subtract.at(factor, batch.between.ravel(), change.reshape(-1, SIDE, SIDE))
+            # Only (node, neighbour) is replaced: the blocks `back` are not used again, because the matrix is symmetric.
             factor[batch.to] = forward
         return factor
 

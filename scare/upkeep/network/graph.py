@@ -359,35 +359,42 @@ class Graph:
         )
 
     def _fleet_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
-        """Yield the equations `fleet`, `ageing` and `place`, each for level (0) and log gain (1).
+        """Yield the equations `fleet`, `ageing` and `place`, each for level (part 0) and log gain (part 1).
 
-        An equation is a tuple: the fields of `Equations` from `node` to `unit`, in their order.
+        An equation is a tuple: node, other node, the coefficients of each (of level, of log gain), right side, known
+        variance, scale of the learned variance, group, unit. A group is twice its number in `groups`, plus the part.
+        Equations of one unit lose weight together if they contradict the others.
         """
         unit = len(self.relations)  # the units before are those of relations
         for box in self.boxes:
             first, times = self.first_node[box], self.times[box]
-            hub, count = self.hub[self.types[box]], len(times)
-            for part, axis in enumerate(np.eye(2)):
-                # The fleet's level at this box's middle.
+            hub, count = self.hub[self.types[box]], len(times)  # the node of the type's mean, and the box's nodes
+            for part, axis in enumerate(np.eye(2)):  # axis: the coefficients that choose the part
+                # A box's node = its type's mean. A hub's level is at the median middle of all boxes, and its gain
+                # carries it from there to this box's middle.
                 of_hub = np.array([1.0, self.middles[box] - self.middle]) if part == 0 else axis
-                for k in range(count):  # together they count as one equation
-                    yield first + k, hub, axis, of_hub, 0.0, 0.0, float(count), 2 * groups[FLEET] + part, unit + k
+                group = 2 * groups[FLEET] + part
+                for k in range(count):  # count times the variance: together they count as one equation
+                    yield first + k, hub, axis, of_hub, 0.0, 0.0, float(count), group, unit + k
+                # A box's node = its node before, with a variance that grows with the years between them.
+                group = 2 * groups[AGEING] + part
                 for k, years in enumerate(np.diff(times) / YEAR):
-                    group = 2 * groups[AGEING] + part
                     yield first + k + 1, first + k, axis, axis, 0.0, 0.0, years, group, unit + count + k
             unit += 2 * count - 1  # one for each node, and one for each step from a node to the next
+        # A place's difference from the field of the stations = the difference that all places have in common (the last
+        # node), because stations have local air of their own. At a station's own site the difference = 0.
+        common = self.nodes - 1
         for site, node in self.place.items():
             for part, axis in enumerate(np.eye(2)):
-                unlike = self.unlike[site] ** 2 if part else 0.0
+                known = self.unlike[site] ** 2 if part else 0.0  # of a site of another kind: its gain is less sure
+                other, of_other = (NO_NODE, NOTHING) if site in self.station_sites else (common, axis)
                 group = 2 * groups[PLACE] + part
-                # Only places of boxes share a difference from the field (the last equations).
-                common = (NO_NODE, NOTHING) if site in self.station_sites else (self.nodes - 1, axis)
-                yield node, common[0], axis, common[1], 0.0, unlike, self.place_variance[site], group, unit + part
+                yield node, other, axis, of_other, 0.0, known, self.place_variance[site], group, unit + part
             unit += 2
-        if self.place:  # the stations' own local air, from which all places differ alike
+        if self.place:  # the common difference = 0, the surer the more stations were compared with the field
             share = 1 / max(len(self.station_sites), 1)
             for part, axis in enumerate(np.eye(2)):
-                yield self.nodes - 1, NO_NODE, axis, NOTHING, 0.0, 0.0, share, 2 * groups[PLACE] + part, unit
+                yield common, NO_NODE, axis, NOTHING, 0.0, 0.0, share, 2 * groups[PLACE] + part, unit
 
     def _relation_rows(self, groups: Mapping[str, int]) -> Iterator[tuple]:
         """Yield the equations of each relation, as `_fleet_rows`: one of levels, and one of gains if it tells them."""

@@ -16,8 +16,9 @@ from scare.words import some_of
 
 # Largest standard deviations of the level, in units of the references' spread, and of the logarithm of the gain.
 LEVEL_KNOWN, GAIN_KNOWN = 0.2, 0.2
-LEAST_RELIABLE = 0.5  # share of the variance of a box's readings that is not noise
-# Share of a box's readings that lie between the lowest and the highest of the encounters that tell its gain.
+LEAST_RELIABLE = 0.5  # share of the variance of a box's readings that is the air's; the rest is noise
+# A gain is only known in air like that of the encounters: of all readings of the box, this share must lie between its
+# lowest and its highest reading in the encounters that tell its gain.
 LEAST_MET = 0.8
 
 
@@ -30,16 +31,21 @@ class Identified(StrEnum):
 
 
 def identify(hours: NetworkHours, solution: Solution) -> dict[str, Identified]:
-    """Return what is identifiable of each box at the end of the readings."""
+    """Return what is identifiable of each box at the end of the readings.
+
+    A level counts as known if its uncertainty is small beside `solution.spread`, how much the references vary.
+    """
     meetings: dict[str, list[Encounter]] = defaultdict(list)  # of each box, those that tell its gain
     for relation in solution.relations:
-        if np.isfinite(relation.slope_variance) and not relation.unlike:
+        # The slope has no finite variance where an encounter does not tell the gain. `unlike` is above zero where a
+        # box is compared with distant stations that may stand at sites of another kind, whose air varies differently.
+        if np.isfinite(relation.slope_variance) and relation.unlike == 0:
             meetings[relation.encounter.box].append(relation.encounter)
             meetings[relation.encounter.other].append(relation.encounter)
     identified = {}
     for box in solution.boxes:
         line = solution.line(box)
-        level_deviation, gain_deviation = np.sqrt(np.diag(line.covariance))
+        level_deviation, gain_deviation = np.sqrt(np.diag(line.covariance))  # standard deviations
         tells_gain = (
             gain_deviation <= GAIN_KNOWN * line.gain
             and solution.reliability(box) >= LEAST_RELIABLE
@@ -53,11 +59,14 @@ def identify(hours: NetworkHours, solution: Solution) -> dict[str, Identified]:
 
 
 def _share_met(hours: NetworkHours, box: str, meetings: Sequence[Encounter]) -> float:
-    """Return the share of a box's readings that lie in the range of those of its encounters, 0 without one."""
+    """Return the share of all readings of a box that lie in the range of its readings in the `meetings`.
+
+    It is 0 without a meeting.
+    """
     if not meetings:
         return 0.0
-    met = np.concatenate([hours.between(box, meeting.begin, meeting.end)[1] for meeting in meetings])
-    low, high = np.nanmin(met), np.nanmax(met)
+    readings_met = np.concatenate([hours.between(box, meeting.begin, meeting.end)[1] for meeting in meetings])
+    low, high = np.nanmin(readings_met), np.nanmax(readings_met)
     readings = hours.values[hours.row[box]]
     readings = readings[np.isfinite(readings)]
     return float(np.mean((low <= readings) & (readings <= high)))
