@@ -235,24 +235,29 @@ class Equations:
     def linearised(self, means: np.ndarray, log_variances: np.ndarray) -> "Equations":
         """Return the equations expanded about a solution [nodes, 2], so that they are linear in level and log gain.
 
-        Some levels must not tell gains: those compared at a distance, and those of two boxes. They agree the better,
-        the smaller the gains are, so they would shrink them. Their equations take the gains as known, with the
+        An equation of levels has terms gain · distance, where gain = exp(log gain): these become tangents.
+
+        Some levels must not tell gains (`cut`): those compared at a distance, and those of two boxes. They agree the
+        better, the smaller the gains are, so they would shrink them. Their equations take the gains as known, with the
         variances `log_variances` [nodes].
         """
-        is_linked = self.other >= 0
-        # Log gains of node and other [n, 2].
-        logs = np.column_stack([means[self.node, 1], np.where(is_linked, means[self.other, 1], 0.0)])
+        has_other = self.other >= 0
+        # Log gains of node (0) and other (1) in the solution so far [n, 2]; without another node 0, so a gain of 1.
+        logs = np.column_stack([means[self.node, 1], np.where(has_other, means[self.other, 1], 0.0)])
         gains = np.exp(logs)
         first, second, right = self.first.copy(), self.second.copy(), self.right.copy()
         of_level = self.first[:, 0] != 0  # equations of levels; those of gains are linear already
+        # Both terms of the equation first · x[node] − second · x[other] = right, with their sign and column of `logs`.
         for coefficients, sign, side in ((first, 1, 0), (second, -1, 1)):
-            # exp(log) · d ≈ exp(log0) · d · (log + 1 - log0): the part without log goes to the right side.
+            # With log0 of the solution so far, gain · distance = exp(log) · distance is near
+            # exp(log0) · distance · (log + 1 − log0). The part without log goes to the right side.
             coefficients[of_level, 1] *= gains[of_level, side]
             constant = coefficients[of_level, 1] * (1 - logs[of_level, side])
-            right[of_level] -= sign * np.where(is_linked[of_level] | (sign > 0), constant, 0.0)
+            right[of_level] -= sign * np.where(has_other[of_level] | (sign > 0), constant, 0.0)
         # The variance of a level is in the unit of the other instrument, whose gain converts it to that of the truth.
         known = self.known * np.where(of_level, gains[:, 1] ** 2, 1.0)
-        # Where gains are taken as they are, their terms are known: they go to the right side, and to the variance.
+        # Where gains are taken as known (`cut`), the term coefficient · log gain is a number: it goes to the right
+        # side, and its variance, coefficient² · that of log gain, to the known variance.
         for coefficients, sign, side, nodes in ((first, 1, 0, self.node), (second, -1, 1, self.other)):
             of_gain = coefficients[self.cut, 1]
             right[self.cut] -= sign * of_gain * logs[self.cut, side]
@@ -624,22 +629,26 @@ def solve(
     relations: Sequence[Relation],
     types: Mapping[str, str] | None = None,
 ) -> Solution:
-    """Solve a network: learn its variances, then each box's gain and level over time."""
+    """Solve a network: learn its variances, then each box's gain and level over time.
+
+    Each round solves all equations with the variances and weights so far. The errors that are left tell the variance of
+    each group of equations, and which encounters contradict the others and should weigh less.
+    """
     graph = Graph(hours, relations, types)
     system = System(graph)
     rows = system.rows
-    units = int(rows.unit.max()) + 1
+    units = int(rows.unit.max()) + 1  # a unit is the equations that share a weight: those of an encounter, for example
     learned = system.assumed().ravel()  # variances [groups]
     weights = np.ones(units)
-    means = system.beginning
+    means = system.beginning  # level and log gain of each node
     # The squared distance up to which a unit agrees, by its number of equations (a relation has one or two).
     agreeing = np.array([AGREEING[min(count, 2)] for count in np.bincount(rows.unit, minlength=units).clip(1).tolist()])
     diagonal = system.elimination.position(range(graph.nodes), range(graph.nodes))
-    log_variances = np.full(graph.nodes, ASSUMED[FLEET] ** 2)
+    log_variances = np.full(graph.nodes, ASSUMED[FLEET] ** 2)  # of the gains, as far as they are known
     for done in range(MOST_ROUNDS):
         linear = rows.linearised(means, log_variances)
         added = learned[rows.group] * rows.scale
-        expected = linear.known + added
+        expected = linear.known + added  # squared error of each equation
         variances = expected / weights[rows.unit]
         factor = system.factor(linear, variances)
         means = system.solve(factor, linear, variances)
@@ -647,13 +656,15 @@ def solve(
         log_variances = np.minimum(inverse[diagonal, 1, 1], ASSUMED[FLEET] ** 2)
         squares = system.residuals(linear, means, inverse)
         distances = np.bincount(rows.unit, squares / expected, minlength=units)
-        # Expected square of that part of each error which is due to the learned variance, not to the known one.
+        # A share of each error is due to the learned variance, the rest to the known one. The expected square of that
+        # share is its own square and, as the division is not certain, share · known (expectation-maximisation).
         share = added / expected
         before, learned = learned, system.learn(share**2 * weights[rows.unit] * squares + share * linear.known)
         if done < FIRST_ROUNDS:
             continue  # how much boxes differ must be known before any is found to contradict the others
         # A unit (an encounter, say) that agrees has the weight 1; the further away it is, the less it weighs.
         weights = np.square(np.minimum(1, agreeing / np.maximum(distances, 1e-12)))
+        # The units after those of relations hold the fleet together; they keep some weight.
         weights[len(relations) :] = np.maximum(weights[len(relations) :], LEAST_PRIOR_WEIGHT)
         if np.abs(np.sqrt(learned / before) - 1).max() < SMALLEST_CHANGE:
             break

@@ -79,7 +79,8 @@ def relate(hours: NetworkHours, encounters: Iterable[Encounter], rules: Encounte
             fits.append(fit)
     if not fits:
         return []
-    # In a short encounter residuals seem to resemble each other less than they do.
+    # Residuals resemble those of the hours before, so that variances are larger than those of independent pairs. Only
+    # long encounters tell how much larger: in a short one residuals seem to resemble each other less than they do.
     long_fits = [fit for fit in fits if fit.relation.pairs >= LONG]
     factors = _inflation(np.sum([fit.products for fit in long_fits or fits], axis=0))
     level_factor, slope_factor = factors if long_fits else np.maximum(factors, USUAL_FACTOR)
@@ -108,19 +109,24 @@ def _fit(
     if pairs < LEAST_PAIRS or not np.isfinite(slope):
         return None  # one of the two is constant
     residuals = y - mean_y - slope * (x - mean_x)
-    # A score is what a pair adds to the equation of level or slope; the slope's is taken along the better known of
-    # the two, a reference.
-    along = (y - mean_y) if is_reference else 0.5 * (slope * (x - mean_x) + y - mean_y)
+    # The line makes two sums zero: that of weight · residual tells the level, that of weight · truth · residual the
+    # slope, where truth is the distance of the air from its mean: by the reference, or by the mean of two boxes. What a
+    # pair adds to a sum is its score.
+    truth = (y - mean_y) if is_reference else 0.5 * (slope * (x - mean_x) + y - mean_y)
     scores = np.zeros((2, len(box)))  # zero in hours without a pair
-    scores[:, is_known] = weights * residuals, weights * along * residuals
-    total, spread = weights.sum(), weights @ (along * (x - mean_x))
-    # Two numbers were fitted; and a pair moves the line by the biweight's derivative, which is less than its weight.
-    # Their sum counts as half the weights at least, because many faults would make it zero or negative.
-    derivative = (5 * weights - 4 * np.sqrt(weights)).sum()  # of residual · weight; the weight is (1 - u²)²
-    correction = pairs / max(pairs - 2, 1) * (total / max(derivative, total / 2)) ** 2
+    scores[:, is_known] = weights * residuals, weights * truth * residuals
+    # The variance of level or slope is the sum of squared scores over the square of how much the sum of scores changes
+    # with level (by the total weight) or slope.
+    total_weight, change_with_slope = weights.sum(), weights @ (truth * (x - mean_x))
     level_square, slope_square = np.square(scores).sum(axis=1)
-    tells_gain = correlation >= rules.gain_correlation and spread > 0
-    # The slope of two boxes is somewhere between the two regressions (Frisch 1934), by how reliable each of them is.
+    # Both variances are larger than that because two numbers were fitted, and because the line follows a pair by the
+    # derivative of residual · weight, which is less than the weight. The sum of derivatives counts as half that of the
+    # weights at least: many faults would make it zero or negative.
+    derivative = (5 * weights - 4 * np.sqrt(weights)).sum()  # the weight is (1 - u²)², u in proportion to the residual
+    correction = pairs / max(pairs - 2, 1) * (total_weight / max(derivative, total_weight / 2)) ** 2
+    tells_gain = correlation >= rules.gain_correlation and change_with_slope > 0
+    # The slope of two boxes is between the two regressions (Frisch 1934), whose logarithms are 2 · |log correlation|
+    # apart: it is taken to lie anywhere in the middle half, and 1/12 is the variance of a uniform distribution.
     unsure_of_slope = 0.0 if is_reference else np.log(max(correlation, LEAST_CORRELATION)) ** 2 / 12
     relation = Relation(
         encounter,
@@ -129,16 +135,18 @@ def _fit(
         mean_x,
         mean_y,
         slope,
-        level_variance=float(correction * level_square / total**2),
+        level_variance=float(correction * level_square / total_weight**2),
         slope_variance=(
-            float(correction * slope_square / spread**2 + slope**2 * unsure_of_slope) if tells_gain else np.inf
+            float(correction * slope_square / change_with_slope**2 + slope**2 * unsure_of_slope)
+            if tells_gain
+            else np.inf
         ),
         noise=residual_sizes(y[is_used], np.abs(residuals[is_used])),
     )
-    products = np.zeros((2, LAGS + 1))
+    products = np.zeros((2, LAGS + 1))  # scores of each hour times those `lag` hours before
     for lag in range(min(LAGS, len(box) - 1) + 1):
-        for row, of_row in zip(scores, products, strict=True):
-            of_row[lag] = row[lag:] @ row[: len(row) - lag]
+        for of_hours, of_lags in zip(scores, products, strict=True):  # of level, then of slope
+            of_lags[lag] = of_hours[lag:] @ of_hours[: len(of_hours) - lag]
     return _Fit(relation, products)
 
 
@@ -149,7 +157,7 @@ def _inflation(products: np.ndarray) -> np.ndarray:
     """
     correlations = products[:, 1:] / products[:, :1]
     bartlett = 1 - np.arange(1, LAGS + 1) / (LAGS + 1)  # weights of lags (Newey and West 1987)
-    # From the first lag without resemblance on, what is left is chance.
+    # From the first lag without a positive correlation on, what is left is chance.
     is_counted = np.logical_and.accumulate(correlations > 0, axis=1)
     return 1 + 2 * (bartlett * correlations * is_counted).sum(axis=1)
 
