@@ -27,7 +27,7 @@ from scare.schema import load_json, read_toml
 from scare.upkeep.network.calibrators import as_it_reads, for_box
 from scare.upkeep.network.encounters import EncounterRules
 from scare.upkeep.network.fleet import SolvedNetwork, as_dict, solve_network
-from scare.upkeep.network.hours import hourly
+from scare.upkeep.network.hours import NetworkHours, hourly, with_wind
 from scare.upkeep.network.trips import plan_trips
 from scare.words import listed
 
@@ -283,6 +283,8 @@ def _solve(
         _, reference = reference_series[0]
         fleet = as_it_reads(compared, Channel("calibrated", reference.unit), median(steps))
     hours = hourly(((name, frame.select(TIME, CALIBRATED)) for name, frame in tables), CALIBRATED, stations)
+    if rules.wind_column:
+        hours = with_wind(hours, _read_wind([*references, *files], rules.wind_column, time, device_column))
     return solve_network(hours, read_sites(sites), read_places(places), rules), fleet
 
 
@@ -302,6 +304,14 @@ def _read(
         mapping = ColumnMapping(times, tuple(map(Channel, names)), None, devices, sort=True)
         for box in read_readings(Path(file.path), mapping, file.device or None):
             yield box, names[0]
+
+
+def _read_wind(places: Sequence[str], column: str, time: str, device_column: str) -> NetworkHours:
+    """Return the hourly wind of the instruments whose tables have this column."""
+    having = [file.path for file in find_files(places) if column in open_table(Path(file.path)).columns]
+    if not having:
+        raise DataError(f"the rules state wind_column = '{column}', which no table of references or boxes has")
+    return hourly(((box.device, box.frame) for box, _ in _read(having, (column,), time, device_column)), column)
 
 
 def _only_column(path: str, labels: Sequence[str]) -> str:

@@ -68,6 +68,22 @@ def test_distant_stations_say_what_they_cannot_tell(scare: RunCli, town: Path) -
     assert helped["notes"][0] in unescape(Path("n/network.html").read_text(encoding="utf-8"))
 
 
+def test_the_wind_of_a_station_chooses_the_hours(scare: RunCli, town: Path) -> None:
+    """Every second night is windy, so that half of the hours are compared."""
+    references = pl.read_csv("town/references.csv", try_parse_dates=True)
+    windy = references.with_columns(wind_ms=5.0 * (pl.col("time").dt.ordinal_day() % 2))
+    windy.write_csv("town/windy.csv", datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    tables = TABLES.replace("references.csv", "windy.csv") + " --reference-column pm25 --rules rules.toml"
+    pairs = []
+    for least in (0.0, 2.0):
+        Path("rules.toml").write_text(f'distant_wind = {least}\nwind_column = "wind_ms"\nleast_correlation = -1\n')
+        output = scare(f"scare network solve {tables} --out n --json")
+        assert output.code == 0, output.err
+        found = json.loads(output.out)["encounters"]
+        pairs.append(sum(one["pairs"] for one in found if one["kind"] == "distant"))
+    assert pairs[1] == pytest.approx(pairs[0] / 2, rel=0.1)
+
+
 def test_a_plan_names_boxes_and_what_they_gain(scare: RunCli, town: Path) -> None:
     output = scare(f"scare network plan {TABLES} --trips 2 --stay box-01 --json")
     assert output.code == 0, output.err
@@ -104,10 +120,12 @@ def test_a_fleet_s_calibrator_is_applied_first(scare: RunCli, town: Path) -> Non
         ("--column pm10", 3, "pm10"),
         ("--model x.scare --column pm25", 2, "--column is for networks without --model"),
         ("--rules rules.toml", 2, "unknown key 'meters'; did you mean 'metres'?"),
+        ("--rules wind.toml", 3, "wind_column = 'ws', which no table of references or boxes has"),
     ],
 )
 def test_mistakes_are_named(scare: RunCli, town: Path, change: str, code: int, words: str) -> None:
     Path("rules.toml").write_text("meters = 30\n")
+    Path("wind.toml").write_text('wind_column = "ws"\n')
     kept = TABLES.split()
     for option in change.split()[::2]:
         if option in kept:

@@ -24,6 +24,7 @@ from itertools import chain, combinations
 import numpy as np
 
 from scare.data.sites import Place, Sites, Stay
+from scare.errors import DataError
 from scare.upkeep.network.encounters import Encounter, EncounterRules
 from scare.upkeep.network.hours import DAY, NetworkHours
 from scare.upkeep.network.relations import DISTANT, Relation, residual_sizes
@@ -264,12 +265,19 @@ def _at_one_reading(relations: Sequence[Relation]) -> list[Relation]:
 def _quiet_hours(hours: NetworkHours, place: Place, rules: EncounterRules) -> np.ndarray:
     """Return which hours of the network are quiet at a place (bool [hours]).
 
-    They are those of the rules by its solar time and, of these, those in which stations differ least.
+    They are those of the rules by its solar time with enough wind and, of these, those in which stations differ least.
     """
     first, end = rules.distant_hours
     # The sun takes an hour for 15 degrees of longitude.
     hour_of_day = (hours.first + np.arange(hours.values.shape[1]) + place.longitude / 15) % 24
     is_quiet = (hour_of_day - first) % 24 < (end - first) % 24
+    if rules.distant_wind > 0:
+        if hours.wind is None:
+            raise DataError(
+                "the rules leave out hours by 'distant_wind', but no wind is known: name its column in the tables of"
+                " references or boxes by 'wind_column' in the rules"
+            )
+        is_quiet &= hours.wind >= rules.distant_wind  # not so where the wind is unknown
     if rules.distant_calm < 1:
         stations = hours.values[[name in hours.references for name in hours.names]]
         is_several = is_quiet & (np.isfinite(stations).sum(axis=0) > 1)
@@ -307,6 +315,7 @@ def _notes(level_only: Sequence[str], unlike: Sequence[str]) -> list[str]:
         )
     if unlike:
         notes.append(
-            f"{some_of(unlike)} cannot be compared with stations kilometres away: their quiet hours are not alike"
+            f"{some_of(unlike)} cannot be compared with stations kilometres away: their quiet hours are too few,"
+            " or not alike"
         )
     return notes

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
-from annotated_types import Gt, Interval
+from annotated_types import Ge, Gt, Interval
 
 from scare.data.sites import Place, Sites, Stay
 from scare.errors import DataError
@@ -41,6 +41,10 @@ class EncounterRules:
         Hours of the day (solar time) in which air is alike over kilometres: the first, and the one after the last.
     distant_metres
         How far a station may be from a box that is compared with it from a distance.
+    distant_wind
+        Least wind speed of these hours, in the unit of `wind_column`; 0 for any. In calm air local sources count most.
+    wind_column
+        Name of the wind speed in the tables of the references or boxes.
     distant_calm
         Share of these hours that are compared: those in which the stations differ least from each other.
     distant_range
@@ -55,6 +59,8 @@ class EncounterRules:
     distant: bool = True
     distant_hours: tuple[int, int] = (0, 5)
     distant_metres: Annotated[float, Gt(0)] = 20_000.0
+    distant_wind: Annotated[float, Ge(0)] = 0.0
+    wind_column: str = ""
     distant_calm: Annotated[float, Interval(gt=0, le=1)] = 1.0
     distant_range: Annotated[float, Gt(0)] = 5_000.0
 

@@ -1,7 +1,7 @@
 """Hourly means of a network's instruments on one clock: a row for each instrument, a column for each hour."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,8 @@ LEAST_SHARE = 0.5  # of the usual number of rows of an hour: an hour with fewer 
 class NetworkHours:
     """Hourly means [instruments, hours], float32, NaN where missing; column 0 is hour `first` since 1970.
 
-    `references` names those of the instruments that are references.
+    `references` names those of the instruments that are references; `wind` is the speed of the wind in each hour, NaN
+    where nobody measured it, or None if nobody ever did.
 
     >>> hours = NetworkHours(("a", "b"), 100, np.arange(6, dtype=np.float32).reshape(2, 3), frozenset({"b"}))
     >>> hours.between("a", 101 * HOUR, 105 * HOUR)
@@ -29,6 +30,7 @@ class NetworkHours:
     first: int
     values: np.ndarray
     references: frozenset[str]
+    wind: np.ndarray | None = None  # [hours]
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -59,6 +61,16 @@ class NetworkHours:
         low = int(np.clip(np.ceil(begin / HOUR), self.first, after_last))
         high = int(np.clip(np.floor(end / HOUR), low, after_last))
         return low, self.values[self.row[name], low - self.first : high - self.first]
+
+
+def with_wind(hours: NetworkHours, measured: NetworkHours) -> NetworkHours:
+    """Return the hours of a network with the wind that some of its instruments measured: in each hour their median."""
+    column = measured.first - hours.first + np.arange(measured.values.shape[1])
+    is_within = (column >= 0) & (column < hours.values.shape[1])
+    has_wind = is_within & np.isfinite(measured.values).any(axis=0)
+    wind = np.full(hours.values.shape[1], np.nan)
+    wind[column[has_wind]] = np.nanmedian(measured.values[:, has_wind], axis=0)
+    return replace(hours, wind=wind)
 
 
 def hourly(tables: Iterable[tuple[str, pl.DataFrame]], column: str, references: Iterable[str] = ()) -> NetworkHours:

@@ -8,10 +8,12 @@ from numpy.testing import assert_allclose
 
 from scare.data.simulated_city import TRAFFIC, City, Journey
 from scare.data.sites import Place, Sites
+from scare.errors import DataError
 from scare.upkeep.network.distant import Field, Station, compare_distant
 from scare.upkeep.network.encounters import EncounterRules
 from scare.upkeep.network.fleet import SolvedNetwork, solve_network
 from scare.upkeep.network.graph import Graph, System
+from scare.upkeep.network.hours import NetworkHours
 from scare.upkeep.network.identified import Identified
 from scare.upkeep.network.relations import DISTANT
 from tests.upkeep.network.cities import at_place, draw_city, hours_of, network_hours, score, stay
@@ -154,6 +156,49 @@ def test_hours_in_which_stations_differ_can_be_left_out() -> None:
         misses.append(max(abs(one.other_level - one.box_level) for one in of_box))
     assert pairs[1] == pytest.approx(pairs[0] / 2, rel=0.2)
     assert misses[1] < 0.01 < 1 < misses[0]
+
+
+@pytest.fixture(scope="module")
+def chimneys() -> tuple[NetworkHours, Sites, np.ndarray]:
+    """A box and three stations, each with smoke of its own while there is little wind, and the air at the box."""
+    rng = np.random.default_rng(5)
+    count = 60 * 24
+    wind = 3 + 2 * np.sin(np.arange(count) / 29) + rng.normal(0, 0.5, count)
+    region = 25 + 12 * np.sin(np.arange(count) / 17)
+    smoke = rng.exponential((9.0, 3.0, 3.0, 3.0), (count, 4)).T * (wind < 2.5)
+    air = region + rng.normal(0, 1.5, (4, count)) + smoke
+    hours = network_hours({"box": 1.5 * air[0] + 4, "w": air[1], "e": air[2], "n": air[3]}, "w", "e", "n")
+    stays = (
+        stay("west", "w", 0, 60),
+        stay("east", "e", 0, 60),
+        stay("north", "n", 0, 60),
+        stay("street", "box", 0, 60),
+    )
+    return replace(hours, wind=wind), Sites(stays), air[0]
+
+
+def test_hours_of_little_wind_can_be_left_out(chimneys: tuple[NetworkHours, Sites, np.ndarray]) -> None:
+    """Smoke at the box is three times that at the stations, and looks like another gain in calm air."""
+    hours, sites, air = chimneys
+    errors = []
+    for least in (0.0, 2.5):
+        network = solve_network(hours, sites, PLACES, replace(RULES, distant_wind=least))
+        estimate = network.solution.estimate("box").calibrate(hours.values[0])
+        errors.append(np.sqrt(np.mean(np.square(estimate - air))))
+    assert errors[1] < 0.3 * errors[0]
+
+
+def test_hours_of_unknown_wind_are_left_out(chimneys: tuple[NetworkHours, Sites, np.ndarray]) -> None:
+    hours, sites, _ = chimneys
+    assert hours.wind is not None
+    unknown = np.where(np.arange(len(hours.wind)) < 30 * 24, hours.wind, np.nan)
+    pairs = []
+    for wind in (hours.wind, unknown):
+        relations, _ = compare_distant(replace(hours, wind=wind), sites, PLACES, replace(RULES, distant_wind=2.5))
+        pairs.append(sum(one.pairs for one in relations if one.encounter.box == "box"))
+    assert pairs[1] == pytest.approx(pairs[0] / 2, rel=0.2)
+    with pytest.raises(DataError, match="wind_column"):
+        compare_distant(replace(hours, wind=None), sites, PLACES, replace(RULES, distant_wind=2.5))
 
 
 def test_quiet_hours_are_those_of_the_place() -> None:
