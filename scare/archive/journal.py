@@ -42,8 +42,8 @@ class JournalLine:
     """The outcome of a file: by device, counts or why it was left out; `error` says why the whole file is unusable.
 
     `changes` says, by device, what was done to its rows first. `output` is the name of the result, empty if there is
-    none; `output_bytes` and `output_sha256` are its content's (a journal of an earlier version has none, and its
-    results count as they are).
+    none; `output_bytes` and `output_sha256` are its content's. A journal of an earlier version has neither: its
+    results are taken to be unchanged.
     """
 
     summary: FileSummary

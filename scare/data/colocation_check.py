@@ -2,7 +2,7 @@
 
 Each doubt is a sentence with its evidence and what to look at. An unrelated reference, a leaking channel and a device
 that is there twice make any score worthless, so they stop `scare train` and `compare`; the others are printed.
-Comes from `colocation`; goes to `scare train`, `scare compare` and `scare.fit`.
+Called for co-locations that `colocation` has read, by `scare train`, `scare compare` and `scare.fit`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -212,10 +212,10 @@ class Inspection:
     def _with_companions(self, sensor: ColumnSummary, channels: Sequence[ColumnSummary]) -> tuple[ColumnSummary, ...]:
         """Choose the sensor and the channels that help to calibrate it, the sensor first.
 
-        Candidates are channels of its family (but no particle counts), temperature and humidity, and channels of
-        unknown quantity unless the sensor measures particles. If the sensor's quantity is unknown, every channel but
-        weather is a candidate. A candidate is left out if a chosen channel of its family (of weather: of its quantity)
-        has almost the same signal.
+        Candidates are channels of its family, such as gases (but no particle counts), temperature and humidity, and
+        channels of unknown quantity unless the sensor measures particles. If the sensor's quantity is unknown, every
+        channel but weather is a candidate. A candidate is left out if a chosen channel of its family (of weather: of
+        its quantity) has almost the same signal.
         """
 
         def may_help(column: ColumnSummary) -> bool:

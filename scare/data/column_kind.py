@@ -125,7 +125,7 @@ class ColumnSummary:
 
 
 def words(name: str) -> set[str]:
-    """Return the lower-case words of a column name.
+    """Return the words of a column name in lower case, divided by anything but letters.
 
     >>> sorted(words("NO2_B43F_flag"))
     ['b', 'f', 'flag', 'no']

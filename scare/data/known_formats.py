@@ -1,7 +1,7 @@
 """Known formats: exports of makers and agencies, how they are recognised and what their columns mean.
 
-The table is `known_formats.toml`. Comes from `tables.open_table`, which recognises the format of a file; goes to
-`times` (zone), `column_guess` (roles and units) and `alignment` (stamp).
+The table is `known_formats.toml`. `tables.open_table` recognises the format of a file. From the format `times` has the
+zone, `column_guess` the roles and units of columns, and `alignment` what part of an interval a time stands for.
 """
 
 import re

@@ -118,9 +118,10 @@ def has_blocks(frame: pl.DataFrame) -> bool:
 
 
 def _join_blocks(frame: pl.DataFrame) -> Reshaped | None:
-    """Join tables that stand one below the other, each with a header, by the columns that keep their place.
+    """Join tables that stand one below the other, each with a header, to one table with the columns of all.
 
-    Rows of a table that has only columns of the first, in another order, are appended.
+    Columns of the same name in the same place, such as the time, tell which rows belong together. A table without a
+    new column only adds rows.
     """
     if not has_blocks(frame):
         return None

@@ -101,7 +101,8 @@ def deploy(journey: Journey, boxes: int = 30, days: float = 90.0, seed: int = 0)
 def _stays_from_depot(names: Sequence[str], streets: Sequence[str], days: float) -> Iterator[StayInDays]:
     """Yield the stays of boxes that begin in the depot.
 
-    Then one stands beside the station for good and a tenth for some weeks; the others go to their streets at once.
+    After that the first box stands beside the station for good, about a tenth of them stand there for some weeks, and
+    the others go to their streets at once.
     """
     depot_days, comparison_end = min(10.0, days / 6), min(31.0, days / 2)
     for k, (name, street) in enumerate(zip(names, streets, strict=True)):

@@ -102,7 +102,7 @@ class Blobs:
     def manifest(self, device: str) -> dict[str, Any]:
         """Describe the file of a device and what the device runs.
 
-        The signature is that of sequence and `sha512`, so that these two can be checked without the file.
+        What is signed is the file's sequence number and its `sha512`: a device can check both before it has the file.
         """
         blob = self.find(device)
         signature = blob.content[-SIGNATURE_BYTES:]

@@ -312,7 +312,10 @@ class DeviceGroup:
         self._windows.restart(self._find(devices))
 
     def beyond_training(self, device: str, row: np.ndarray) -> tuple[float, str]:
-        """Return what `Fleet.beyond_training` does."""
+        """Return how far a device's newest row lies beyond training, in training ranges, and in which channel.
+
+        The channel is empty if no value lies beyond training by itself, only all of them together.
+        """
         ranges, channels = self._windows.beyond_training(self._find([device]), row[None])
         return float(ranges[0]), self.calibrator.inputs.channels[channels[0]].name if ranges[0] > 0 else ""
 

@@ -384,7 +384,7 @@ async def _events(status: LiveStatus, since: int, server: "Server") -> AsyncIter
 def _with_rows(content: Mapping[str, Any], rows: Iterable[Any]) -> str:
     """Return JSON of an object that has the rows as `devices`.
 
-    They are written one by one: no other thread works while the `json` module writes an object.
+    Each row is written by itself, so that other threads can work in between: none can while `json` writes an object.
     """
     texts = (json.dumps(row, separators=(",", ":")) for row in rows)
     head = json.dumps(content, separators=(",", ":"))  # its last character is the closing brace

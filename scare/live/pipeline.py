@@ -328,7 +328,7 @@ class ModelFiles:
     def rejects_coarser(self, name: str) -> bool:
         """Whether readings that come less often than a model's step are rejected.
 
-        They are not for a published correction, which is a formula for any step, unless the config file sets a step.
+        A published correction is a formula for any step, so it rejects none unless the config file sets a step.
         """
         is_published = self._versions[name] is None  # it has no file
         return not is_published or self._models[name].step_seconds is not None

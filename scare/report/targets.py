@@ -192,7 +192,7 @@ def _about_uncertainty(assessment: Assessment) -> list[str]:
 
 
 def _second_hand(assessment: Assessment, before: str = "") -> str:
-    """Return the mark of numbers that were not read in the document itself, empty for others.
+    """Return a mark for targets whose numbers were not read in the agency's own document, empty for others.
 
     With `before`, the mark begins with this text and ends with the reason.
     """

@@ -85,7 +85,7 @@ class RmseDifference:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval excludes zero."""
+        """Whether one estimate is better than the other, not only by chance: the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 

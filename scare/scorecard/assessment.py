@@ -131,7 +131,7 @@ class Assessment:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that some class bounds."""
+        """The measures for which at least one class has bounds."""
         return measures_of(self.classes)
 
     @property
@@ -155,7 +155,7 @@ class Assessment:
 def assess(
     series: Sequence[DeviceSeries], channel: Channel, targets: TargetSet, reference: str = ""
 ) -> Assessment | None:
-    """Assess devices against a set of targets; None for another quantity, or a unit that cannot be converted.
+    """Assess devices against a set of targets; None if it has none for the channel's quantity, or in its unit.
 
     `reference` is the uncertainty of the reference analyser or its name, as `reference_uncertainty` takes it.
     """

@@ -33,7 +33,7 @@ class Averages:
         return self.numbers * self.hours // 24
 
     def select(self, numbers: np.ndarray) -> "Averages":
-        """Keep the periods with these numbers."""
+        """Keep the averages of these periods, given by their `numbers`."""
         keep = np.isin(self.numbers, numbers)
         return Averages(self.hours, self.numbers[keep], self.reference[keep], self.calibrated[keep])
 

@@ -70,7 +70,7 @@ class Card:
 
     @property
     def assessments(self) -> tuple[Assessment, ...]:
-        """The card's targets as records."""
+        """How devices did against sets of targets: the card's `targets`, as records."""
         return convert(self.targets, tuple[Assessment, ...], "scorecard.json: targets", DataError)
 
     @property

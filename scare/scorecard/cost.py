@@ -2,9 +2,9 @@
 
 - Complexity: the exponent p of operations ∝ N^p, fitted to a model's formula at several window lengths N.
   The count of the calibrator's own plan tells whether the formula is exact for it.
-- Latency: one pinned core, warm-ups, different successive windows, several rounds. A timer runs windows [n, N, C] one
-  after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C, `make_timer(call)` for any
-  Python callable. Mean, maximum and jitter of a card come from the same sample.
+- Latency: one pinned core, warm-ups, different successive windows, several rounds. A timer runs windows
+  [windows, rows, channels] one after the other and returns the nanoseconds of each: `HostModel.time` by a clock in C,
+  `make_timer(call)` for any Python callable. Mean, maximum and jitter of a card come from the same sample.
 - Compatibility: CPU load under steady requests, and whether a board can hold and run the model. Board figures come from
   the virtual board, over windows that include edge cases; the worst of them is compared with a limit.
 

@@ -179,7 +179,9 @@ FAMILIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def fit_family(values: np.ndarray, reference: np.ndarray, family: Callable[[np.ndarray], np.ndarray]) -> Predict:
-    """Fit a family by ridge regression; other channels than the first are clamped at their range in these rows.
+    """Fit the reference by ridge regression on what `family` makes of scaled channels; returns the fitted function.
+
+    Other channels than the first are clamped at their range in these rows.
 
     >>> x = np.arange(20.0)[:, None]
     >>> np.round(fit_family(x, 3 * x[:, 0] + 2, FAMILIES["line"])(np.array([[30.0]])), 1)

@@ -121,7 +121,7 @@ def numpy_timer(calibrator: Calibrator) -> cost.Timer:
 
 
 def board_trials(calibrator: Calibrator, count: int) -> np.ndarray:
-    """Select `count` scaled windows [n, N, C]: edge cases, those stored with the calibrator, and random windows.
+    """Select scaled windows [count, rows, channels]: edge cases, those stored with the calibrator, and random ones.
 
     They are evenly spaced among the candidates. If the plan has two branches, candidates are sorted by branch first, so
     even two windows run both.

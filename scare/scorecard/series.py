@@ -284,7 +284,7 @@ def calibrate(calibrator: Calibrator, readings: Sequence[Readings]) -> Calibrate
 def coverage_of(
     calibrator: Calibrator, predictions: Sequence[pl.DataFrame], readings: Sequence[Readings]
 ) -> dict[str, Any] | None:
-    """Measure how often a calibrator's intervals contain the reference, as `cover_by_flag`; None if it has none.
+    """Measure how often a calibrator's intervals contain the reference, as `cover_by_flag`; None without any.
 
     `predictions` are its results for the `readings`, in the same order.
     """

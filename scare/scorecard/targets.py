@@ -63,7 +63,7 @@ class Target:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that some class bounds."""
+        """The measures for which at least one class has bounds."""
         return measures_of(self.classes)
 
 

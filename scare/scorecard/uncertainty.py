@@ -85,8 +85,8 @@ def reference_uncertainty(text: str, pollutant: str, unit: str, temperature: flo
 class Sample:
     """Paired averages as sums: `sums` [..., groups, 6] of n, x, y, x², y² and xy, about an `origin` (x, y).
 
-    `centres` [groups] are the mean x of each group, in units of `scale` from the origin. A sample that is too small to
-    tell whether the residuals grow with x is one group.
+    A group has pairs of similar x, so that sums tell how far y scatters at each level. `centres` [groups] are the mean
+    x of each group, in units of `scale` from the origin. Too small a sample is one group.
     """
 
     sums: np.ndarray
@@ -219,7 +219,8 @@ def fit_spread(sample: Sample, line: Line, by_level: bool) -> np.ndarray:
 class ExpandedUncertainty:
     """The uncertainty of y as a function of the reference x.
 
-    `spread` has the coefficients of `fit_spread`. If there are resamples, `line` and `spread` have one row for each.
+    `spread` says how far y scatters about the `line`: coefficients of its log variance (`fit_spread`). If there are
+    resamples, `line` and `spread` have one row for each.
     """
 
     sample: Sample

@@ -316,7 +316,7 @@ def watch(
 
 
 def watch_hours(calibrator: Calibrator, hours: Hours) -> FleetReport:
-    """Like `watch`, for hourly means."""
+    """Assess boxes by their hourly means, whose first days must be from healthy boxes: they are the baseline."""
     meter = drift_meter(calibrator)
     days = hours.values.shape[1]
     sums = np.stack([meter.sum_day(hours.values[:, day]) for day in range(days)], axis=1)

@@ -106,7 +106,8 @@ class DriftMonitor(DeviceArrays):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take over the state of another monitor.
 
-        If that has other sums, only its devices are taken over, and their first days begin anew.
+        If that keeps other sums, as one of other channels does, only its devices and the last day that ended are taken
+        over, and what is usual for a device is measured anew.
         """
         is_alike = all(array.shape[1:] == self[name].shape[1:] for name, array in state.items())
         super().restore(state if is_alike else {"ended": state["ended"]})

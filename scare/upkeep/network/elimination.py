@@ -144,7 +144,8 @@ class Elimination:
     def _make_batches(self, later: dict[int, list[int]]) -> list[Batch]:
         """Return batches in the order of elimination; `later` is what `_minimum_degree` returned.
 
-        A node's level is one more than the highest of the nodes that must be eliminated before it.
+        A node's level is one more than the highest of the nodes that must be eliminated before it, so nodes of one
+        level do not depend on each other.
         """
         level = np.zeros(self.nodes, int)
         for node, neighbours in later.items():  # in the order of elimination

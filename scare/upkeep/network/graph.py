@@ -171,8 +171,8 @@ class Solution:
     def interval(self, box: str, values: np.ndarray, time: float | None = None, sigmas: float = 1.645) -> np.ndarray:
         """Return the half-width of the interval around each value's estimate; 1.645 standard deviations cover 90 %.
 
-        It covers the uncertainty of the line, the noise of a reading, and that for a month the line may differ from
-        the box's usual one, as much as encounters of one box differ.
+        It covers the uncertainty of the line, the noise of a reading, and the month: for a while a line may differ
+        from the box's usual one, by as much as encounters of one box differ from each other.
         """
         line, share = self.estimate(box, time), self.reliability(box)
         # Errors that boxes of a type make together do not show beside each other: none is less noisy than the fleet.
@@ -214,11 +214,12 @@ class Solution:
 
 @dataclass(frozen=True)
 class Equations:
-    """Equations first · x[node] − second · x[other] = right, each about levels or about gains; `other` may be no node.
+    """Equations first · x[node] − second · x[other] = right, each about levels or about gains.
 
-    x[node] are the two unknowns of a node, level and log gain; equations of levels have the gain itself until they are
-    `linearised`. In those, `first` and `second` hold how far the readings are from the middles; gains multiply them.
-    `scale` multiplies the learned variance of its group, `known` is added to it.
+    x[node] are the two unknowns of a node: level and log gain. `other` is negative where there is no other node. Until
+    they are `linearised`, equations of levels have the gain itself in place of its logarithm: level + distance · gain,
+    where the distance, a coefficient, is how far a reading is from its box's middle. The variance of an equation is
+    `known` + `scale` · the learned variance of its group.
     """
 
     node: np.ndarray  # [n]
@@ -601,9 +602,10 @@ class System:
         return np.bincount(self.rows.group, shares, minlength=2 * len(self.groups))
 
     def learn(self, parts: np.ndarray) -> np.ndarray:
-        """Return the variances [groups] that the expected squares of the equations tell.
+        """Return the learned variances [groups]: of each group of equations, the mean of `parts` over their scales.
 
-        The assumed variances count as `ASSUMED_COUNT` equations more in each group.
+        `parts` are the expected squares of that part of each error which is due to the learned variance. The assumed
+        variances count as `ASSUMED_COUNT` equations more in each group.
         """
         sums = np.bincount(self.rows.group, parts / self.rows.scale, minlength=2 * len(self.groups))
         return (sums + ASSUMED_COUNT * self.assumed().ravel()) / (self.counts + ASSUMED_COUNT)

@@ -201,9 +201,9 @@ def _biweight(x: np.ndarray, y: np.ndarray, is_reference: bool) -> np.ndarray:
 
 
 def residual_sizes(levels: np.ndarray, residuals: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Return mean level and size of residuals, given as absolute: of pairs below the median level, then of those above.
+    """Return the mean level and the size of residuals, of pairs below the median level and of those above it.
 
-    The size is a standard deviation, judged by the residual that nine of ten stay below.
+    `residuals` are absolute. Their size is a standard deviation, judged by the residual that nine of ten stay below.
     """
     is_above = levels > np.median(levels)
     return tuple(
