@@ -100,7 +100,8 @@ class EcoFormer:
             # For each token: norm, kernel, memory, sum. Once: memory, norm and two residual sums, GELU.
             additions=window * (2 * width + self.supports + memory + summed) + memory + 4 * width + hidden,
             exponentials=window * self.supports + hidden,  # kernel; GELU
-            divisions=4 * window + 3 + hidden,  # two for a norm, two for a unit vector; norm, attention; GELU
+            # Two for the norm and two for the unit vector of each token. Once: two for a norm, one for attention; GELU.
+            divisions=4 * window + 3 + hidden,
         )
 
 

@@ -104,32 +104,34 @@ class Mamba:
         exponential and a division per number.
         """
         width, inner, state = self.width, self.inner, self.state
-        narrow = min(channels + 1, width)  # numbers per row after `narrow_steps`
-        convolved = window * (inner + state)  # numbers of x and B
-        steps = window * self.heads  # numbers of Δ
+        narrow = min(channels + 1, width)  # numbers of a token after `narrow_steps`
+        convolved = window * (inner + state)  # numbers of x and B: each is projected, convolved and goes through a SiLU
+        steps = window * self.heads  # numbers of Δ, one for each row and head
         reached = min(self.taps, window)  # rows that the newest row's convolution reads
-        rows = Operations(
-            multiply_adds=window * narrow * (channels + 2)  # embedding, norm
+        every_row = Operations(
+            multiply_adds=window * narrow * (channels + 2)  # embedding of the readings, norm
             + (narrow + self.taps) * convolved  # projection and convolution to x and B
             + narrow * steps,  # projection to Δ
-            additions=convolved,
+            additions=convolved,  # SiLU
             exponentials=convolved,
-            divisions=2 * window + convolved,
+            divisions=2 * window + convolved,  # norm; SiLU
         )
-        summed = Operations(
-            multiply_adds=window * (state + inner) + 3 * steps + inner,  # C·B_s and weighted x_s; weights; D x
+        weighted_sum = Operations(
+            multiply_adds=window * (state + inner)  # C·B_s, and x_s times its weight, for each row s
+            + 3 * steps  # the weights
+            + inner,  # D x
             additions=3 * steps,
             exponentials=3 * steps,  # softplus takes an exponential and a logarithm, the decay an exponential
         )
-        newest = Operations(
+        newest_row = Operations(
             multiply_adds=reached * (narrow + self.taps) * state  # projection and convolution to C
-            + (narrow + width + 3) * inner  # gate and product with it, norm, output projection
-            + (channels + 3) * width,  # embedding, norm, head
-            additions=state + inner + width,
-            exponentials=state + inner,
-            divisions=state + inner + 4,
+            + (narrow + 1 + 2 + width) * inner  # gate, product with it, norm, output projection
+            + (channels + 2 + 1) * width,  # embedding, norm, head
+            additions=state + inner + width,  # SiLU of C and of the gate; residual sum
+            exponentials=state + inner,  # SiLU
+            divisions=state + inner + 2 * 2,  # SiLU; two norms
         )
-        return rows + summed + newest
+        return every_row + weighted_sum + newest_row
 
 
 class RootMeanSquareNorm(eqx.Module):
@@ -155,17 +157,18 @@ class RootMeanSquareNorm(eqx.Module):
         return self.gain[:, None] * weight
 
     def narrow_steps(self, source: str, embedding: Linear, output: str) -> tuple[list[Step], np.ndarray]:
-        """Return plan steps that norm the tokens x W + b of the readings x, the value `source`.
+        """Return plan steps that norm the tokens x W + b of the readings x, the value `source`, in few numbers per row.
 
-        They compute channels + 1 numbers per row, not `width`. Also returns the basis [channels + 1, width]: output ·
-        basis are the normed tokens, gain included. A QR decomposition gives [W; b] = R Q with orthonormal rows Q, so a
-        token is ([x, 1] R) Q, and it has the same length as [x, 1] R.
+        A token has `width` numbers but is made of channels + 1: it is [x, 1] times the matrix [W; b]. QR decomposition
+        gives [W; b] = R Q, where the rows of Q are orthonormal. So a token is ([x, 1] R) Q and has the length of the
+        short row [x, 1] R: norming the short row is enough. Also returns the basis [channels + 1, width], which is Q
+        times the gain: output · basis are the normed tokens.
         """
         joint = np.vstack([np.asarray(embedding.weight), np.asarray(embedding.bias)])  # [W; b]
         # NumPy decomposes the transpose, so both parts are transposed back.
         q, r = (part.T.astype(joint.dtype) for part in np.linalg.qr(joint.T.astype(np.float64)))
-        # The kernel's mean is over fewer squares, channels + 1 instead of width, so it is larger by 1 / share. The
-        # basis, and the EPSILON that the kernel adds to the mean, make up for that.
+        # The norm divides by the root of the mean square, here over channels + 1 numbers instead of `width`: that mean
+        # is larger by 1 / share. The basis, and the EPSILON that the kernel adds to the mean, make up for that.
         share = len(q) / q.shape[1]
         steps = [
             dense_step(source, f"{output}.few", r[:-1], r[-1]),

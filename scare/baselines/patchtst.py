@@ -125,17 +125,21 @@ class PatchTST:
         linear, so the head absorbs it.
         """
         numbers = tokens * self.width  # of all tokens
-        hidden = tokens * self.hidden  # numbers of the hidden layer; the GELU of each takes three multiply-adds
+        hidden = tokens * self.hidden  # numbers of the hidden layer
         pairs = tokens**2
         scores = pairs * self.heads
+        # Query, key, value and output of the attention; then the inner and the outer part of the feed-forward network.
         projections = 4 * numbers * self.width + numbers * self.hidden + hidden * (1 if last else self.width)
+        attention = 2 * pairs * self.width  # scores, and values mixed by them
+        gelu = 3 * hidden
         norms = (1 if last else 2) * numbers  # folded into a scale and a shift
         residual_sums = numbers + 1 if last else 2 * numbers
         return Operations(
-            multiply_adds=projections + 2 * pairs * self.width + 3 * hidden + norms,  # pairs: scores and mixing
+            multiply_adds=projections + attention + gelu + norms,
+            # For each score two in softmax (difference to the largest, sum), a third to add that of the layer before.
             additions=(3 if added else 2) * scores + hidden + residual_sums,
-            exponentials=scores + hidden,
-            divisions=tokens * self.heads + hidden,
+            exponentials=scores + hidden,  # softmax; GELU
+            divisions=tokens * self.heads + hidden,  # likewise
         )
 
 

@@ -88,8 +88,9 @@ class Tesla:
         norm = 3 * bins * width
         head = bins * width
         return Operations(
-            multiply_adds=front + project + 2 * pairs * inner + norm + head,
-            additions=2 * pairs * self.heads + bins * width + 2 * bins * width,  # softmax, residual sum, norm
+            multiply_adds=front + project + 2 * pairs * inner + norm + head,  # 2: scores, and values mixed by them
+            # Softmax (difference to the largest score, sum of the weights), residual sum, norm.
+            additions=2 * pairs * self.heads + bins * width + 2 * bins * width,
             exponentials=pairs * self.heads,
             divisions=bins * self.heads + 2 * bins,  # softmax, norm
         )

@@ -123,12 +123,13 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     """Make a stream: clean readings, bad ones (missing, out of range, early, late), a gap, a clock set back, a restart.
 
     The 32-bit clock wraps around among the bad ones; the last readings are at and beyond the limits of the training
-    range, up to the ends of the valid range. A new device settles among the first clean readings. If it needs more of
-    them, others come before, each after a gap, so that they count for settling but no model runs.
+    range, up to the ends of the valid range. If the center of a new device still moves (settles) with its first
+    readings, it does so among the clean ones. If it needs more than these, others come before, each after a gap: they
+    count for settling, but no model runs.
     """
     random = np.random.default_rng(SEED)
     clean = descriptor.checked + CLEAN
-    # Waits are in steps. A difference of 32-bit clocks is signed, so none may exceed 2³¹ - 1 ms.
+    # The waits before each part's readings, in steps. A difference of 32-bit clocks is signed: at most 2³¹ - 1 ms.
     longest = ((1 << 31) - 1) // descriptor.step_ms
     gap, back = min(descriptor.checked + descriptor.hold + 3, longest), -min(window + 2, longest)
     bad = random.choice(WAITS, BAD, p=SHARES)
@@ -136,6 +137,7 @@ def stream_rows(descriptor: Descriptor, window: int) -> list[StreamRow]:
     after_restart = clean + len(ends)
     settling = max(0, descriptor.settle - clean + CLEAN // 2)  # so that it settles before the clean ones end
     before = np.full(settling, min(descriptor.hold + 2, longest))
+    # A restart comes before the last `after_restart` readings, without a wait of its own.
     waits = np.concatenate([before, np.ones(clean), bad, [gap], np.ones(clean), [back], np.ones(clean + after_restart)])
     times = np.cumsum(np.floor(waits * descriptor.step_ms).astype(np.int64))  # milliseconds
     first_bad = settling + clean

@@ -126,19 +126,21 @@ def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
 
 
 def _dense_of_flat_sum(plan: Plan, step: Step) -> list[Step] | None:
-    """Move a dense step before the flattened sum that it reads: vec(a + b V + c) U + d = vec(a) U + vec(b) V' + c'.
+    """Move a dense step before the flattened sum that it reads, if part of the sum comes from another dense step.
 
-    With U [L·D, O] seen as [L, D, O], V'[l, h, o] = Σ_d V[h, d] U[l, d, o] and c' = Σ_ld c[l, d] U[l, d] + d.
+    The sum is a + b V + c, with a [L, D], b [L, H] and the inner dense step's weight V [H, D] and bias c. Flattened (vec)
+    it is read by the step with weight U and bias d: vec(a + b V + c) U + d = vec(a) U + vec(b) V' + c'. With U [L·D, O]
+    seen as [L, D, O], V'[l, h, o] = Σ_d V[h, d] U[l, d, o] and c' = Σ_ld c[l, d] U[l, d] + d.
     """
     if step.kernel != "dense" or (flat := _maker(plan, step.inputs[0], "flatten")) is None:
         return None
     if (total := _maker(plan, flat.inputs[0], "add")) is None:
         return None
-    other, name = total.inputs  # models add a residual in this order: the value first, then what a layer made of it
-    if (inner := _maker(plan, name, "dense")) is None:
+    other, made = total.inputs  # models add a residual in this order: the value first, then what a layer made of it
+    if (inner := _maker(plan, made, "dense")) is None:
         return None
     weight = step.weights["weight"]
-    shape = plan.shapes[name]
+    shape = plan.shapes[made]  # [L, D]
     split = weight.reshape(-1, shape[-1], weight.shape[1])  # [L, D, O]
     joint = np.einsum("hd,ldo->lho", inner.weights["weight"], split).reshape(-1, weight.shape[1])
     bias = np.einsum("ld,ldo->o", _bias(inner, *shape).reshape(split.shape[:2]), split) + step.weights.get("bias", 0)

@@ -155,19 +155,24 @@ def _no_bound(q: QuantisationState, step: Step) -> np.ndarray:
 
 
 def _quantise_hash(q: QuantisationState, step: Step) -> Step:
-    """Make `hash_codes_q`: only signs matter, so the kernel and each bit's projection may be scaled to use all bits."""
+    """Make `hash_codes_q`, from a polynomial in place of the kernel's exponential.
+
+    Only the signs of the activations matter, so the kernel and the projection to each bit get scales of their own, with
+    which their integers use all the bits they have.
+    """
     sharpness = step.settings["sharpness"]
-    # Longer ones would not fit int16, shorter ones do; 0.1 % is rounding.
+    # Supports are unit vectors times the sharpness. Longer ones would not fit int16; 0.1 % is for rounding.
     if np.linalg.norm(step.weights["supports"], axis=1).max() > 1.001 * sharpness:
         raise NotApplicableError("float32 only: the supports of a hash are not unit vectors")
     supports = checked_round(step.weights["supports"] / sharpness * FULL, np.int16)
     powers, constant = _kernel_powers(sharpness)
-    # C keeps the upper halves of words: the largest number on the way to a kernel value is scaled to a half-word, less
-    # 1 % for rounding.
+    # C keeps the upper half of each word. So the largest number on the way to a kernel value is scaled to a half-word,
+    # less 1 % for rounding.
     kernel_scale = 0.99 * 2.0**15 / _largest_partial(powers)
     projection = step.weights["projection"]
-    bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)
-    # Smallest unit of each bit's projection for which its sums fit a word, its weights int16 and its bias a word.
+    # The polynomial in C has no constant term: projected to each bit, it is part of the bias.
+    bias = step.weights.get("bias", 0.0) + constant * projection.sum(axis=0)  # [bits]
+    # Smallest unit of each bit's weights for which their sums fit a word, they themselves int16 and the bias a word.
     unit = np.maximum(np.abs(projection).sum(axis=0) / MOST_SUM, np.abs(projection).max(axis=0) / FULL)
     unit = np.maximum(np.maximum(unit, np.abs(bias) * kernel_scale / LARGEST), TINY)
     rounded = checked_round(projection / unit, np.int16)
@@ -175,7 +180,7 @@ def _quantise_hash(q: QuantisationState, step: Step) -> Step:
         "supports": supports,
         "coefficients": checked_round(powers[::-1] * kernel_scale * 65536, np.int32),
         "projection": rounded,
-        # The kernel is rounded down, by half a step on average, which the bias makes up for.
+        # C rounds kernel values down, by half a step on average; half the sum of the weights makes up for it.
         "bias": checked_round(bias * kernel_scale / unit + 0.5 * rounded.sum(axis=0), np.int32),
     }
     return Step("hash_codes_q", step.inputs, step.output, weights)

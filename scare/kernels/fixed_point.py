@@ -74,15 +74,20 @@ def to_top(a: np.ndarray, spare: np.ndarray, bits: int) -> np.ndarray:
 
 
 def unit_rows(x: np.ndarray, extra: int = 0) -> np.ndarray:
-    """Divide words x [..., D] by √(sum of their squares + extra): unit vectors in Q15."""
-    square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64) + np.uint64(extra)
+    """Divide words x [..., D] by √(sum of their squares + extra): unit vectors in Q15.
+
+    The quotient stays the same if the sum is multiplied by 4^s and the row by 2^s. So the sum is first shifted left by
+    2s bits, until at most one leading zero is left, and the row by s bits.
+    """
+    square = (x * x).sum(axis=-1, keepdims=True).astype(np.uint64) + np.uint64(extra)  # of 64 bits
     upper = (square >> 32).astype(np.int64)
     zeros = np.where(upper, leading_zeros(upper), 32 + leading_zeros((square | 1) & 0xFFFFFFFF))  # of 64 bits
-    even = zeros & ~1  # so that the root of 2^even is a power of two, too
-    top = (square << even.astype(np.uint64) >> 34).astype(np.int64)  # Q30, in [¼, 1)
-    # The square is below 2^(64 − even), so a row is below 2^(32 − even / 2). It is shifted to just below 2^31, the
-    # largest word, and then to half-words.
-    rows = np.where(even, x << np.maximum(even // 2 - 1, 0), x >> 1) >> 16
+    twice = zeros & ~1  # 2s, the leading zeros rounded down to an even number
+    shift = twice // 2
+    top = (square << twice.astype(np.uint64) >> 34).astype(np.int64)  # the highest 30 bits: Q30, in [¼, 1)
+    # The sum is below 2^(64 − 2s), so a number of the row is below 2^(32 − s). To fit a word, below 2^31, it is shifted
+    # by s − 1 bits instead of s: to the right if s is 0. Then the upper half of the word is taken.
+    rows = np.where(shift, x << np.maximum(shift - 1, 0), x >> 1) >> 16
     factor = inverse_root_of(top) >> 11  # from Q27 to Q16
     factor -= factor >> 13  # so that rounding down never makes a vector longer than 1, which a half-word could not hold
     return multiply_half(factor, rows)
@@ -91,16 +96,21 @@ def unit_rows(x: np.ndarray, extra: int = 0) -> np.ndarray:
 def inverse_root_of(x: np.ndarray) -> np.ndarray:
     """Compute 1/√x in Q27 for x in Q30 from ¼ to 1, within 10⁻⁵.
 
+    The polynomial `ROOT` gives it within 0.22 %; a step of Newton's method does the rest. `multiply_wide` gives the
+    product of a number in Qm and one in Qn in Q(m + n − 32).
+
     >>> float(inverse_root_of(np.array([1 << 28]))[0]) / 2**27
     1.99...
     """
     root = np.full_like(x, ROOT[-1])
-    for coefficient in ROOT[-2::-1]:  # Horner's scheme
+    # Horner's scheme. A product with x has two fractional bits fewer, as the next coefficient has.
+    for coefficient in ROOT[-2::-1]:
         root = multiply_wide(root, x) + coefficient
-    root = root << 9  # from Q20 to Q29
-    # A step of Newton's method, r (3 − x r²) / 2. `multiply_wide` gives a product of Qm and Qn in Q(m + n − 32).
-    error = (3 << 24) - multiply_wide(x, multiply_wide(root, root))  # 3 − x r² in Q24
-    return multiply_wide(root, error << 5)  # Q26, which read as Q27 is half
+    root = root << 9  # r, from Q20 to Q29
+    # Newton's step is r (3 − x r²) / 2.
+    squared = multiply_wide(root, root)  # r² in Q26
+    correction = (3 << 24) - multiply_wide(x, squared)  # 3 − x r² in Q24
+    return multiply_wide(root, correction << 5)  # correction in Q29, product in Q26: read as Q27, it is half as large
 
 
 def to_word(a: np.ndarray) -> np.ndarray:

@@ -167,27 +167,36 @@ def _c_hat_basis_f32(placed: PlacedStep) -> CForm:
 def _c_hat_basis_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_hat_basis_q(out, window, segments, shares, stride, channels, knots)`.
 
-    C goes through the segments between two knots, oldest first, by pairs of rows. In each it makes two sums: of the
-    rows, and of the rows times their shares of the farther knot. The farther knot gets the second sum, the nearer one
-    the first minus the second. If a pair reaches into a newer segment, the older one sums its newer row, too: this
-    gives the knot between them a whole share of it. The newer segment then reads the pair again, does not sum it, and
-    multiplies the row by its share less a whole one, which makes both knots right.
+    A segment is the rows between two neighbouring knots, the nearer (newer) and the farther one, which share each row.
+    C goes through the segments, oldest first, by pairs of rows. In each it makes two sums: of the rows, and of the rows
+    times their shares of the farther knot. The farther knot gets the second sum, the nearer one the first minus the
+    second.
+
+    A segment's last pair may reach into the newer segment after it. The pair's newer row is then summed with the older
+    segment, with a share of 0, so that the knot between the two segments gets the whole row. The newer segment reads
+    the pair again, but into its second sum only: it multiplies the row by its share less a whole one, which takes from
+    that knot what is too much and gives it to the next.
     """
     (window, channels), knots, weights = placed.shapes[0], placed.out[0], placed.step.weights
-    knot, bits = (weights[name].astype(np.int64) for name in ("knot", "bits"))
-    farther = np.append(weights["shares"][:, 1].astype(np.int64), [0] * (window % 2))  # an even number of rows
-    ends = np.searchsorted(-knot, -np.arange(knots), side="right")  # rows that are older than each knot
+    nearer_knot, bits = (weights[name].astype(np.int64) for name in ("knot", "bits"))
+    farther_share = np.append(weights["shares"][:, 1].astype(np.int64), [0] * (window % 2))  # an even number of rows
+    # Rows are stored oldest first: how many there are up to the end of the segment that each knot is the nearer one of.
+    ends = np.searchsorted(-nearer_knot, -np.arange(knots), side="right")
     segments, shares, done = [], [], 0  # `done`: number of pairs that are summed already
-    for lower in range(knots - 2, -1, -1):
-        first = 2 * done  # the oldest row that is not summed yet; before it comes the newer row of the last pair
-        is_shared = 0 < first <= window and knot[first - 1] <= lower  # the last pair reaches into this segment
-        if is_shared:
-            share = farther[first - 1] if knot[first - 1] == lower else 0
-            shares += [0, share - (1 << bits[lower + 1])]  # 2^bits: a whole share
-        stop = max(done, ceil(int(ends[lower]) / 2))
-        for row in range(first, 2 * stop):
-            shares.append(farther[row] if row < window and knot[row] == lower else 0)
-        segments.append((stop - done, int(is_shared), bits[lower], bits[lower] - bits[lower + 1]))
+    for nearer in range(knots - 2, -1, -1):  # a segment for each nearer knot, the oldest first
+        next_row, last_row = 2 * done, 2 * done - 1  # the oldest row not summed yet; the newest row summed so far
+        # Whether the last pair of the older segment reached into this one, or beyond it.
+        reads_again = 0 < next_row <= window and nearer_knot[last_row] <= nearer
+        if reads_again:
+            # A row beyond this segment has no share of its farther knot: all of it goes on to the nearer one.
+            share = farther_share[last_row] if nearer_knot[last_row] == nearer else 0
+            whole_share = 1 << bits[nearer + 1]
+            shares += [0, share - whole_share]  # of the pair's older row, which is right already, and of the newer one
+        stop = max(done, ceil(int(ends[nearer]) / 2))
+        for row in range(next_row, 2 * stop):
+            shares.append(farther_share[row] if row < window and nearer_knot[row] == nearer else 0)
+        # Pairs, whether one is read again, bits of the nearer knot's shares, and how many bits more than the farther's.
+        segments.append((stop - done, int(reads_again), bits[nearer], bits[nearer] - bits[nearer + 1]))
         done = stop
     tables = (
         table_q(np.array(segments), "pairs, pair again, bits of each segment", np.uint16),
