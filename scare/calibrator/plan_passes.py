@@ -128,8 +128,8 @@ def _dense_of_flat_lens(plan: Plan, step: Step) -> list[Step] | None:
 def _dense_of_flat_sum(plan: Plan, step: Step) -> list[Step] | None:
     """Move a dense step before the flattened sum that it reads, if part of the sum comes from another dense step.
 
-    The sum is a + b V + c, with a [L, D], b [L, H] and the inner dense step's weight V [H, D] and bias c. Flattened (vec)
-    it is read by the step with weight U and bias d: vec(a + b V + c) U + d = vec(a) U + vec(b) V' + c'. With U [L·D, O]
+    The sum is a + b V + c, with a [L, D], b [L, H] and the inner dense step's weight V [H, D] and bias c. The step with
+    weight U and bias d reads it flattened (vec): vec(a + b V + c) U + d = vec(a) U + vec(b) V' + c'. With U [L·D, O]
     seen as [L, D, O], V'[l, h, o] = Σ_d V[h, d] U[l, d, o] and c' = Σ_ld c[l, d] U[l, d] + d.
     """
     if step.kernel != "dense" or (flat := _maker(plan, step.inputs[0], "flatten")) is None:

@@ -234,8 +234,9 @@ def _c_hash_codes_f32(placed: PlacedStep) -> CForm:
 def _c_hash_codes_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_hash_codes_q`.
 
-    Its arguments are (codes, x, support, coefficients, projection, rows, width, supports, bits, degree).
-    The usual sizes have a specialised function, `scare_hash_codes_8_16_q`, without the sizes.
+    Its arguments are (codes, x, support, coefficients, projection, rows, width, supports, bits, degree); the table
+    `projection` has the bias of each bit, too. The usual sizes have a specialised function, `scare_hash_codes_8_16_q`,
+    without the sizes.
     """
     weights, (rows, width) = placed.step.weights, placed.shapes[0]
     supports, bits = weights["projection"].shape
@@ -243,7 +244,7 @@ def _c_hash_codes_q(placed: PlacedStep) -> CForm:
         checked_size(what, size)  # raises if it is too large
     bias, projection = weights["bias"], weights["projection"]
     specialised = (weights["supports"].shape, len(weights["coefficients"])) == SPECIALISED_HASH
-    if specialised:  # four bits at a time; those that are added are never set
+    if specialised:  # it makes four bits at a time; those that are added have a negative bias, so they are never set
         bias, projection = pad_axis(bias, 0, 4, -1), pad_axis(projection, 1, 4)
     tables = (
         # Padded with zeros, because C reads them in fours of pairs without a remainder.
@@ -497,8 +498,8 @@ def softmax_attention_q(
 ) -> np.ndarray:
     """Compute `softmax_attention` in fixed point for words q, k [n, L, heads·width] and v [n, L, heads·values].
 
-    The result [n, L, heads·values] is in the unit of v. A weight is 2^−power; multiplying a score's distance to the
-    largest score by `sharpness` · 2^(`bits` − 32 − spare bits of q and k) gives its power in Q16.
+    The result [n, L, heads·values] is in the unit of v. A score that is d below the largest one has the weight
+    2^−power, where d · `sharpness` · 2^(`bits` − 32 − spare bits of q and k) is the power in Q16.
     """
     heads, length = settings["heads"], k.shape[1]
     largest = 1 << POWER_BITS  # largest weight
@@ -519,7 +520,8 @@ def softmax_attention_q(
     up = np.clip(-down, 0, 20)
     power = np.minimum(below_largest >> np.clip(down, 0, 31), MOST_HALVINGS >> up) << up
     shares = power_of_two(power)  # the weights before they are divided by their sum
-    sums, total, spare = shares @ values, shares.sum(axis=-1, keepdims=True), value_spare[:, None]
+    sums, total = shares @ values, shares.sum(axis=-1, keepdims=True)
+    spare = value_spare[:, None]  # [n, 1, 1, 1]
     mixed = _average(sums, total, spare, value_bits(length, largest), headroom_bits(length, largest))
     return mixed.swapaxes(1, 2).reshape(*q.shape[:2], v.shape[2])
 

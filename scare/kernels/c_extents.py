@@ -123,13 +123,16 @@ def compile_formula(formula: str, parameters: Sequence[str]) -> list[Code]:
 
 
 def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
-    """Yield the operations that leave the value of a node on the stack; a condition is a number, 0 if it is false."""
+    """Yield the operations that leave the value of a node on the stack; a condition is a number, 0 if it is false.
+
+    Operands come before their operation, so `rows + 2` is rows, 2, ADD. `names` are those of the parameters.
+    """
     match node:
         case ast.Constant(value=int(number)):
             yield _constant(number)
         case ast.Name(id=name):
             yield (names.index(name),)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
+        case ast.UnaryOp(op=ast.USub(), operand=operand):  # −x is computed as 0 − x
             yield _constant(0)
             yield from _compile(operand, names)
             yield (Op.SUBTRACT,)
@@ -147,11 +150,12 @@ def _compile(node: ast.expr, names: Sequence[str]) -> Iterator[Code]:
                 # a >= b is computed as b <= a
                 first, second = (after, before) if isinstance(compare, ast.GtE) else (before, after)
                 yield from (*_compile(first, names), *_compile(second, names), (BINARY[type(compare)],))
-                if index:  # of a < b < c both must be true
+                if index:  # a < b < c is the product of a < b and b < c
                     yield (Op.MULTIPLY,)
         case ast.Call(func=ast.Name(id="up"), args=[number, ast.Constant(value=int(multiple))]):
-            rounded = (_constant(multiple - 1), (Op.ADD,), _constant(multiple), (Op.DIVIDE,))
-            yield from (*_compile(number, names), *rounded, _constant(multiple), (Op.MULTIPLY,))
+            # (number + multiple − 1) // multiple · multiple
+            divided = (_constant(multiple - 1), (Op.ADD,), _constant(multiple), (Op.DIVIDE,))
+            yield from (*_compile(number, names), *divided, _constant(multiple), (Op.MULTIPLY,))
         case ast.Call(func=ast.Name(id="max"), args=[first, second]):
             yield from (*_compile(first, names), *_compile(second, names), (Op.MAXIMUM,))
         case ast.Call(func=ast.Name(id=function), args=[table]) if function in TABLES:
@@ -186,7 +190,9 @@ def encode(code: Sequence[Code]) -> bytes:
 
 
 def evaluate(code: Sequence[Code], numbers: Sequence[int], tables: Mapping[int, np.ndarray]) -> int | None:
-    """Compute a compiled formula for the parameters; None if an exponent of two is not 0 to 31, or a table is missing.
+    """Compute a compiled formula; None if an exponent of two is not 0 to 31, or a table is missing.
+
+    `numbers` are the values of the parameters, in their order; `tables` has the tables among them, by index.
 
     >>> evaluate(compile_formula("total(t[1::2]) * n", ["t", "n"]), [0, 3], {0: np.array([9, 1, 9, 2])})
     9
@@ -223,9 +229,11 @@ def _of_table(op: Op, numbers: np.ndarray) -> int:
 
 
 def largest_magnitude(code: Sequence[Code], ranges: Sequence[range]) -> int:
-    """Bound all intermediate numbers of a formula, so that a board may compute it in 64 bits.
+    """Return the largest magnitude of any intermediate number of a formula, which a board computes in 64 bits.
 
-    Raises `ValueError` if a number that is divided may be negative, because C would round it towards zero.
+    `ranges` are the values that each parameter may have. The formula is followed as in `evaluate`, with the lowest and
+    the highest value in place of each number. Raises `ValueError` if a number that is divided may be negative: C would
+    round it towards zero.
     """
     stack: list[tuple[int, int]] = []  # the lowest and highest value of each number
     largest = 0
@@ -234,6 +242,7 @@ def largest_magnitude(code: Sequence[Code], ranges: Sequence[range]) -> int:
             case Op.BYTE | Op.HALF | Op.WORD:
                 stack.append((int.from_bytes(bytes(operands), "little"),) * 2)
             case Op.TOTAL | Op.LARGEST | Op.LAST:
+                # A table has at most `MOST_BYTES` numbers, none above `SIZES[-1]`; LAST is a sum of two.
                 stack.append((0, MOST_BYTES * SIZES[-1] if operation == Op.TOTAL else 2 * SIZES[-1]))
             case Op.POWER:
                 stack[-1] = (1, 1 << LONGEST_SHIFT)
@@ -243,7 +252,7 @@ def largest_magnitude(code: Sequence[Code], ranges: Sequence[range]) -> int:
                 second, first = stack.pop(), stack.pop()
                 if operation in (Op.DIVIDE, Op.REMAINDER) and (min(first) < 0 or min(second) < 1):
                     raise ValueError("a number that is divided may be negative")
-                # Every operation but the remainder has its extremes where both operands have theirs.
+                # Results are lowest and highest where both operands are at ends of their ranges; not so remainders.
                 results = [RUN[Op(operation)](a, b) for a in first for b in second]
                 if operation == Op.REMAINDER:
                     results = [0, max(second) - 1]

@@ -58,8 +58,8 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
     """Choose the deep branch (True) or the simple one for windows with these decisions [n], oldest first: [n].
 
     Without `choice` each window decides for itself. With a `Choice`, the windows follow each other in one stream, and a
-    decision holds for `deep_period` or `simple_period` of them. With a `BatchChoice`, they are the next windows of n
-    streams, one each. Either is updated in place.
+    decision holds for `deep_period` or `simple_period` of them, whose own decisions are then ignored. With a
+    `BatchChoice`, they are the next windows of n streams, one each. Either is updated in place.
 
     >>> choose(np.array([0.9, 0.1, 0.1, 0.9]), {"deep_period": 2, "simple_period": 3}, Choice())
     array([ True,  True, False, False])
@@ -76,7 +76,7 @@ def choose(decisions: np.ndarray, settings: Settings, choice: Choice | BatchChoi
     while window < len(decisions):
         if choice.left == 0:
             choice.deep = bool(decisions[window] > THRESHOLD)
-            choice.left = settings[PERIODS[choice.deep]]
+            choice.left = settings[PERIODS[choice.deep]]  # index 0 or 1: simple or deep
         count = min(choice.left, len(decisions) - window)  # windows that this decision covers here
         chosen[window : window + count] = choice.deep
         choice.left, window = choice.left - count, window + count

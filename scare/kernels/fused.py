@@ -156,8 +156,9 @@ def _c_token_rows_f32(placed: PlacedStep) -> CForm:
 def _c_token_rows_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_token_rows_q(out, seen, shared, local, mix, rest, rows, channels, width, outputs)`.
 
-    The table `rest` has the share and the bias of each row. C computes four outputs of a row at a time, or all eight at
-    once if there are eight, which is the usual number.
+    The table `rest` has the share and the bias of each row; `width` is the length of the vector that `mix` multiplies,
+    0 without `mix`. C computes four outputs of a row at a time, or all eight at once if there are eight, which is the
+    usual number: tables are in that order.
     """
     weights = placed.step.weights
     name = placed.step.output
@@ -335,7 +336,10 @@ def _c_feed_forward_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_feed_forward_q(placed: PlacedStep) -> CForm:
-    """Make the call `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`."""
+    """Make the call `scare_feed_forward_q(out, x, inner, outer, outer_bias, rows, width, hidden, most, bits)`.
+
+    `feed_forward_q` explains `most` and `bits`.
+    """
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.out
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])

@@ -184,11 +184,12 @@ def _quantise_trees(q: QuantisationState, step: Step) -> Step:
         raise NotApplicableError(
             "float32 only: the inputs of trees are too large or the trees too many for fixed point"
         )
+    # From here on thresholds are in the units of their inputs.
     feature, threshold, leaf = _without_idle_nodes(
         feature, step.weights["threshold"] / units[feature], step.weights["leaf"], reach[feature]
     )
-    threshold = np.floor(threshold)  # a whole number is above a threshold if it is above the whole number below it
-    # Bits dropped so that all thresholds fit int16; comparisons are exact if it is 0.
+    threshold = np.floor(threshold)  # changes no comparison, because inputs are whole numbers in these units
+    # How many bits thresholds lose so that all fit int16; comparisons are exact if none.
     shift = max(0, int(np.ceil(np.log2(max(1.0, np.abs(threshold).max()) / FULL))))
     leaf_unit = _leaf_unit(step)
     weights = {
@@ -211,25 +212,26 @@ def _without_idle_nodes(
     """Replace comparisons that always go the same way, because their thresholds may be too large for int16.
 
     `words` are the thresholds in units of their inputs; no input exceeds ±`reach`, both [T, 2^d − 1] like `feature`.
-    A node that makes such a comparison gets the threshold 0 and two equal subtrees. The last node comes first and the
-    root last, so that nodes in a subtree are replaced before the subtree is copied.
+    A node that makes such a comparison gets the threshold 0, and a copy of the subtree that it always reaches in place
+    of the other one: then its result does not matter. The last node comes first and the root last, so that nodes in a
+    subtree are replaced before the subtree is copied.
     """
     feature, words, leaf = feature.copy(), words.copy(), leaf.copy()
     nodes = feature.shape[1]
     idle = {True: words >= reach, False: words < -reach}  # nodes that always go to the first child, or to the second
     for node in range(nodes - 1, -1, -1):
         for to_first_child, is_idle in idle.items():
-            tree = np.flatnonzero(is_idle[:, node])  # the trees in which this node is idle
+            idle_in = np.flatnonzero(is_idle[:, node])  # the trees in which this node is idle
             # First nodes, in each level, of the subtree that is reached (`used`) and of the other one.
             used, other = (2 * node + 1, 2 * node + 2) if to_first_child else (2 * node + 2, 2 * node + 1)
             width = 1  # nodes of the subtree in this level
             while used < nodes:
                 for table in (feature, words):
-                    table[tree, other : other + width] = table[tree, used : used + width]
+                    table[idle_in, other : other + width] = table[idle_in, used : used + width]
                 used, other, width = 2 * used + 1, 2 * other + 1, 2 * width
             used, other = used - nodes, other - nodes  # the level below the last nodes are the leaves
-            leaf[tree, other : other + width] = leaf[tree, used : used + width]
-            words[tree, node] = 0.0
+            leaf[idle_in, other : other + width] = leaf[idle_in, used : used + width]
+            words[idle_in, node] = 0.0
     return feature, words, leaf
 
 
@@ -247,7 +249,9 @@ def _c_trees_f32(placed: PlacedStep) -> CForm:
 def _c_trees_q(placed: PlacedStep) -> CForm:
     """Make the call `scare_trees_q(out, x, features, table, guard, trees, depth, guarded, shift, up)`, or a variant.
 
-    `trees_window` reads the window itself, `trees_wide` more than 256 inputs, `trees_3` is for trees of depth 3.
+    `trees_window` reads the window itself, `trees_wide` more than 256 inputs, `trees_3` is for trees of depth 3. The
+    table `features` says for each node which number it compares: by its index among the inputs or, for the window, by
+    its position in memory.
     """
     weights, settings, shape = placed.step.weights, placed.step.settings, placed.shapes[0]
     feature = weights["feature"]
@@ -261,7 +265,7 @@ def _c_trees_q(placed: PlacedStep) -> CForm:
     if len(shape) == 2:  # the window, which lies in memory channel after channel, each of an even number of rows
         rows, channels = shape
         row, channel = np.divmod(feature, channels)
-        position = channel * even(rows) + row  # of each number in memory
+        position = channel * even(rows) + row
         if position.max() >= MOST_INPUTS:
             raise NotApplicableError(
                 f"float32 only: trees read a window of {rows:,} × {channels} numbers; fixed point has room for"
@@ -295,15 +299,16 @@ def _one_based(*parts: np.ndarray) -> np.ndarray:
 def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     """Evaluate all nodes, from the leaves to the roots: each node takes the number of one of its two children.
 
-    The nodes of a level are in the order of their reversed bits, so that the first children of the level above are the
-    first half of them and the second children the other. Tensors have no `>`: x > threshold is x ≥ the next float32.
-    If one of the numbers that the guard checks is outside [low, high], or NaN, the result is 0.
+    The nodes of a level are in the order of their reversed bits. So the first half of them are the first children of
+    the level above, in its order, and the second half the second children. Tensors have no `>`: x > threshold is x ≥
+    the next float32. If one of the numbers that the guard checks is outside [low, high], or NaN, the result is 0.
     """
     feature, threshold, leaf, low, high = (weights[name] for name in ("feature", "threshold", "leaf", "low", "high"))
     depth, count = _depth(feature.shape), len(feature)
     with np.errstate(over="ignore"):  # nothing but infinity is above the largest float32
         above = np.nextafter(threshold.astype(np.float32), np.float32(np.inf))
-    numbers: Tensor = as_tensor(leaf.T[_reversed_bits(depth)])  # of the nodes below the present level [2^d, T]
+    # The number that each node has got in each tree, at first of the leaves: [2^d, T], half as many rows each level.
+    numbers: Tensor = as_tensor(leaf.T[_reversed_bits(depth)])
     for level in reversed(range(depth)):
         nodes = _reversed_bits(level) + (1 << level) - 1  # of this level, which begins at node 2^level − 1
         is_above = x.take(feature.T[nodes].ravel()).reshape(len(nodes), count).at_least(above.T[nodes])
@@ -313,8 +318,9 @@ def _tensor_trees(x: Tensor, weights: Weights, settings: Settings) -> Tensor:
     if not len(low):
         return summed
     guarded = x.rows(0, len(low))
-    is_outside = guarded.at_least(low).choose(as_tensor(high).at_least(guarded).choose(0.0, 1.0), 1.0)  # 0 or 1 each
-    return as_tensor(0.5).at_least(is_outside.sum()).choose(summed, 0.0)
+    is_above = as_tensor(high).at_least(guarded).choose(0.0, 1.0)  # 1 if above its limit, 0 if not
+    is_outside = guarded.at_least(low).choose(is_above, 1.0)  # 1 if below, too
+    return as_tensor(0.5).at_least(is_outside.sum()).choose(summed, 0.0)  # 0.5 ≥ their number: none is outside
 
 
 def _reversed_bits(bits: int) -> np.ndarray:

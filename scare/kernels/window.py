@@ -353,6 +353,7 @@ def quantise_projection(
     """
     rows = len(matrix)
     newer = NEWEST + (rows - NEWEST) % 8 if rows > SHORT else rows  # C reads eight older rows at a time
+    # The scales `coarse` and `fine` [R] are what an integer weight of 1 stands for, in older and in newer rows.
     older, coarse = error_diffused(matrix[: rows - newer])
     fine = weight_scales(matrix[rows - newer :], FULL)
     whole_bits = max(1, ceil(log2(max(coarse.max(), fine.max()))) + 1)  # of the largest scale, before the binary point

@@ -89,7 +89,10 @@ class Stream:
         return value, low, high, self._flags | REASONS[status], status
 
     def _push(self, now_ms: int, reading: "list[float]") -> "tuple[float, int]":
-        """Take a reading into the window, calibrate it and set bits of `_flags`; return value and status."""
+        """Take a reading into the window and calibrate it: value and status; sets bits of `_flags`.
+
+        Without a usable reading the newest row of the window is repeated. The value is NaN unless the status is `OK`.
+        """
         if len(reading) != len(self.channels):
             raise ValueError("a reading has one number for each channel")
         if self._timed and self._goes_back(now_ms):
@@ -108,7 +111,7 @@ class Stream:
             self._hold(rows - 1)
         if self._looks_back:
             self._look_back(numbers)
-        cut_off = self._take(numbers)
+        cut_off = self._take(numbers)  # scales the numbers in place; what the clamp cuts off channel 0
         if self.whitening and self._is_outside(numbers):
             self._flags |= OUTSIDE
         if self._real_rows < self.needed or self._unbroken < self.checked:  # the gap rule

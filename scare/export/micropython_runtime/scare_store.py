@@ -48,21 +48,22 @@ def restore(stream: Stream, clock_ms: int, blob: bytes) -> int:
     if content[: len(MARK)] != MARK or identity != stream.identity:
         return FOREIGN
     begin, parts = HEAD, []
-    # Bytes of the doubles, of a byte for each checked row, and of the floats of the window and of the readings.
+    # How many bytes the doubles take, the checked rows (one each), and the floats of the window and of the readings.
     for size in (8 * (1 + 3 * channels + 2 * moving), stream.checked, 4 * len(stream._rows), 4 * len(readings)):
         parts.append(content[begin : begin + size])
         begin += size
     double_bytes, real, rows, stored_readings = parts
+    # The slow mean of distances, three numbers of each channel's past, and two of each sum or center of settling.
     doubles = list(array("d", double_bytes))
     stream._slow = doubles[0]
     for index, past in enumerate(stream._past):
         last, largest, rows_left = doubles[1 + 3 * index : 4 + 3 * index]
         past[:] = last, largest, int(rows_left)
     if moving:
-        first = 1 + 3 * channels
+        first = 1 + 3 * channels  # of the doubles of settling
         stream.settled, stream._readings = settled, array("f", stored_readings)  # type: ignore[attr-defined]
         stream.pairs = list(zip(doubles[first::2], doubles[first + 1 :: 2]))  # type: ignore[attr-defined]  # noqa: B905
-        stream.channels = type(stream).channels  # until the next reading, which moves the centers again
+        stream.channels = type(stream).channels  # the fleet's; the next reading puts the device's centers in
     stream._real = bytearray(real)
     stream._rows = array("f", rows)
     stream._real_rows, stream._next, stream._age, stream._unbroken = sum(stream._real), place, age, unbroken
