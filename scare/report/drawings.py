@@ -272,10 +272,10 @@ def precision_drawing(run: Run, assessment: Assessment) -> Drawing | None:
     groups = [order[start:end] for start, end in pairwise(borders.tolist())]  # of averages, by level
     levels = [float(np.median(mean[group])) for group in groups]
     medians = np.array([[np.median(of_unit[group]) for group in groups] for of_unit in differences])  # [units, groups]
-    # A class of targets allows a standard deviation of the units (sd) between two bounds, the least and the most. The
-    # drawing has a line for the most that the strictest class allows.
-    most_by_class = [most for _, most in (bounds["sd"] for bounds in assessment.classes.values() if "sd" in bounds)]
-    largest_sd = min(most_by_class, default=None)
+    # A class of targets bounds the standard deviation of the units (sd). The drawing has a line for the most that the
+    # strictest class allows.
+    sd_bounds = [bounds["sd"] for bounds in assessment.classes.values() if "sd" in bounds]  # (least, most) of a class
+    largest_sd = min((most for _, most in sd_bounds), default=None)
     top = HEADROOM * max(float(np.abs(medians).max()), largest_sd or 0.0)  # end of the axis of differences
     top = top or 1.0  # an axis has a length even if units never differ
     first, last = min(0.0, levels[0]), levels[-1]

@@ -97,10 +97,10 @@ class Elimination:
             if not batch.to.shape[1]:  # no neighbours
                 continue
             forward = inverse[:, None] @ factor[batch.to]  # inverse · (node, neighbour) [n, d, 2, 2]
-            # Between any two neighbours i and j the elimination leaves the Schur complement: it takes
-            # (i, node) · inverse · (node, j) from their block.
+            # Eliminating a node subtracts (i, node) · inverse · (node, j) from the block of any two of its neighbours i
+            # and j, which leaves the Schur complement.
             change = factor[batch.back][:, :, None] @ forward[:, None]  # [n, i, j, 2, 2]
-            # A block may be that of neighbours of several nodes, so it is reduced once for each.
+            # Two nodes of the batch may have the same neighbours: `subtract.at` subtracts from their block twice.
             np.subtract.at(factor, batch.between.ravel(), change.reshape(-1, SIDE, SIDE))
             # Only (node, neighbour) is replaced: the blocks `back` are not used again, because the matrix is symmetric.
             factor[batch.to] = forward

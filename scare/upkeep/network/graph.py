@@ -413,7 +413,7 @@ class Graph:
             levels = np.array([1.0, box_distance]), np.array([1.0, other_distance])  # coefficients of box and other
             gain = np.array([0.0, 1.0])
             log_slope, log_variance = np.log(relation.slope), relation.slope_variance / relation.slope**2
-            if relation.kind == DISTANT:
+            if relation.kind == DISTANT:  # the other side is the air of the place, which stations tell
                 other = self.place[meeting.site]
             right = other_distance if other == REFERENCE_NODE else 0.0
             if node == REFERENCE_NODE:  # a station held out tells the air of its place: the two change sides
@@ -529,6 +529,8 @@ class System:
         linked = self.linked
         blocks = self.elimination.zeros()
         precision = (1 / variances)[:, None, None]
+        # An equation adds to the blocks (node, node) and, if there is another node, (other, other), (node, other) and
+        # (other, node): the products of its coefficients, second ones with the sign −.
         first, second = rows.first, rows.second[linked]
         np.add.at(blocks, self._own, precision * first[:, :, None] * first[:, None, :])
         np.add.at(blocks, self._others, precision[linked] * second[:, :, None] * second[:, None, :])
@@ -659,7 +661,8 @@ def solve(
         squares = system.residuals(linear, means, inverse)
         distances = np.bincount(rows.unit, squares / expected, minlength=units)
         # A share of each error is due to the learned variance, the rest to the known one. The expected square of that
-        # share is its own square and, as the division is not certain, share · known (expectation-maximisation).
+        # share is its own square (little of it where the weight is small) and, as nobody knows how an error divides,
+        # share · known besides (expectation-maximisation).
         share = added / expected
         before, learned = learned, system.learn(share**2 * weights[rows.unit] * squares + share * linear.known)
         if done < FIRST_ROUNDS:
