@@ -227,7 +227,7 @@ def _names(
     names = list(header)
     width = len(kinds)
     columns = list(enumerate(kinds))[1:]
-    if names[0].startswith("#") and names[0] != "#":
+    if names[0].startswith("#") and names[0] != "#":  # a header that is written as a comment
         names[0] = names[0].lstrip("# ")
     while len(names) > width and not names[-1]:
         names.pop()

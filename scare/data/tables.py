@@ -159,7 +159,7 @@ class TableFile:
             for block in self._blocks(rows):
                 if flag_column:
                     block = block.with_columns(self._valid_values(names, flag_column))
-                if self.either:
+                if self.either:  # columns of which each row has one
                     block = block.with_columns(pl.coalesce(self.either).alias(self.either[0]))
                 is_missing = text.is_in([*MISSING, *self.missing])
                 stripped = block.select(LINE, *names).with_columns(pl.when(~is_missing).then(text))

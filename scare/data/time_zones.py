@@ -82,6 +82,7 @@ def zone_of_remark(line: str) -> str:
     >>> zone_of_remark("(UTC-05:00) Eastern Time (US & Canada)"), zone_of_remark("MEZ/CET"), zone_of_remark("in GMT")
     ('America/New_York', '+01:00', 'UTC')
     """
+    # Names as Europe/Berlin or EST5EDT come before names of American zones, and these before offsets and abbreviations.
     for name in re.findall(r"[A-Z]\w+(?:/[A-Z]\w+)+|\b[A-Z]{3}\d[A-Z]{3}\b", line):
         if name in _zones():
             return str(name)

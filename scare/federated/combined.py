@@ -110,6 +110,7 @@ def make_ways(shared: SharedRegression, solution: Solution) -> dict[str, Way]:
     # Directions in (bias, weights): the bias alone, and all weights together in proportion.
     offset, gain = np.eye(1 + len(inputs))[0], np.array([0.0, *weights[inputs]])
     length = np.linalg.norm(gain)
+    # What is the site's own from the first row on: the directions in which a change costs nothing.
     own = {
         "": [],
         "own offset, ": [offset],
@@ -144,7 +145,8 @@ def solve_towards(solution: Solution, inputs: np.ndarray, free: np.ndarray, stre
     wanted = own.target_mean * mean  # mean of (1, x) y
     wanted[1:] += own.target_covariance[inputs]
     missing = wanted - gram @ [bias, *weights[inputs]]
-    # In units in which the penalty is 1; with an infinite strength, penalised directions have no width.
+    # Each direction of change is scaled by its width, so that penalties are 1: free ones have the width 1, penalised
+    # ones 1 / √strength, which is 0 if the strength is infinite.
     width = removed + penalised / np.sqrt(strength)
     change = width @ np.linalg.lstsq(own.count * width @ gram @ width + penalised, own.count * width @ missing)[0]
     moved = weights.copy()

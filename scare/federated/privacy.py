@@ -46,12 +46,12 @@ class Privacy:
         extended = np.column_stack([np.ones(len(scaled)), scaled])
         size = extended.shape[1]
         sigma = self.sigma(size)
-        noise = np.triu(rng.normal(0, sigma, (size, size)))
+        noise = np.triu(rng.normal(0, sigma, (size, size)))  # the upper triangle, which the lower one repeats
         noisy = extended.T @ extended + noise + np.triu(noise, 1).T
         if noisy[0, 0] < FEWEST_SIGMAS * sigma:
             raise DataError("the noise hides the rows; take a larger epsilon, or wait for more rows")
         values, vectors = np.linalg.eigh(noisy)
-        sums = (vectors * np.maximum(values, 0)) @ vectors.T
+        sums = (vectors * np.maximum(values, 0)) @ vectors.T  # of products of (1, columns, target)
         count = sums[0, 0]
         mean = sums[0, 1:] / count
         covariance = sums[1:, 1:] / count - np.outer(mean, mean)
@@ -78,12 +78,12 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
         ratio = sensitivity / sigma
         return normal_share(ratio / 2 - epsilon / ratio) - exp(epsilon) * normal_share(-ratio / 2 - epsilon / ratio)
 
-    low, high = 0.0, sensitivity
+    low, high = 0.0, sensitivity  # too little noise; doubled until it is enough
     while least_delta(high) > delta:
         low, high = high, 2 * high
     for _ in range(ITERATIONS):
         middle = (low + high) / 2
-        if middle in (low, high):  # no float64 lies between
+        if middle in (low, high):  # no other number lies between
             break
         low, high = (middle, high) if least_delta(middle) > delta else (low, middle)
     return high

@@ -136,9 +136,8 @@ def assess_progress(
     family = min(errors, key=lambda name: errors[name]) if errors else ""  # the one with the lowest error
     curve = curves[family] if family else []
     error = errors.get(family)
-    half_width = NORMAL_80 * sqrt(
-        SPREAD**2 + forward_scatter(curve, int(days)) ** 2
-    )  # of the 80 % interval of the log error
+    # Of the 80 % interval of the log error.
+    half_width = NORMAL_80 * sqrt(SPREAD**2 + forward_scatter(curve, int(days)) ** 2)
     in_a_week = error_in_a_week(curve, error, days)
     conditions = _conditions(hours, channels, deployment or {})
     assessments = _grade(runs.get(family, []), reference, sets, reference_uncertainty)
