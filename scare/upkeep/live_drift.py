@@ -48,9 +48,7 @@ class DriftMonitor(DeviceArrays):
                 "recent": np.zeros((RECENT_DAYS, sums), np.float32),  # sums of each of the last days, newest last
                 "since": np.array(0, np.int16),  # days after the usual ones, at most `RECENT_DAYS`
                 "ended": np.array(NEVER, np.int32),  # the last day that has ended, the same for all
-                "days": np.zeros(
-                    ALARM_DAYS, np.int8
-                ),  # state of each of the last days, before `next_state`; newest last
+                "days": np.zeros(ALARM_DAYS, np.int8),  # the state that each of the last days alone shows, newest last
                 "lasted": np.array(0, np.int8),  # the state that has lasted
                 "state": np.array(DriftState.UNKNOWN, np.int8),
                 "expected": np.array(np.nan, np.float32),  # as `BoxReport.expected_error`

@@ -189,7 +189,8 @@ def set_line(
     """
     target, learner = calibrator.inputs.scaling.target, make_learner(calibrator)
     center, scale = float(target.center[0]), float(target.scale[0])
-    # A correction is added to the scaled value v, so intercept + gain · (v + θ · features) becomes one with new θ.
+    # A correction θ · features is added to the scaled value v, which is the first feature; the last is 1. So
+    # gain · (v + θ · features) + constant is v plus a correction with another θ.
     active = learner.state.active.copy()
     active *= gain
     active[0] += gain - 1
