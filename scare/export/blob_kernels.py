@@ -122,7 +122,8 @@ def make_kernel(function: str, parameters: tuple[Parameter, ...], extents: Exten
     if {parameter.name for parameter in parameters if parameter.is_pointer} != extents.pointers.keys():
         raise ValueError(f"{function}: C_EXTENTS and declaration have other pointers")
     kinds = tuple(_kind(parameter, extents) for parameter in parameters)
-    ranges = [RANGES[kind] if kind in RANGES else range(1) for kind in kinds]  # of each argument's word
+    # The values of each argument; those of a pointer do not matter, because no formula counts with a pointer.
+    ranges = [RANGES[kind] if kind in RANGES else range(1) for kind in kinds]
     pointers = [names.index(name) for name in extents.pointers]
     reaches = [compile_formula(formula, names) for formula in extents.pointers.values()]
     conditions = [compile_formula(formula, names) for formula in extents.where]
@@ -130,8 +131,9 @@ def make_kernel(function: str, parameters: tuple[Parameter, ...], extents: Exten
     for index, rule in enumerate(rules):
         if largest_magnitude(rule.code, ranges) >= MAGNITUDE_LIMIT:
             raise ValueError(f"{function}: a formula of C_EXTENTS may exceed 64 bits")
+        # A formula may read a table only after a rule has said how far that reaches, and only bytes and half-words.
         tables_read = {code[1] for code in rule.code if code[0] in TABLES.values()}  # (operation, table, …)
-        # `kind & 3` is log2 of the bytes of a table's number: formulas read bytes and half-words only.
+        # `kind & 3` is log2 of the bytes of a table's number.
         if not tables_read <= set(pointers[:index]) or any(kinds[table] & 3 > 1 for table in tables_read):
             raise ValueError(f"{function}: a formula of C_EXTENTS reads a table that no formula before it has checked")
     return BlobKernel(function, parameters, kinds, rules)

@@ -574,7 +574,7 @@ def _c_softmax_attention_q(placed: PlacedStep) -> CForm:
     width, values = all_widths // heads, all_values // heads
     sizes = checked_size("tokens", rows), heads, width, values
     bits = settings["bits"], score_bits(width), value_bits(rows, largest), headroom_bits(rows, largest)
-    # Scratch memory: queries and keys in pairs of numbers, values in pairs of rows.
+    # Scratch memory, in words of two half-words: pairs of a row's numbers for queries and keys, of rows for values.
     work = rows * heads * 2 * ((width + 1) // 2) + (rows + 1) // 2 * heads * values
     return CForm((*sizes, settings["sharpness"], *bits), work=work)
 

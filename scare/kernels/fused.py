@@ -409,7 +409,7 @@ def read_out_q(x: np.ndarray, weights: Weights, settings: Settings) -> np.ndarra
     hidden = np.clip(inner >> HIDDEN_BITS, 0, FULL)
     sums = (hidden * weights["outer"].astype(np.int64)).sum(axis=-1, keepdims=True)
     straight = multiply_half(wide, weights["straight"].astype(np.int64)).sum(axis=(1, 2))
-    down = spare + settings["bits"]  # to the left if negative
+    down = spare + settings["bits"]  # to the left if negative; 31 below, because C does not define a longer shift
     rows = (sums << np.maximum(-down, 0)) >> np.clip(down, 0, 31)
     return to_word(rows.sum(axis=1) + straight[:, None] + weights["bias"])
 
@@ -462,7 +462,10 @@ def _c_read_out_f32(placed: PlacedStep) -> CForm:
 
 
 def _c_read_out_q(placed: PlacedStep) -> CForm:
-    """Make the call `scare_read_out_q(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias)`."""
+    """Make the call `scare_read_out_q(out, x, inner, outer, straight, rows, width, hidden, most, bits, bias)`.
+
+    `feed_forward_q` explains `most`, `read_out_q` explains `bits`.
+    """
     weights, settings, name = placed.step.weights, placed.step.settings, placed.step.output
     rows, width = placed.rows_and_width
     inner = bias_then_weights(weights["inner_bias"], weights["inner"])

@@ -223,7 +223,7 @@ def _quantise_norm(q: QuantisationState, step: Step) -> Step:
     unit, width, source = q.unit(step.output), q.shapes[step.output][-1], step.inputs[0]
     if q.bounds[source].max() / q.unit(source) > 2 * LARGEST:
         raise NotApplicableError("float32 only: a norm of a sum of more than two values has no fixed-point form")
-    # 2: rows are Q15, `multiply_half` drops 16; 2^−13: by so much `unit_rows` makes them shorter.
+    # Doubled, because rows are Q15 and `multiply_half` drops 16 bits; 2^−13 is by how much `unit_rows` shortens them.
     gain = step.weights["gain"] * sqrt(width) * 2 * (1 + 2.0**-13) / unit
     weights = {
         "gain": to_int32(gain, 1.0),

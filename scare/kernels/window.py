@@ -413,8 +413,9 @@ def _blocked_int8(weights: np.ndarray) -> np.ndarray:
         weights = pad_axis(weights, 1, 4)
     channels, count, rows = weights.shape
     blocks, fours = count // 4, rows // 4
+    # A block is two pairs of projections: [C, block, pair, first or second of the pair, four rows, row].
     in_blocks = weights[:, : 4 * blocks].astype("<i2").reshape(channels, blocks, 2, 2, fours, 4)
-    first, second = in_blocks.transpose(3, 1, 0, 4, 2, 5)  # [blocks, C, fours of rows, two projections, 4] each
+    first, second = in_blocks.transpose(3, 1, 0, 4, 2, 5)  # [block, C, four rows, pair, row] each
     single = weights[:, 4 * blocks :].reshape(channels, count % 4, fours, 4)[..., [0, 2, 1, 3]].swapaxes(0, 1)
     return np.concatenate([(first + 256 * second).astype("<i2").reshape(-1).view(np.int8), single.reshape(-1)])
 

@@ -131,6 +131,7 @@ class Stream:
         """
         farthest, which = 0.0, -1
         for index, (_, _, center, rest, inverse, _, _, low, high) in enumerate(self.channels):
+            # The range in training, `low` to `high`, is scaled, too.
             scaled = ((reading[index] - center) - rest) * inverse
             distance = max(low - scaled, scaled - high)  # beyond training; negative within
             ranges = distance / (high - low if high > low else 1.0)  # a channel constant in training has no range
@@ -197,7 +198,7 @@ class Stream:
         """Scale and clamp a reading in place and append it; return what the clamp cut off channel 0."""
         cut_off = 0.0
         for index in range(len(numbers) - 1, -1, -1):
-            _, _, center, rest, inverse, low, high, _, _ = self.channels[index]
+            _, _, center, rest, inverse, low, high, _, _ = self.channels[index]  # low, high: of the clamp
             scaled = ((numbers[index] - center) - rest) * inverse
             numbers[index] = min(max(scaled, low), high)
             cut_off = scaled - numbers[index]  # channel 0 comes last
@@ -216,7 +217,7 @@ class Stream:
         """
         # A row times the matrix `whitening` has uncorrelated numbers of variance 1: their squares sum to the distance.
         distance, begin, outside = 0.0, 0, False  # begin: of a row of `whitening`
-        for channel, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):
+        for channel, (_, _, _, _, _, _, _, low, high) in enumerate(self.channels):  # low, high: of training, scaled
             total, clipped = self.whitening[begin], min(max(row[channel], low), high)
             outside = outside or clipped != row[channel]
             row[channel] = clipped
