@@ -78,7 +78,7 @@ class SettlingStream(Stream):
         Center, weight and sum have two parts each: the number in float32, and the rest that float32 cuts off.
         """
         for index, (channel, weight, weight_rest) in enumerate(self.moving):
-            center, center_rest = self.channels[channel][2:4]
+            _, _, center, center_rest, _, _, _, _, _ = self.channels[channel]  # the fields are listed in `Stream`
             # `settle` readings were summed as differences to `center`; differences to the exact center are less by
             # `center_rest` each.
             total, total_rest = add(self.pairs[index], -center_rest * self.settle)
@@ -89,7 +89,8 @@ class SettlingStream(Stream):
         count = len(self.moving)
         for row in range(self.window if self._filled else 0):
             for index, (channel, _, _) in enumerate(self.moving):
-                center, center_rest, inverse, low, high = self.channels[channel][2:7]  # low, high: of the clamp
+                # Unpacked, and not sliced, because a slice takes memory for each row. `low` and `high` are the clamp's.
+                _, _, center, center_rest, inverse, low, high, _, _ = self.channels[channel]
                 scaled = ((self._readings[count * row + index] - center) - center_rest) * inverse
                 self._rows[len(self.channels) * row + channel] = min(max(scaled, low), high)
 
