@@ -22,6 +22,7 @@ from scare.upkeep.network.identified import Identified
 NOTHING, POOLED, PERCENTILES, OWN = "nothing", "pooled only", "percentiles", "own co-location"
 GRAPH, TRAVELLER = "graph, only encounters", "travelling box"
 DISTANT, DISTANT_KIND = "graph", "graph, kinds taken as equal"
+OTHERS, OTHERS_KIND = "graph, all others known", "graph, all others known, kinds taken as equal"
 SIGMAS = 1.645  # of an interval of 90 %
 ASSUMED_KM = 5.0  # between stations whose places are not known
 REFERENCE = "reference"
@@ -142,14 +143,23 @@ def own(task: Task, box: int) -> Estimate:
     return Estimate(slope * value + intercept, np.full(len(value), SIGMAS * deviation))
 
 
-def by_graph(task: Task, stays: Sequence[Stay], rules: EncounterRules, kind: str = "") -> Callable[[int], Estimate]:
-    """Solve the network, and return the estimate of each box; each month has the line of its middle."""
-    data = task.data
-    names = (*data.boxes, REFERENCE)
-    values = np.concatenate([task.fleet, task.reference[None]]).astype(np.float32)
+def by_graph(
+    task: Task,
+    stays: Sequence[Stay],
+    rules: EncounterRules,
+    kind: str = "",
+    references: Mapping[str, np.ndarray] | None = None,
+) -> Callable[[int], Estimate]:
+    """Solve the network, and return the estimate of each box; each month has the line of its middle.
+
+    `references` has the readings of each reference that is known, if it is not only that of the task.
+    """
+    data, references = task.data, references or {REFERENCE: task.reference}
+    names = (*data.boxes, *references)
+    values = np.concatenate([task.fleet, np.stack(list(references.values()))]).astype(np.float32)
     if data.together:
         values[-1, task.training :] = np.nan
-    hours = NetworkHours(names, data.first, values, frozenset({REFERENCE}))
+    hours = NetworkHours(names, data.first, values, frozenset(references))
     places = {name: Place(*place.position, kind) for name, place in data.places.items()}
     places |= {stay.site: Place(0.0, 0.01 * k) for k, stay in enumerate(stays) if stay.site not in places}
     network = solve_network(hours, Sites(tuple(stays)), places, rules)
@@ -217,6 +227,26 @@ def judge(data: RealSet, training: int) -> Iterator[Score]:
         for name, estimate in every:
             for box in hidden:
                 yield from _scores(task, name, box, estimate(box))
+    if len(set(data.sites)) > 2:
+        yield from _judge_one_hidden(data, training)
+
+
+def _judge_one_hidden(data: RealSet, training: int) -> Iterator[Score]:
+    """Yield the scores of the graph if all places but one are known, with each hidden in turn."""
+    begin = data.first * HOUR
+    end = begin + HOUR * data.truth.shape[1]
+    for site in sorted(set(data.sites)):
+        known = [k for k, each in enumerate(data.sites) if each != site]
+        fleet, deviation = fit_fleet(data, known, training)
+        task = Task(data, site, training, fleet, deviation)
+        references = {f"{REFERENCE} {data.sites[k]}": data.truth[k] for k in reversed(known)}  # of two boxes, the first
+        stays = [Stay(each, box, begin, end) for each, box in zip(data.sites, data.boxes, strict=True)]
+        stays += [Stay(name.removeprefix(f"{REFERENCE} "), name, begin, end) for name in references]
+        for name, kind in ((OTHERS, ""), (OTHERS_KIND, "alike")):
+            estimate = by_graph(task, stays, EncounterRules(distant_metres=1e6), kind, references)
+            for box in set(range(len(data.boxes))) - set(known):
+                for score in _scores(task, name, box, estimate(box)):
+                    yield replace(score, known=f"all but {site}", km=np.nan)
 
 
 def methods_of_one(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]]:
@@ -228,15 +258,23 @@ def methods_of_one(task: Task) -> Iterator[tuple[str, Callable[[int], Estimate]]
 def make_task(data: RealSet, site: str, training: int) -> Task | None:
     """Fit the fleet's calibrator, least squares on all channels, to the known boxes' first hours; None if too few."""
     known = [0] if data.together else [k for k, each in enumerate(data.sites) if each == site]
+    try:
+        return Task(data, site, training, *fit_fleet(data, known, training))
+    except DataError:
+        return None
+
+
+def fit_fleet(data: RealSet, known: Sequence[int], training: int) -> tuple[np.ndarray, float]:
+    """Return the fleet's calibrator on all boxes [boxes, hours], and the deviation of its residuals in training."""
     rows = np.concatenate([data.inputs[k, :training] for k in known])
     truth = np.concatenate([data.truth[k, :training] for k in known])
     usable = np.isfinite(rows).all(axis=1) & np.isfinite(truth)
     if usable.sum() < 24 * 2:
-        return None
+        raise DataError(f"{data.name}: too few hours of the known boxes")
     design = np.column_stack([rows[usable], np.ones(usable.sum())])
     weights, *_ = np.linalg.lstsq(design, truth[usable], rcond=None)
     deviation = float(np.std(truth[usable] - design @ weights))
-    return Task(data, site, training, data.inputs @ weights[:-1] + weights[-1], deviation)
+    return data.inputs @ weights[:-1] + weights[-1], deviation
 
 
 def _scores(task: Task, method: str, box: int, estimate: Estimate) -> Iterator[Score]:

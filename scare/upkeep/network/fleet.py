@@ -1,7 +1,7 @@
 """A network from its tables to its solution, and the solution as plain values for pages and programs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from scare.upkeep.network.distant import compare_distant
 from scare.upkeep.network.doubts import Doubt, contradictions, find_doubts
 from scare.upkeep.network.encounters import EncounterRules, check_places, find_encounters
 from scare.upkeep.network.graph import Line, Solution, solve
+from scare.upkeep.network.hidden import learn_width
 from scare.upkeep.network.hours import NetworkHours
 from scare.upkeep.network.identified import Identified, identify, notes_on
 from scare.upkeep.network.relations import relate
@@ -37,6 +38,18 @@ def solve_network(
     """Find the encounters of a network, leave out those that cannot have taken place, and solve it."""
     rules = rules or EncounterRules()
     check_places(sites, places)
+    solution, doubts, notes = _solve(hours, sites, places, rules)
+    width = learn_width(hours, solution, lambda some: _solve(some, sites, places, rules)[0])
+    identified = identify(hours, solution)
+    doubts += contradictions(solution)
+    notes += notes_on(identified)
+    return SolvedNetwork(hours, sites, places, replace(solution, width=width), tuple(doubts), identified, tuple(notes))
+
+
+def _solve(
+    hours: NetworkHours, sites: Sites, places: Mapping[str, Place], rules: EncounterRules
+) -> tuple[Solution, list[Doubt], list[str]]:
+    """Return the solution, what seems to be wrong with the tables, and what distant stations cannot tell."""
     encounters = find_encounters(hours, sites, places, rules)
     distant, notes = compare_distant(hours, sites, places, rules) if rules.distant else ([], [])
     if not encounters and not distant:
@@ -46,10 +59,7 @@ def solve_network(
             " 'hours' or raise 'distant_metres' in the rules, or drop --no-distant"
         )
     relations, doubts = find_doubts(hours, relate(hours, encounters, rules), rules)
-    solution = solve(hours, [*relations, *distant])
-    identified = identify(hours, solution)
-    doubts += contradictions(solution)
-    return SolvedNetwork(hours, sites, places, solution, tuple(doubts), identified, (*notes, *notes_on(identified)))
+    return solve(hours, [*relations, *distant]), doubts, notes
 
 
 def as_dict(network: SolvedNetwork, unit: str = "") -> dict[str, Any]:
@@ -62,6 +72,7 @@ def as_dict(network: SolvedNetwork, unit: str = "") -> dict[str, Any]:
         "end": _time(hours.end),
         "pivot": solution.pivot,
         "usual_spread": solution.spread,
+        "interval_factor": solution.width,
         "noise_variance": {"constant": solution.noise[0], "of_square": solution.noise[1]},
         "learned_deviations": {
             name: {"level": level, "log_gain": gain} for name, (level, gain) in solution.deviations.items()

@@ -119,6 +119,7 @@ class Solution:
     system: "System"
     equations: "Equations"  # linear in the unknowns, at this solution
     factor: np.ndarray  # of the system, from `Elimination.factor`
+    width: float = 1.0  # by which intervals are wider than by the model alone, learned from references hidden in turn
 
     def line(self, box: str, time: float | None = None) -> Line:
         """Return the line of a box at a time in seconds; at the end of the readings if none is given."""
@@ -181,7 +182,7 @@ class Solution:
         level_variance, log_variance = np.square(self.deviations.get(BESIDE, (0.0, 0.0)))
         distance = line.gain * (np.asarray(values, float) - line.middle)  # in the unit of the truth
         of_month = share**2 * level_variance + log_variance * distance**2
-        return sigmas * np.sqrt(line.deviation(values) ** 2 + noise + of_month)
+        return self.width * sigmas * np.sqrt(line.deviation(values) ** 2 + noise + of_month)
 
     def effective_pairs(self, box: str) -> float:
         """Return how many independent hours beside a reference would tell the level as well as the network does."""
