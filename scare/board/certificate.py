@@ -267,8 +267,9 @@ class ParityCheck:
     def agree(self, exact: bool, tolerance: Tolerance, from_tie: Mapping[int, float]) -> Agreement:
         """Check that host and board agree in every bit, and host and NumPy within `tolerance`.
 
-        With `exact` (fixed point), host and NumPy must agree in every bit too. `from_tie` gives each window whose codes
-        differ, by index, its `CodeMismatch.from_tie`.
+        With `exact` (fixed point), host and NumPy must agree in every bit too. A code consists of decisions, such as
+        whether a number is above zero, and rounding may flip those near a tie. `from_tie` says, by index of a window
+        whose codes differ between host and NumPy, how far from a tie the farthest flipped decision was.
         """
         equal = {
             "host_board": self.host.equal_bits(self.board),
@@ -360,9 +361,11 @@ class _Verifier:
         self.host = HostModel(read_export(package.folder))
         self.board = VirtualModel(self.host.exported, board)
         c_names = {value.name: name for name, value in self.model.values.values() if value.kept}  # by name in the plan
+        # With branches no codes are compared: a window runs only one branch, and the other one computes no codes.
         coded = [] if self.plan.branches else coded_steps(self.plan)
-        # Steps that round to whole numbers, their codes (bits of a hash, paths through trees), by the name of the codes
-        # in C: the step's output itself, or codes that C keeps next to it.
+        # Steps that compute codes (bits of a hash, paths through trees), by the C name under which the codes are read
+        # after a run. A step that only hashes gives codes as its output. Where the output is something else, as the sum
+        # of trees, C keeps the codes as a value of their own.
         self.coded_steps = {c_names.get(step.output) or c_names[codes_name(step.output)]: step for step in coded}
         # A board rejects what an int16 window cannot hold.
         channels = calibrator.inputs.channels

@@ -113,7 +113,10 @@ def has_blocks(frame: pl.DataFrame) -> bool:
     first, *others = (name for name in frame.columns if name != LINE)
     if frame.schema[first] != pl.String:
         return False
+    # Rows that begin like the header. A file may repeat its own header before each series: more are not looked at than
+    # a table has series.
     headers = frame.filter(pl.col(first) == first).head(SERIES).rows(named=True)
+    # The header of another table has at least one other name; an empty cell is none.
     return any(row[name] and row[name] != name for row in headers for name in others)
 
 

@@ -307,6 +307,8 @@ def _names_by_place(
     if len(spans) != width:
         return None
     names = [""] * width
+    # A name may be written in several lines, as `Wind` over `speed`: also read the line above the header, and those
+    # below it down to the data.
     for line in lines[max(0, header - 1) : first]:
         for word in re.finditer(r"[^\s]+", line):
             if not re.fullmatch(r"[-=_+|]+", word[0]):  # a line that is drawn under the names

@@ -73,21 +73,23 @@ def plan_memory(program: Program) -> Layout:
 def find_blocks(program: Program) -> list[Block]:
     """List the blocks: one for each value that is neither a view nor the window."""
     values, calls = values_by_name(program), list(program.every_call())
-    # Indices of the calls that read or write each block, by name; a kept block is also alive after the last call.
+    # Indices of the calls that read or write each block, by its name. Using a view uses the block it is a part of.
     alive: dict[str, list[int]] = {}
     for index, call in enumerate(calls):
         for value in (*call.reads, call.output):
-            alive.setdefault(_owner(value, values)[0], []).append(index)
+            block_name, _ = _owner(value, values)
+            alive.setdefault(block_name, []).append(index)
     for value in values.values():
-        if value.kept or value.name == program.result.name:
-            alive.setdefault(_owner(value, values)[0], []).append(len(calls))
-    over: dict[str, Offsets] = {}
+        if value.kept or value.name == program.result.name:  # read after the run, so alive after the last call
+            block_name, _ = _owner(value, values)
+            alive.setdefault(block_name, []).append(len(calls))
+    overwritable: dict[str, Offsets] = {}  # `Block.over`, by name of the block: told by the first call that writes it
     for index, call in enumerate(calls):
-        over.setdefault(call.output.name, _reusable_inputs(call, index, alive, values))
+        overwritable.setdefault(call.output.name, _reusable_inputs(call, index, alive, values))
     return [
         # `-(-bytes // WORD)` rounds up to whole words.
-        Block(name, -(-values[name].bytes // WORD) * WORD, min(calls_alive), max(calls_alive), over.get(name, {}))
-        for name, calls_alive in alive.items()
+        Block(name, -(-values[name].bytes // WORD) * WORD, min(indices), max(indices), overwritable.get(name, {}))
+        for name, indices in alive.items()
         if name != WINDOW_NAME
     ]
 

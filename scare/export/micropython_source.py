@@ -281,11 +281,13 @@ class _Printer:
 
     def _sum(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         """Print a sum along an axis: its loop goes to `lines`, and the name of the sum is returned."""
-        (source,), axis, body = tensor.inputs, tensor.settings["axis"], list[str]()
-        along = step.along(source.shape[axis])
-        inner = [along if number == axis else place for number, place in enumerate(places)]
-        value = self._value(source, inner, step, body)
-        return _print_sum(step, lines, along, f"range({source.shape[axis]})", body, value)
+        source, axis = tensor.inputs[0], tensor.settings["axis"]
+        length = source.shape[axis]
+        loop_index = step.along(length)  # the loop's new variable
+        source_places = [loop_index if number == axis else place for number, place in enumerate(places)]
+        body: list[str] = []  # lines within the loop, which `_value` prints: what an element of the source needs
+        element = self._value(source, source_places, step, body)
+        return _print_sum(step, lines, loop_index, f"range({length})", body, element)
 
     def _matmul(self, tensor: Tensor, places: Sequence[Index], step: _Step, lines: list[str]) -> str:
         """Print a matrix product: the loop over a row and a column goes to `lines`, the name of the sum is returned."""

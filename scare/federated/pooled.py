@@ -263,15 +263,17 @@ def as_task(calibrator: Calibrator, unit: float, held_out: bool = False) -> Valu
 def _learn_intervals(ask: Ask, agreement: Agreement, federation: Federation, sites: Sequence[str]) -> Intervals | None:
     """Learn intervals from histograms of each site's errors with a calibrator made from the others; None without any.
 
-    With few sites, the errors are those of the calibrator of all.
+    With few sites, the errors are those of the calibrator of all. Bins of the histograms are as wide as a tenth of
+    `unit`, the mean of all sites' RMSE, so that they suit the size of the errors.
     """
     leaves_out = len(federation.moments) >= FEWEST_TO_LEAVE_OUT
     unit = float(np.mean([error["others" if leaves_out else "all"] for error in federation.errors.values()]))
     tasks = {}
     for site in sites:
         others = Moments.pooled([part for name, part in federation.moments.items() if name != site])
-        calibrator = _make_calibrator(federation.calibrator.inputs, agreement, others, federation.structure)
-        tasks[site] = as_task(calibrator if leaves_out else federation.calibrator, unit)
+        from_others = _make_calibrator(federation.calibrator.inputs, agreement, others, federation.structure)
+        # With few sites it is not used: those that remain may be of quite other air.
+        tasks[site] = as_task(from_others if leaves_out else federation.calibrator, unit)
     if not tasks:
         return None
     return intervals_from(ask(tasks), unit, federation.calibrator.inputs.scaling.target)

@@ -345,9 +345,11 @@ def value_bits(keys: int, largest: int) -> int:
 
 
 def headroom_bits(keys: int, largest: int) -> int:
-    """Return how far a weighted sum of values, which were shifted to `value_bits`, can be shifted left within a word.
+    """Return by how many bits an attention's weighted sum of `keys` values can be shifted left within a word.
 
-    It is not further than a weight can be shifted within a half-word: the assembly shifts the weights instead.
+    The values have been scaled to `value_bits` bits, the weights are at most `largest`. Without the sign, a word has 31
+    bits and a half-word 15. The assembly shifts the weights before it adds, which gives the same sum, and multiplies
+    half-words: so a shifted weight must fit one.
     """
     unused = 31 - value_bits(keys, largest) - int(keys * largest).bit_length()
     return min(unused, 15 - int(largest).bit_length())

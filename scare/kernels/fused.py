@@ -304,9 +304,12 @@ def _scaled_outer(outer: np.ndarray, axis: int) -> tuple[np.ndarray, int]:
 
 
 def _sum_unit(q: QuantisationState, step: Step, bits: int) -> float:
-    """Return the unit of the outer layer's sums, for a row without spare bits, if `outer` is multiplied by 2^`bits`.
+    """Return the unit of the outer layer's sums: the value that a sum of 1 stands for.
 
-    Such a row is shifted right by 32 bits on its way: by 16 in `to_top`, and its hidden sums by `HIDDEN_BITS`.
+    The weights `outer` are stored multiplied by 2^`bits`, so the unit is smaller by as much. It is larger by 2^32,
+    because numbers lose 32 bits on their way: 16 when the row's words are shortened to half-words, and 16
+    (`HIDDEN_BITS`) when the hidden sums are. This is true of a row whose words are full. A row with spare bits is
+    first shifted left by them; the kernel shifts its sums right again.
     """
     return q.unit(step.inputs[0]) * 2.0 ** (32 - bits)
 

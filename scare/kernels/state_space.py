@@ -151,7 +151,10 @@ def _tensor_state_space(x: Tensor, b: Tensor, c: Tensor, dt: Tensor, weights: We
     """Like `state_space`; softplus as max(x, 0) + log(1 + exp(−|x|)), which does not overflow."""
     (rows, inner), heads = x.shape, dt.shape[1]
     step = dt.maximum(0.0) + ((dt.apply("abs") * -1.0).apply("exp") + 1.0).apply("log")
-    share = (step.later_sum() * weights["decay"]).apply("exp") * step * (b @ c.reshape(c.shape[0], 1))
+    # The newest output is a weighted sum of all rows. A row's weight is what is left of it after the decay over all
+    # later steps, times its own step, times how much of what it wrote to the state (b) the newest row reads (c).
+    decayed = (step.later_sum() * weights["decay"]).apply("exp")
+    share = decayed * step * (b @ c.reshape(c.shape[0], 1))  # [T, heads]
     values = x.reshape(rows, heads, inner // heads).permute(1, 0, 2)  # [heads, T, P]
     mixed = share.transposed.reshape(heads, 1, rows) @ values  # [heads, 1, P]
     last = x.rows(rows - 1, rows).reshape(heads, 1, inner // heads)

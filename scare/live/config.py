@@ -322,7 +322,10 @@ class Config:
         ]
 
     def post_readers(self, channels: Sequence[str]) -> dict[str, Reader]:
-        """Return the readers of POSTed bodies, by the name of their adapter; `json` is always one."""
+        """Return the readers of POSTed bodies, by the name of their adapter; `json` is always one.
+
+        Adapters with one number per message are left out: an MQTT topic names its field, and a POST has no topic.
+        """
         readers = {"json": Reader(self.known_adapters["json"], channels)}
         return readers | {
             reader.adapter.name: reader for reader in self.readers(channels) if not reader.adapter.one_number

@@ -102,7 +102,7 @@ def device_config(
         "watch": _entity(
             "Drift",
             "value_json.watch",
-            _words([state.label for state in DriftState]) | DIAGNOSTIC,
+            _one_of([state.label for state in DriftState]) | DIAGNOSTIC,
         ),
         "product": _entity("Model version", "value_json.product", DIAGNOSTIC),
         **(_index_entities(index) if index else {}),
@@ -177,20 +177,20 @@ def _interval_entities(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _index_entities(of: IndexOf) -> dict[str, dict[str, Any]]:
-    """Return the components of an air quality index: its value, if it has values, and its category."""
-    value = {
-        "index": _entity(of.index.title, _of_index("value"), {"device_class": "aqi", "state_class": "measurement"})
-    }
-    category = _entity(f"{of.index.title} category", _of_index("category"), _words(of.index.categories))
-    return (value if of.index.values else {}) | {"index_category": category}
+def _index_entities(pollutant_index: IndexOf) -> dict[str, dict[str, Any]]:
+    """Return the components of an air quality index: its value, and its category; some indices have only categories."""
+    index = pollutant_index.index
+    is_number = {"device_class": "aqi", "state_class": "measurement"}
+    value = {"index": _entity(index.title, _index_template("value"), is_number)}
+    category = _entity(f"{index.title} category", _index_template("category"), _one_of(index.categories))
+    return (value if index.values else {}) | {"index_category": category}
 
 
-def _of_index(key: str) -> str:
+def _index_template(key: str) -> str:
     return f"value_json.index.{key} if value_json.index else none"
 
 
-def _words(options: Sequence[str]) -> dict[str, Any]:
+def _one_of(options: Sequence[str]) -> dict[str, Any]:
     """Return the discovery entries of a sensor whose state is one of these words."""
     return {"device_class": "enum", "options": list(options)}
 

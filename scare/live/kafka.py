@@ -114,7 +114,11 @@ class Partitions:
                 pipeline.poll()
 
     def _pause_waiting(self) -> None:
-        """Fetch nothing for partitions whose readings wait for this computer's clock: commits stay in order."""
+        """Fetch nothing for partitions whose readings wait because this computer's clock is behind (`is_holding`).
+
+        A committed offset says that all messages before it are done. So no later message may be fetched and committed
+        while earlier ones wait: a restart would skip them.
+        """
         for number, (pipeline, _) in self._pipelines.items():
             partition = [TopicPartition(self._kafka.topic, number)]
             if pipeline.is_holding and number not in self._paused:

@@ -508,7 +508,12 @@ class Pipeline:
         self._stop.set()
 
     def process(self, deliveries: Sequence[Delivery]) -> None:
-        """Journal, calibrate, publish and acknowledge deliveries; partial ones wait until their row is complete."""
+        """Journal, calibrate, publish and acknowledge deliveries; partial ones wait until their row is complete.
+
+        After a restart, readings that the last process journalled (`_restored`) are replayed, some with each call. A
+        delivery may repeat a reading of the journals. `_seen` has all of these, so none is taken as new; and what is
+        still to be replayed of a delivery's devices is replayed before the delivery is acknowledged.
+        """
         complete = self._assembler.finish_due(time())  # rows whose other numbers have not come in time
         for delivery in deliveries:
             if not delivery.partial:
@@ -528,13 +533,14 @@ class Pipeline:
             seen.update((reading.device, reading.time) for reading in new)
         replayed = self._take_restored(complete)
         ready = self._to_step(self._sort([*replayed, *new]))
-        if not self._restored:  # otherwise what was overtaken may still have to be replayed
+        # Release what has waited long enough for earlier readings; not yet if these may still have to be replayed.
+        if not self._restored:
             ready += self._to_step(self._sorter.release_due(monotonic())) + self._averager.release_due(monotonic())
         if ready:
             self._calibrate(ready)
         self._monitor.count("replayed", len(replayed))
         self._add_refused(complete)
-        if self._is_published:  # otherwise the sources deliver them again after a restart
+        if self._is_published:  # by all sinks; otherwise the sources deliver them again after a restart
             for delivery in complete:
                 delivery.acknowledge()
             self._monitor.record_waits([monotonic() - delivery.arrived for delivery in complete])

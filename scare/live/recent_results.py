@@ -61,17 +61,20 @@ class Recent:
     def _keep_results(self, results: Sequence[Result]) -> None:
         """Write results over the oldest ones in their devices' rings, each column at once."""
         before = Counter[str]()  # results of a device that come earlier among these
-        indices, places = np.empty((2, len(results)), np.int64)
-        for at, result in enumerate(results):
+        # Of each result: the index of its device, and its number since the device's first.
+        indices, numbers = np.empty((2, len(results)), np.int64)
+        for position, result in enumerate(results):
             index = self._devices.get(result.device)
-            indices[at] = index = self._add(result.device) if index is None else index
-            places[at] = self._counts.item(index) + before[result.device]  # its number since the device's first
+            indices[position] = index = self._add(result.device) if index is None else index
+            numbers[position] = self._counts.item(index) + before[result.device]
             before[result.device] += 1
             self._models[index], self._watch[index] = result.model, DriftState(result.watch).label
             self._expected[index] = finite(round(result.expected_error, 3))
-        places %= self._kept  # which is less once there are more devices
+        # A device's ring has `_kept` slots, which its results fill in turn. `_add` may have shortened all rings, to
+        # make room for more devices: so slots are known only now.
+        slots = numbers % self._kept
         for name in KINDS:
-            self._columns[name][indices, places] = [getattr(result, name) for result in results]
+            self._columns[name][indices, slots] = [getattr(result, name) for result in results]
         np.add.at(self._counts, indices, 1)
         self._changes[indices] = self._change
         self._heard[indices] = round(time(), 1)

@@ -231,7 +231,9 @@ class Scare:
         if self.front.overall:  # the global embedding, and its addition to each token
             total += Operations(multiply_adds=rows * channels * width + tokens * width)
         total += self._attention_operations(tokens, channels)
-        # Feed-forward and residuals. Without norms the head, a linear map, absorbs the outer layer.
+        # Feed-forward and residuals. The outer layer gives `width` numbers for each token, and both residuals add as
+        # many. Without norms the head, a linear map to one number, is multiplied into the outer layer when it is
+        # folded: that gives one number (`outer` = 1), and its residual is a single addition to the output.
         outer, additions = (width, 2 * tokens * width) if self.block.norm else (1, tokens * width + 1)
         total += Operations(multiply_adds=tokens * hidden * (width + outer), additions=additions)
         if self.block.norm:

@@ -175,7 +175,10 @@ class Evaluation:
 
     @property
     def is_refitted(self) -> bool:
-        """Whether more rows change the result: a network that starts at random is not trained again."""
+        """Whether the result is fitted again to more rows: its linear families and trees are, a network never is.
+
+        So it is False if the network is the whole result (no `families`), or if the rules turn refitting off.
+        """
         return self.recipe.rules.refit and bool(self.combination.families)
 
     def fitted(self, report: Report | None = None) -> Calibrator:

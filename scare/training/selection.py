@@ -150,9 +150,9 @@ def choose_shares(
 
 
 def mean_rmse(families: Sequence[Fitted], shares: Sequence[float], targets: np.ndarray) -> float:
-    """Return the error of the mean of families on validation, in standard deviations of the target.
+    """Return the error of the weighted mean of families on validation, in standard deviations of the target.
 
-    It is cross-fitted: each block of validation is scored by the choices made on the other blocks.
+    The outputs of each family are cross-fitted already (`cross_fit`), so a plain error shows no luck of a choice.
     """
     outputs = np.sum([share * family.outputs for family, share in zip(families, shares, strict=True)], axis=0)
     return float(np.sqrt(np.square(outputs - targets).mean()))

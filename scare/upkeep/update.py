@@ -422,8 +422,12 @@ def _cross_validate(calibrator: Calibrator, pairs: Pairs) -> np.ndarray:
 
 
 def _learn_at_once(learner: Learner, features: np.ndarray, residuals: np.ndarray) -> None:
-    """Learn all these pairs as one round, and make its candidate active without a test."""
-    # Rounds so long that none ends before all pairs are learned.
+    """Learn from all these pairs, and use the result without a test.
+
+    On its own a learner fits new coefficients, its candidate, after each round of so many pairs, and uses them only if
+    they prove better in the next round. Here all pairs are one round, and its candidate is accepted at once.
+    """
+    # The round is so long that it does not end before all pairs are learned.
     in_one_round = Learner(replace(learner.settings, round=len(features) + learner.settings.round), learner.identity)
     in_one_round.state = learner.state
     for pair_features, residual in zip(features, residuals, strict=True):

@@ -86,7 +86,7 @@ class Session:
 
     def find_file(self, name: str) -> str:
         """Return the path of an uploaded file relative to the session's folder; raises a DataError if there is none."""
-        for place in (FILES, LATER):
+        for place in (FILES, LATER):  # the folders of files to train on, and of those only to be calibrated
             if name in self.names(place):
                 return f"{place}/{name}"
         raise DataError(f"There is no file '{name[:LONGEST_NAME]}' in this session.")

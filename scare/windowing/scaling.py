@@ -216,7 +216,10 @@ class Settling(DeviceArrays):
         return self["base"][places] + self["total"][places] / self._scaling.settle
 
     def affine(self, places: np.ndarray) -> Affine:
-        """Return the scalings of devices that have all the rows they need: center and scale [n, channels]."""
+        """Return the scalings of n devices that have all the rows they need: center and scale [n, channels].
+
+        `places` are the devices' rows in the arrays of this object [n], as `allocate` gave them.
+        """
         base_difference = self["base"][places] - self._scaling.fleet.center
         return self._scaling.shifted(self["total"][places] / self._scaling.settle + base_difference)
 

@@ -68,24 +68,26 @@ class Field:
         # Hours in which the same stations gave readings have the same weights.
         patterns, pattern_of_hour = np.unique(np.isfinite(self.values), axis=1, return_inverse=True)
         self._patterns = patterns.T  # which stations gave readings [patterns, stations]
-        self._pattern = np.ravel(pattern_of_hour)  # index of each hour's pattern [hours]
+        self._pattern_of_hour = np.ravel(pattern_of_hour)  # index of each hour's pattern [hours]
         station_places = [station.place for station in stations]
         self._between = self._correlation(station_places, station_places)
 
     def at(self, place: Place) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return the field at a place [hours], the weights of its stations if none is silent, and its variance.
+        """Return the field at a place [hours], the weights of the stations if none is silent, and its variance.
 
-        The variance is in units of that of the local terms.
+        The variance says how far the place's air may be from the field. It is relative: 1 is the variance of how far
+        the air of a single station is from the air that all have in common.
         """
         to_place = self._correlation([station.place for station in self.stations], [place])[:, 0]
-        # Weights are found once for each pattern, a set of stations that are heard in the same hours.
+        # Weights depend only on which stations are heard. Each such set, a pattern, occurs in many hours: its weights
+        # are found once [patterns, stations], then looked up for each hour.
         weights = np.zeros((len(self._patterns), len(self.stations)))
         for row, present in zip(weights, self._patterns, strict=True):
             if present.any():
                 row[present], _ = self._krige(present, to_place)
         usual_weights, variance = self._krige(np.ones(len(self.stations), bool), to_place)
-        field = np.einsum("hs,sh->h", weights[self._pattern], np.nan_to_num(self.values))
-        is_known = (self._patterns.sum(axis=1) > 0)[self._pattern]
+        field = np.einsum("hs,sh->h", weights[self._pattern_of_hour], np.nan_to_num(self.values))
+        is_known = (self._patterns.sum(axis=1) > 0)[self._pattern_of_hour]
         return np.where(is_known, field, np.nan), usual_weights, variance
 
     def _krige(self, present: np.ndarray, to_place: np.ndarray) -> tuple[np.ndarray, float]:

@@ -34,10 +34,13 @@ class Planner:
 
     def __init__(self, solution: Solution, days: float) -> None:
         self.solution, self.days = solution, days
+        # Boxes change with time, so each has a node in every period: here its node at the end [boxes].
         self._last = np.array([solution.last_node(box) for box in solution.boxes])
         self._reliabilities = np.array([solution.reliability(box) for box in solution.boxes])
         self._covariances = solution.covariances[self._last].copy()
-        self._added: list[tuple[np.ndarray, np.ndarray]] = []  # of each encounter in the plan, from `with_encounter`
+        # Of each encounter in the plan, as `with_encounter` returned them: the covariance of all nodes with the
+        # difference that it measures [nodes, 2, 2], and the inverse of that difference's variance with noise [2, 2].
+        self._added: list[tuple[np.ndarray, np.ndarray]] = []
         # Variances of level and log gain after an encounter with a box and with a reference.
         self.noise = [_noise_of_an_encounter(solution, beside_reference, days) for beside_reference in (False, True)]
 
