@@ -34,7 +34,7 @@ class Planner:
 
     def __init__(self, solution: Solution, days: float) -> None:
         self.solution, self.days = solution, days
-        # Boxes change with time, so each has a node in every period: here its node at the end [boxes].
+        # A box changes with time, so it has a node for each of its weeks: here the one at the end [boxes].
         self._last = np.array([solution.last_node(box) for box in solution.boxes])
         self._reliabilities = np.array([solution.reliability(box) for box in solution.boxes])
         self._covariances = solution.covariances[self._last].copy()
