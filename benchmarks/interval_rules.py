@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.accuracy_tasks import load_tasks
-from scare.calibrator.intervals import MIN_ERRORS, UNCERTAIN, CalibrationErrors, few_blocks_factor, fit_intervals
+from scare.calibrator.intervals import MIN_ERRORS, CalibrationErrors, few_blocks_factor, fit_intervals
 from scare.data.readings import CALIBRATED, FLAGS, REFERENCE
 from scare.experiments.suite_tasks import SuiteTask, read_task, split_task
 from scare.files import replacing
@@ -45,7 +45,7 @@ class Coverage(NamedTuple):
     """What a rule gives on the test rows of a task."""
 
     share: float  # of all rows that are covered
-    not_flagged: float  # of the rows without a flag of UNCERTAIN; NaN if they are few
+    not_flagged: float  # of the rows without a flag that widens intervals; NaN if they are few
     flagged: float
     width: float
     winkler: float
@@ -71,8 +71,6 @@ class TaskErrors:
             part["share"] if (part := found.get(name)) and part["rows"] >= MIN_ERRORS else np.nan
             for name in ("not_flagged", "flagged")
         ]
-        if (test.flags & UNCERTAIN == 0).all():
-            shares[0] = found["share"]
         return Coverage(found["share"], *shares, found["width"], found["winkler"])
 
 

@@ -11,16 +11,12 @@ from scare.data.column_kind import find_limits
 from scare.data.column_mapping import DataSection, tidy_columns
 from scare.data.readings import Channel
 from scare.schema import convert
+from tests.data.box_files import write_boxes
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for number in (1, 2, 3, 4, 9):
-        times = [f"2026-01-01T00:{minute:02d}:00Z" for minute in range(30)]
-        columns = {"when": times, "pm": [float(number + minute) for minute in range(30)], "no": [2.0] * 30}
-        best = [2.0 * number + minute for minute in range(30)]
-        pl.DataFrame(columns | {"best": best}).write_csv(tmp_path / f"box-{number}.csv")
-    return tmp_path
+    return write_boxes(tmp_path)
 
 
 def test_the_reference_file_has_time_columns_and_a_unit_of_its_own(folder: Path) -> None:

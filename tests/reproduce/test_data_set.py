@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from benchmarks.reproduce.data_set import read_data_set
 from scare.errors import DataError, UsageError
+from tests.data.box_files import write_boxes
 
 BOXES = {
     "about": 'about = "four boxes"',
@@ -29,12 +29,7 @@ def describe(folder: Path, **changed: str) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for number in (1, 2, 3, 4, 9):
-        times = [f"2026-01-01T00:{minute:02d}:00Z" for minute in range(30)]
-        columns = {"when": times, "pm": [float(number + minute) for minute in range(30)], "no": [2.0] * 30}
-        best = [2.0 * number + minute for minute in range(30)]
-        pl.DataFrame(columns | {"best": best}).write_csv(tmp_path / f"box-{number}.csv")
-    return tmp_path
+    return write_boxes(tmp_path)
 
 
 def test_each_place_has_its_own_test_and_validation_device(folder: Path) -> None:
